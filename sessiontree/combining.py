@@ -1,0 +1,76 @@
+"""Combining: taking work from another branch, or another session, into this path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.core.codec import raw_values
+from sessiontree.core.entry import HEADER, SETTINGS, SUMMARIES, Entry
+from sessiontree.core.fields import RESERVED
+from sessiontree.core.summary import Summary, text_of_summary
+from sessiontree.errors import CallerError, DamageError, NothingToDoError
+from sessiontree.reader import Ref
+from sessiontree.writer import Writer
+
+_PICKABLE: Final = SUMMARIES | SETTINGS | {"message", "custom_message", "handle", "custom"}
+
+
+def cherry_pick(session: Writer, picked: Ref) -> Entry:
+    """See `Session.cherry_pick`."""
+    entry = picked if isinstance(picked, Entry) else session.entry(picked)
+    if entry.type not in _PICKABLE:
+        raise CallerError(
+            f"a {entry.type} cannot be picked: it speaks of the place where it stands; "
+            f"pick one of {', '.join(sorted(_PICKABLE))}"
+        )
+    try:
+        values: dict[str, Any] = dict(raw_values(entry.line))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"entry {entry.uuid} is damaged ({error}) and cannot be copied byte for byte"
+        raise DamageError(message, session.file or "", entry.offset) from error
+    fields = {key: value for key, value in values.items() if key not in RESERVED}
+    own = entry.get("metadata")
+    fields["metadata"] = {**(own if isinstance(own, dict) else {}), "cherryPickedFrom": entry.uuid}
+    return session._write(entry.type, fields, None)
+
+
+def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
+    """See `Session.merge`."""
+    merged = session.entry(ref)
+    path = session.path()
+    on_path = {entry.offset for entry in path}
+    if merged.offset in on_path:
+        raise NothingToDoError(
+            f"{merged.uuid} is on the current path already; merge another branch"
+        )
+    theirs = session.path(merged)
+    base = next((entry for entry in reversed(theirs) if entry.offset in on_path), None)
+    if base is None:
+        raise CallerError(f"{merged.uuid} has no ancestor in common with the current path")
+    fields: dict[str, Any] = {"mergedUuid": merged.uuid, "baseUuid": base.uuid}
+    if summary is not None:
+        below = theirs[next(i for i, entry in enumerate(theirs) if entry is base) + 1 :]
+        fields["summary"] = text_of_summary(summary, below)
+    return session._write("merge", fields, None)
+
+
+def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
+    """See `Session.edit_context`."""
+    target = session.entry(ref)
+    if isinstance(replacement, str):
+        replacement = {"content": replacement}
+    if target.type == HEADER or not _counts_here(session, target):
+        raise CallerError(
+            f"{target.uuid} says nothing in the current context, so there is nothing to edit; "
+            "'context --json' and 'path' show what does"
+        )
+    return session.append("context_edit", targetUuid=target.uuid, replacement=replacement)
+
+
+def _counts_here(session: Writer, target: Entry) -> bool:
+    if any(entry == target for entry in session.path()):
+        return True
+    return any(entry == target for entry in session.context().entries)

@@ -1,0 +1,156 @@
+"""Copies: a subtree, or the path to an entry, as a session file of its own.
+
+Invariants: entries are copied byte for byte, and nothing is hung anew: the new
+header takes the uuid that its top entry names as its parent. What merges on the
+way refer to, and the labels of what is copied, come along. The new file is made
+whole or not at all, and never over another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from sessiontree import refs
+from sessiontree.core.codec import FORMAT, VERSION, encode
+from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.core.tree import NO_ROW
+from sessiontree.errors import CallerError
+from sessiontree.reader import Reader, Ref
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.journal import create_file
+from sessiontree.writer import fresh_uuid, now
+
+_HEADER_OF_ITS_OWN = (
+    "uuid",
+    "parentUuid",
+    "timestamp",
+    "id",
+    "parentSession",
+    "name",
+    "metadata",
+    "crc",
+)
+
+
+def export(session: Reader, ref: Ref, file: str, *, with_path: bool) -> str:
+    """See `Session.export`."""
+    top = session.entry(ref)
+    tree = session._index()
+    row = session._row(top)
+    rows = set(tree.subtree(row))
+    above = list(tree.rows_up(row))[1:]
+    if with_path:
+        rows.update(above)
+    at_leaf = session._row(session.leaf)
+    leaf = at_leaf if at_leaf in rows else refs.tip_of(tree, row)
+    settings = {} if with_path or top.type == HEADER else _settings_above(session, above)
+    return _copy(session, rows, leaf, top, file, settings)
+
+
+def fork(session: Reader, file: str, at: Ref | None) -> str:
+    """See `Session.fork`."""
+    leaf = session.leaf if at is None else session.entry(at)
+    row = session._row(leaf)
+    return _copy(session, set(session._index().rows_up(row)), row, leaf, file, {})
+
+
+def _settings_above(session: Reader, above: list[int]) -> dict[str, Any]:
+    """The settings in force above a subtree, which its entries cannot tell."""
+    if not above:
+        return {}
+    context = session.context(session._entry_at(above[0]))
+    found = {
+        "model": context.model,
+        "thinkingLevel": context.thinking_level,
+        "system": context.system,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _copy(
+    session: Reader, rows: set[int], leaf: int, origin: Entry, file: str, settings: dict[str, Any]
+) -> str:
+    tree = session._index()
+    _add_merged(session, rows)
+    rows.discard(0)
+    _add_labels(session, rows)
+    copied = sorted(rows)
+    if not copied:
+        raise CallerError(
+            "there is nothing below the header to copy yet; append to the session first"
+        )
+    to_leaf = set(tree.rows_up(leaf))
+    top = next((row for row in copied if row in to_leaf), copied[0])
+    header = _header(session, session._entry_at(top).parent_uuid, origin, settings)
+
+    def blocks() -> Iterator[bytes]:
+        yield header + b"\n"
+        for row in copied:
+            yield session._entry_at(row).line + b"\n"
+        if copied[-1] != leaf or tree.lane_of(leaf) is not None:
+            yield _branch_to(tree.uuids[leaf]) + b"\n"
+
+    create_file(DISK, file, blocks())
+    return file
+
+
+def _add_merged(session: Reader, rows: set[int]) -> None:
+    """Add the branches that copied merges took in, and those merged into them."""
+    tree = session._index()
+    merges = set(tree.rows_of_type("merge"))
+    waiting = list(rows & merges)
+    while waiting:
+        merge = session._entry_at(waiting.pop())
+        base = merge.get("baseUuid")
+        merged = tree.row(merge.get("mergedUuid", ""))
+        for row in tree.rows_up(merged):
+            if tree.uuids[row] == base:
+                break
+            if row in merges and row not in rows:
+                waiting.append(row)
+            rows.add(row)
+
+
+def _add_labels(session: Reader, rows: set[int]) -> None:
+    tree = session._index()
+    for row in tree.rows_of_type("label"):
+        target = tree.row(session._entry_at(row).get("targetUuid", ""))
+        if target != NO_ROW and target in rows:
+            rows.add(row)
+
+
+def _header(session: Reader, uuid: str | None, origin: Entry, settings: dict[str, Any]) -> bytes:
+    """The header of a copy: the old one's facts, a new id, and where it came from."""
+    kept = {
+        key: value for key, value in session.header.body.items() if key not in _HEADER_OF_ITS_OWN
+    }
+    came_from: dict[str, Any] = {"id": session.id}
+    if session.file is not None:
+        came_from["file"] = os.path.abspath(session.file)
+    came_from["uuid"] = origin.uuid
+    fields: dict[str, Any] = {
+        "type": HEADER,
+        "version": VERSION,
+        "format": FORMAT,
+        "uuid": uuid or fresh_uuid(),
+        "parentUuid": None,
+        "timestamp": now(),
+        "id": fresh_uuid(),
+        **kept,
+    }
+    if session.name is not None:
+        fields["name"] = session.name
+    fields["parentSession"] = came_from
+    metadata = {**session.metadata, **settings}
+    metadata.pop(AGENT_SESSION_KEY, None)
+    if metadata:
+        fields["metadata"] = metadata
+    return encode(fields)
+
+
+def _branch_to(uuid: str) -> bytes:
+    fields = {"type": "branch", "uuid": fresh_uuid(), "parentUuid": uuid, "timestamp": now()}
+    return encode(fields)

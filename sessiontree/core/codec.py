@@ -1,0 +1,252 @@
+"""The byte format of a line, and the way to and from an entry.
+
+A session is UTF-8 text, one JSON object a line, each ended by LF. A line that
+we write has its keys in this order:
+
+    type, [version, format,] uuid, parentUuid, [lane,] timestamp,
+    the fields of its type, [metadata,] [spilled,] crc
+
+and its last 18 bytes are `,"crc":"xxxxxxxx"}`: the CRC-32 of zlib, in lower-case
+hexadecimal, of all bytes before that comma. A line that ends in any other way
+is unverifiable, not wrong. When read, keys may stand in any order and spacing.
+
+Invariants: `decode(encode(x))` gives x back; a line is an entry exactly when it
+is a JSON object with a non-empty string `uuid` and a string `type`, whichever
+decoder reads it; a sound line is decoded once.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from sessiontree.core.damage import Report
+from sessiontree.core.entry import Entry, decode_leniently, stored
+from sessiontree.errors import EntryError
+
+FORMAT: Final = "sessiontree/2"
+VERSION: Final = 2
+
+CRC_LENGTH: Final = 18
+_CRC_KEY: Final = b',"crc":"'
+_HEX: Final = frozenset(b"0123456789abcdef")
+
+_LEADING: Final = ("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp")
+_TRAILING: Final = ("metadata", "spilled")
+
+DUMP_OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+
+
+class Head(msgspec.Struct, gc=False):
+    """The structural keys of a line; all else is skipped without decoding."""
+
+    type: str
+    uuid: str
+    parent_uuid: str | None = msgspec.field(default=None, name="parentUuid")
+    lane: str | None = None
+
+
+_decode_entry: Final = msgspec.json.Decoder(Entry).decode
+_decode_head: Final = msgspec.json.Decoder(Head).decode
+_decode_values: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def crc(body: bytes) -> bytes:
+    """The checksum of a line's bytes before its `,"crc"`, as eight hex digits."""
+    return b"%08x" % zlib.crc32(body)
+
+
+def seal(body: bytes) -> bytes:
+    """A JSON object's bytes with the `crc` key added as its last."""
+    open_body = body[:-1]
+    return b'%b,"crc":"%08x"}' % (open_body, zlib.crc32(open_body))
+
+
+def encode(fields: Mapping[str, Any]) -> bytes:
+    """The line of an entry, in the key order of the format, sealed, without LF.
+
+    Values may be anything JSON can carry, and `orjson.Fragment` for bytes that
+    are JSON already.
+
+    Raises:
+        EntryError: a value that JSON cannot carry.
+    """
+    return seal(dumps(_ordered(fields)))
+
+
+def _ordered(fields: Mapping[str, Any]) -> dict[str, Any]:
+    ordered = {key: fields[key] for key in _LEADING if key in fields}
+    for key, value in fields.items():
+        if key not in ordered and key not in _TRAILING and key != "crc":
+            ordered[key] = value
+    for key in _TRAILING:
+        if key in fields:
+            ordered[key] = fields[key]
+    return ordered
+
+
+def dumps(value: Any) -> bytes:
+    """A value as JSON bytes.
+
+    Raises:
+        EntryError: a non-finite number, a lone surrogate, bytes, a set, a key that
+            is no string, or a nesting deeper than 254 levels.
+    """
+    try:
+        body = orjson.dumps(value, option=DUMP_OPTIONS)
+    except TypeError as error:
+        if "64-bit" in str(error):
+            return _dumps_with_big_integers(value)
+        raise EntryError(
+            f"not JSON: {error}; use strings, finite numbers, booleans, null, lists and dicts"
+        ) from error
+    if b"null" in body:  # orjson writes NaN and infinities as null
+        _refuse_non_finite(value)
+    return body
+
+
+def _dumps_with_big_integers(value: Any) -> bytes:
+    _refuse_non_finite(value)
+    _refuse_other_than_json(value)
+    return msgspec.json.encode(value)
+
+
+def _refuse_other_than_json(value: Any) -> None:
+    """What orjson refuses and msgspec would write in its own way."""
+    for part in _parts(value):
+        if isinstance(part, dict) and not all(isinstance(key, str) for key in part):
+            raise EntryError("not JSON: a key is no string; make all keys of dicts strings")
+        if not isinstance(part, str | int | float | dict | list | tuple | None):
+            raise EntryError(f"not JSON: a {type(part).__name__}; convert it to a JSON value")
+
+
+def _refuse_non_finite(value: Any) -> None:
+    for part in _parts(value):
+        if isinstance(part, float) and not math.isfinite(part):
+            raise EntryError(f"not JSON: the number {part}; use a finite number, null or a string")
+
+
+def _parts(value: Any) -> list[Any]:
+    """All values inside a value, itself included, without recursion."""
+    found = [value]
+    for part in found:
+        if isinstance(part, dict):
+            found.extend(part.values())
+        elif isinstance(part, list | tuple):
+            found.extend(part)
+    return found
+
+
+def raw_values(line: bytes) -> dict[str, orjson.Fragment]:
+    """The keys of a line, each value as the very bytes it was written with."""
+    return {key: orjson.Fragment(bytes(raw)) for key, raw in _decode_values(line).items()}
+
+
+def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
+    """The structural keys of a line, or None when it is no entry (reported)."""
+    try:
+        found = _decode_head(line)
+    except _REFUSED:
+        return _decode_hard(line, offset, report)
+    return found if found.uuid else _decode_hard(line, offset, report)
+
+
+def decode(line: bytes, offset: int, report: Report) -> Entry | None:
+    """The entry of a line, or None when the line holds none.
+
+    Args:
+        line: the line without its LF.
+        offset: the offset of its first byte in the file.
+        report: told of everything in the line that is not sound.
+    """
+    try:
+        entry = _decode_entry(line)
+    except _REFUSED:
+        return _decode_hard(line, offset, report)
+    if not entry.uuid:
+        return _decode_hard(line, offset, report)
+    if line[-10:] != b'%08x"}' % zlib.crc32(line[:-CRC_LENGTH]):
+        _check_unsealed(line, offset, report)
+    return stored(entry, line, offset)
+
+
+def is_sealed(line: bytes) -> bool:
+    """Whether the line ends in a checksum of ours, right or wrong."""
+    return line[-18:-10] == _CRC_KEY and line[-2:] == b'"}' and _HEX.issuperset(line[-10:-2])
+
+
+def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
+    """Report what can be wrong with a line whose checksum does not match as it lies."""
+    if line.endswith(b"\r"):
+        report("crlf", offset, "the line ends in CR LF")
+        line = line[:-1]
+    if is_sealed(line):
+        right = crc(line[:-CRC_LENGTH])
+        if line[-10:-2] != right:
+            cause = f"wrong crc: the line says {line[-10:-2].decode()}, its bytes {right.decode()}"
+            report("crc", offset, cause)
+    if not line.isascii():
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            report("utf-8", offset, f"invalid UTF-8 {error.start} bytes into the line")
+
+
+def _decode_hard(line: bytes, offset: int, report: Report) -> Entry | None:
+    """Decode a line that the fast decoder refused, and report why it did."""
+    bare = line.strip(b"\0")
+    if len(bare) != len(line):
+        report("nul", offset, f"{len(line) - len(bare)} NUL bytes in the line")
+        if not bare:
+            return None
+    if bare.startswith(b"\xef\xbb\xbf"):
+        report("bom", offset, "a byte order mark in front of the line")
+        bare = bare[3:]
+    if not bare.strip():
+        report("blank", offset, "a blank line")
+        return None
+    value = decode_leniently(bare)
+    if value is None:
+        report("json", offset, "the line is no JSON")
+        return None
+    entry = _from_object(value, offset, report)
+    if entry is None:
+        return None
+    _check_unsealed(bare, offset, report)
+    return stored(entry, line, offset, value)
+
+
+def _from_object(value: Any, offset: int, report: Report) -> Entry | None:
+    if not isinstance(value, dict):
+        report("object", offset, f"the line is JSON, but a {_json_name(value)}, not an object")
+        return None
+    uuid, kind = value.get("uuid"), value.get("type")
+    if not isinstance(uuid, str) or not uuid:
+        report("no uuid", offset, "an entry without a uuid")
+        return None
+    if not isinstance(kind, str):
+        report("object", offset, f"entry {uuid} has no type")
+        return None
+    parent, lane, timestamp = (value.get(key) for key in ("parentUuid", "lane", "timestamp"))
+    if not isinstance(parent, str | None):
+        report("missing parent", offset, f"the parentUuid of {uuid} is no string")
+        parent = None
+    return Entry(
+        type=kind,
+        uuid=uuid,
+        parent_uuid=parent,
+        lane=lane if isinstance(lane, str) else None,
+        timestamp=timestamp if isinstance(timestamp, str) else None,
+        _message=value.get("message", msgspec.UNSET),
+    )
+
+
+def _json_name(value: Any) -> str:
+    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list"}
+    return names.get(type(value), "null")

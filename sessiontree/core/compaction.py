@@ -1,0 +1,145 @@
+"""When a context grows too long: how many tokens it has, and where to cut it.
+
+Tokens are estimated as the pi coding agent does: four characters each, an image
+at a fixed cost. A counter of the caller's own may take the estimate's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from sessiontree.core.message import (
+    IMAGE_BLOCKS,
+    RESULT_BLOCKS,
+    Message,
+    calls_of,
+    is_prompt,
+    result_ids,
+    role_of,
+)
+
+CHARACTERS_PER_TOKEN: Final = 4
+IMAGE_TOKENS: Final = 1200
+KEEP_TOKENS: Final = 20_000
+
+TokenCounter = Callable[[Message], int]
+"""Takes a message of a context, gives its tokens."""
+
+
+def estimate_tokens(message: Message) -> int:
+    """The estimated tokens of one message."""
+    characters, images = _size_of_content(message)
+    for call in calls_of(message):
+        characters += len(call.name) + _size_of_value(call.arguments)
+    for key in ("command", "output"):
+        value = message.get(key)
+        if value is not None:
+            characters += _size_of_value(value)
+    return -(-characters // CHARACTERS_PER_TOKEN) + images * IMAGE_TOKENS
+
+
+def _size_of_content(message: Message) -> tuple[int, int]:
+    """The characters of text and the number of images in a message's content."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return len(content), 0
+    characters = images = 0
+    if not isinstance(content, list):
+        return 0, 0
+    for block in content:
+        if isinstance(block, str):
+            characters += len(block)
+        elif isinstance(block, dict):
+            more, shown = _size_of_block(block)
+            characters += more
+            images += shown
+    return characters, images
+
+
+def _size_of_block(block: dict[str, Any]) -> tuple[int, int]:
+    kind = block.get("type")
+    if kind in IMAGE_BLOCKS:
+        return 0, 1
+    if kind in RESULT_BLOCKS:
+        return _size_of_content(block)
+    said = 0
+    for key in ("text", "thinking"):
+        value = block.get(key)
+        if isinstance(value, str):
+            said += len(value)
+    return said, 0
+
+
+def _size_of_value(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(orjson.dumps(value, default=str))
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What one entry puts into a context.
+
+    Attributes:
+        uuid: the entry on the path it stands for.
+        messages: its messages, in order; empty for an entry that says nothing.
+        whole: no cut may fall before it, as before a merge's second message.
+    """
+
+    uuid: str
+    messages: Sequence[Message]
+
+
+def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | None:
+    """The uuid of the first entry to keep, so that about `keep` tokens stay.
+
+    A cut falls before a prompt where one lies within half and one and a half times
+    `keep`, else before the assistant message, or other message that is no result,
+    nearest to `keep`; never between a call and its result.
+
+    Args:
+        pieces: what the entries of the context contribute, oldest first.
+        keep: the tokens to keep.
+        count: the token counter.
+
+    Returns:
+        None where everything fits into `keep`, or nothing could be left out.
+    """
+    costs = [sum(map(count, piece.messages)) for piece in pieces]
+    if sum(costs) <= keep:
+        return None
+    open_after = _open_calls(pieces)
+    kept = 0
+    prompts: list[tuple[int, int]] = []
+    others: list[tuple[int, int]] = []
+    for place in range(len(pieces) - 1, 0, -1):
+        kept += costs[place]
+        messages = pieces[place].messages
+        if not messages or open_after[place - 1] or result_ids(messages[0]):
+            continue
+        distance = abs(kept - keep)
+        if is_prompt(messages[0]) and keep <= 2 * kept and 2 * kept <= 3 * keep:
+            prompts.append((distance, place))
+        elif role_of(messages[0]) != "toolResult":
+            others.append((distance, place))
+    best = min(prompts, default=None) or min(others, default=None)
+    return pieces[best[1]].uuid if best else None
+
+
+def _open_calls(pieces: Sequence[Piece]) -> list[bool]:
+    """For each piece, whether a call made up to it gets its result only after it."""
+    answered_at: dict[str, list[int]] = {}
+    for place, piece in enumerate(pieces):
+        for message in piece.messages:
+            for id in result_ids(message):
+                answered_at.setdefault(id, []).append(place)
+    last_answer = -1
+    spans = []
+    for place, piece in enumerate(pieces):
+        for message in piece.messages:
+            for call in calls_of(message):
+                later = [at for at in answered_at.get(call.id, ()) if at > place]
+                last_answer = max(last_answer, min(later, default=-1))
+        spans.append(last_answer > place)
+    return spans

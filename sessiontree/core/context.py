@@ -1,0 +1,452 @@
+"""What the model sees: a path from the root to a leaf, folded into messages.
+
+Invariants: only the path counts, so a compaction, an edit or a setting on
+another branch has no effect; the latest compaction puts its summary in place of
+everything before its first kept entry; a merge contributes each entry at most
+once; the same entries always give the same messages. Messages are the stored
+objects themselves wherever nothing had to be changed.
+
+A fold is kept between two contexts: an entry that only adds to the end costs
+that entry alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from sessiontree.core.compaction import Piece, TokenCounter, estimate_tokens
+from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
+from sessiontree.core.message import Message, system_text
+from sessiontree.core.pairing import Pairing
+
+Segment = Callable[[str, str], Sequence[Entry]]
+"""Takes `baseUuid` and `mergedUuid`, gives the path below the one down to the other."""
+
+SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
+_REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
+
+
+class PathRead(Protocol):
+    """A path as far as a context needs it.
+
+    Attributes:
+        entries: oldest first, the leaf last; from the first kept entry of the
+            latest compaction, or from the top where there is none.
+        compaction: the latest compaction among them.
+        whole: whether the entries reach up to the top of the path.
+        cut_above: whether the file itself ends above them, as in a subtree export.
+    """
+
+    entries: list[Entry]
+    compaction: Entry | None
+    whole: bool
+    cut_above: bool
+
+
+class Context:
+    """The messages a model would get at a leaf, and what they were made from.
+
+    Attributes:
+        leaf: the entry the context belongs to.
+        messages: dicts with a `role`, in order; shared with the session, not to be changed.
+        entries: for each message the entry it came from.
+        warnings: what had to be corrected or left out, in words.
+    """
+
+    __slots__ = ("_count", "_settings", "_tokens", "entries", "leaf", "messages", "warnings")
+
+    def __init__(
+        self,
+        leaf: Entry,
+        messages: list[Message],
+        entries: list[Entry],
+        warnings: list[str],
+        settings: Callable[[str], Any],
+        count: TokenCounter = estimate_tokens,
+    ) -> None:
+        self.leaf = leaf
+        self.messages = messages
+        self.entries = entries
+        self.warnings = warnings
+        self._settings = settings
+        self._count = count
+        self._tokens = -1
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of all messages, counted when first asked for."""
+        if self._tokens < 0:
+            self._tokens = sum(map(self._count, self.messages))
+        return self._tokens
+
+    @property
+    def model(self) -> dict[str, Any] | None:
+        """`{"provider", "modelId"}` in force, or None; looked up when asked for."""
+        model: dict[str, Any] | None = self._settings("model")
+        return model
+
+    @property
+    def thinking_level(self) -> str | None:
+        """The thinking level in force, or None; looked up when asked for."""
+        level: str | None = self._settings("thinkingLevel")
+        return level
+
+    @property
+    def system(self) -> str | None:
+        """The text of the latest system message on the path, or None."""
+        system: str | None = self._settings("system")
+        return system
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `context --json` prints."""
+        return {
+            "leaf": self.leaf.uuid,
+            "messages": self.messages,
+            "model": self.model,
+            "thinkingLevel": self.thinking_level,
+            "system": self.system,
+            "tokens": self.tokens,
+            "warnings": self.warnings,
+        }
+
+
+class _Verbatim:
+    """Takes messages and gives them back as they are; stands where a Pairing would."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._sources: list[Entry] = []
+
+    def take(self, message: Message, source: Entry) -> None:
+        self._messages.append(message)
+        self._sources.append(source)
+
+    def result(self) -> tuple[list[Message], list[Entry], list[str]]:
+        return self._messages.copy(), self._sources.copy(), []
+
+
+class Fold:
+    """A path folded into messages, ready to take the next entry.
+
+    Attributes:
+        settings: the settings that the folded entries hold, by `SETTING_KEYS`.
+    """
+
+    def __init__(self, path: PathRead, segment: Segment, *, verbatim: bool = False) -> None:
+        self.settings: dict[str, Any] = {}
+        self._segment = segment
+        self._verbatim = verbatim
+        self._out: _Verbatim | Pairing[Entry] = _Verbatim() if verbatim else Pairing()
+        self._warnings: list[str] = []
+        self._unknown: set[str] = set()
+        self._merged = False
+        visible = _visible(path, self._warnings)
+        self._edits = _edits(visible)
+        self._blocks = _Blocks(visible)
+        if not _REBUILD.isdisjoint({entry.type for entry in visible[1:]}):
+            for _, message, source in self._contributions(visible):
+                self._out.take(message, source)
+        else:
+            for entry in visible:
+                self._take(entry)
+        self._warnings += self._blocks.warnings
+
+    def take(self, entry: Entry) -> bool:
+        """Take in one more entry at the end; False where the fold must be made anew."""
+        if entry.type in _REBUILD:
+            return False
+        self._take(entry)
+        return True
+
+    def _take(self, entry: Entry) -> None:
+        if entry.type == "message" and type(message := entry.get("message")) is dict:
+            role = message.get("role")
+            if role == "assistant":
+                if "model" in message:
+                    self._set_model(message)
+            elif role == "system":
+                self.settings["system"] = system_text(message)
+                if not self._verbatim:
+                    return
+            self._out.take(message, entry)
+            return
+        self._note_setting(entry)
+        said = self._message(entry)
+        if said is not None:
+            self._out.take(said, entry)
+
+    def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
+        """For each message: the entry of this path it stands for, itself, its source."""
+        told: set[str] = set()
+        for entry in visible:
+            self._note_setting(entry)
+            if entry.type == "merge":
+                for message, source in self._merge(entry, told):
+                    yield entry, message, source
+                continue
+            message = self._edited(entry, self._edits, self._blocks)
+            told.add(entry.uuid)
+            if message is not None and (self._verbatim or message.get("role") != "system"):
+                yield entry, message, entry
+
+    def _merge(self, merge: Entry, told: set[str]) -> Iterator[tuple[Message, Entry]]:
+        """What a merge contributes, merges inside it included, each entry once."""
+        frames: list[tuple[Iterator[Entry], dict[str, Any], _Blocks]] = [
+            (iter([merge]), self._edits, self._blocks)
+        ]
+        while frames:
+            entries, edits, blocks = frames[-1]
+            entry = next(entries, None)
+            if entry is None:
+                frames.pop()
+                continue
+            if entry.uuid in told:
+                continue
+            told.add(entry.uuid)
+            if entry.type == "merge" and "summary" not in entry and entry.uuid not in edits:
+                visible = _visible_segment(self._segment(entry["baseUuid"], entry["mergedUuid"]))
+                frames.append((iter(visible), {**_edits(visible), **self._edits}, _Blocks(visible)))
+                continue
+            message = self._edited(entry, edits, blocks)
+            if message is not None and (self._verbatim or message.get("role") != "system"):
+                yield message, entry
+
+    def _edited(self, entry: Entry, edits: Mapping[str, Any], blocks: _Blocks) -> Message | None:
+        """What an entry contributes under the edits of its path."""
+        folded = blocks.message_at(entry)
+        message = folded[0] if folded else self._message(entry)
+        if message is None or not edits:
+            return message
+        for uuid in folded[1] if folded else (entry.uuid,):
+            if uuid in edits:
+                return _replaced(message, edits[uuid])
+        return message
+
+    def _message(self, entry: Entry) -> Message | None:
+        """What an entry contributes by itself."""
+        kind = entry.type
+        if kind == "message":
+            message = entry.get("message")
+            if isinstance(message, dict):
+                return message
+            self._warnings.append(f"message {entry.uuid} holds no message and was left out")
+        elif kind in SUMMARIES or kind == "merge":
+            return summary_message("branchSummary", entry)
+        elif kind == "compaction":
+            return summary_message("compactionSummary", entry)
+        elif kind == "custom_message":
+            return custom_message(entry)
+        elif kind == "handle":
+            return {"role": entry.get("role") or "user", "content": handle_text(entry)}
+        elif kind not in KNOWN and kind not in self._unknown:
+            self._unknown.add(kind)
+            self._warnings.append(f"entries of the unknown type {kind!r} are kept and say nothing")
+        return None
+
+    def _note_setting(self, entry: Entry) -> None:
+        found = settings_of(entry)
+        if found:
+            self.settings.update(found)
+
+    def _set_model(self, message: Message) -> None:
+        model = model_of(message)
+        if model is not None:
+            self.settings["model"] = model
+
+    def result(self) -> tuple[list[Message], list[Entry], list[str]]:
+        """The messages, the entry each came from, and the warnings, in fresh lists."""
+        messages, entries, warnings = self._out.result()
+        return messages, entries, self._warnings + warnings
+
+    def pieces(self, path: PathRead) -> list[Piece]:
+        """What each entry of a path contributes, for choosing where to cut it."""
+        visible = _visible(path, [])
+        said: dict[str, list[Message]] = {entry.uuid: [] for entry in visible}
+        for entry, message, _ in self._contributions(visible):
+            said[entry.uuid].append(message)
+        return [Piece(uuid, messages) for uuid, messages in said.items()]
+
+
+def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
+    """The entries that count, in the order they speak: a compaction before what it kept."""
+    compaction = path.compaction
+    if compaction is None:
+        return path.entries
+    entries = path.entries
+    at = next(i for i in reversed(range(len(entries))) if entries[i] is compaction)
+    first_kept = compaction.get("firstKeptEntryUuid")
+    after = entries[at + 1 :]
+    if first_kept == compaction.uuid:
+        return [compaction, *after]
+    kept_from = next((i for i in range(at) if entries[i].uuid == first_kept), None)
+    if kept_from is not None:
+        return [compaction, *_without_compactions(entries[kept_from:at]), *after]
+    if path.cut_above:
+        return [compaction, *_without_compactions(entries[:at]), *after]
+    warnings.append(
+        f"the first kept entry {first_kept} of compaction {compaction.uuid} is not on the path; "
+        "only what follows the compaction was taken"
+    )
+    return [compaction, *after]
+
+
+def _visible_segment(entries: Sequence[Entry]) -> list[Entry]:
+    """The same for a merged segment, whose first kept entry may lie above its base."""
+    at = next((i for i in reversed(range(len(entries))) if entries[i].type == "compaction"), None)
+    if at is None:
+        return list(entries)
+    compaction = entries[at]
+    first_kept = compaction.get("firstKeptEntryUuid")
+    kept_from = at
+    if first_kept != compaction.uuid:
+        kept_from = next((i for i in range(at) if entries[i].uuid == first_kept), 0)
+    kept = _without_compactions(entries[kept_from:at])
+    return [compaction, *kept, *entries[at + 1 :]]
+
+
+def _without_compactions(entries: Sequence[Entry]) -> list[Entry]:
+    """What a later compaction keeps: the earlier ones contribute nothing any more."""
+    return [entry for entry in entries if entry.type != "compaction"]
+
+
+def _edits(entries: Iterable[Entry]) -> dict[str, Any]:
+    """The replacement for each edited entry, the latest edit last."""
+    return {
+        target: entry.get("replacement")
+        for entry in entries
+        if entry.type == "context_edit" and isinstance(target := entry.get("targetUuid"), str)
+    }
+
+
+def _replaced(message: Message, replacement: Any) -> Message | None:
+    if not isinstance(replacement, dict):
+        return None
+    edited = {**message, "content": replacement.get("content")}
+    if "summary" in edited:
+        edited["summary"] = edited["content"]
+    return edited
+
+
+class _Blocks:
+    """The messages that were written block by block, each at its first block's place."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.warnings: list[str] = []
+        self._members: dict[str, list[Entry]] = {}
+        for entry in entries:
+            if entry.type in ("block", "message_end"):
+                uuid = entry.get("messageUuid")
+                self._members.setdefault(uuid if isinstance(uuid, str) else "", []).append(entry)
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def message_at(self, entry: Entry) -> tuple[Message, list[str]] | None:
+        """The message that starts at an entry, and the uuids of all its entries."""
+        if entry.type not in ("block", "message_end"):
+            return None
+        members = self._members.get(entry.get("messageUuid", ""), [])
+        if not members or members[0] != entry:
+            return None
+        message = folded_message(members)
+        if message.get("partial"):
+            self.warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
+        return message, [member.uuid for member in members]
+
+
+def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
+    """One message from its `block` entries and, where it was closed, its `message_end`.
+
+    Blocks stand by `index`, a later one in place of an earlier with the same
+    index. Without its end the message is marked `"partial": true`.
+    """
+    blocks = {
+        entry.get("index", place): entry.get("block")
+        for place, entry in enumerate(members)
+        if entry.type == "block"
+    }
+    content = [blocks[index] for index in sorted(blocks, key=_index_order)]
+    end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
+    if end is None:
+        return {"role": "assistant", "content": content, "partial": True}
+    extra = {k: end[k] for k in ("provider", "model", "usage", "stopReason") if k in end}
+    return {"role": end.get("role") or "assistant", "content": content, **extra}
+
+
+def _index_order(index: Any) -> tuple[bool, Any]:
+    return (False, index) if isinstance(index, int | float) else (True, str(index))
+
+
+def summary_message(role: str, entry: Entry) -> dict[str, Any]:
+    """A summary as a message: `content` for any reader, `summary` as pi names it."""
+    summary = entry.get("summary")
+    text = summary if isinstance(summary, str) else ""
+    message: dict[str, Any] = {"role": role, "content": text, "summary": text}
+    for key in ("fromUuid", "mergedUuid", "tokensBefore"):
+        if key in entry:
+            message[key] = entry[key]
+    return message
+
+
+def custom_message(entry: Entry) -> dict[str, Any]:
+    """A `custom_message` entry as a message of role `custom`."""
+    keys = ("customType", "content", "display", "details")
+    return {"role": "custom", **{key: entry[key] for key in keys if key in entry}}
+
+
+def handle_text(entry: Entry) -> str:
+    """The text form of a `handle` entry's handle, as stored."""
+    handle = entry.get("handle")
+    if isinstance(handle, dict):
+        return f"{handle.get('source')}@{handle.get('source_version')}::{handle.get('identifier')}"
+    return str(handle)
+
+
+def model_of(message: Message) -> dict[str, Any] | None:
+    """The model that an assistant message names, as a setting."""
+    model = message.get("model")
+    if not isinstance(model, str) or not model:
+        return None
+    return {"provider": message.get("provider"), "modelId": model}
+
+
+def settings_of(entry: Entry) -> dict[str, Any]:
+    """The settings that an entry puts in force; None for those it says were never set."""
+    kind = entry.type
+    if kind == "message":
+        message = entry.get("message")
+        if not isinstance(message, dict):
+            return {}
+        if message.get("role") == "system":
+            return {"system": system_text(message)}
+        model = model_of(message) if message.get("role") == "assistant" else None
+        return {"model": model} if model else {}
+    if kind == "model_change":
+        return {"model": {"provider": entry.get("provider"), "modelId": entry.get("modelId")}}
+    if kind == "thinking_level_change":
+        return {"thinkingLevel": entry.get("thinkingLevel")}
+    if kind == "message_end":
+        model = model_of(entry.body)
+        return {"model": model} if model else {}
+    if kind == "compaction":
+        state = entry.get("state")
+        if isinstance(state, dict):
+            return {key: state[key] for key in SETTING_KEYS if key in state}
+    return {}
+
+
+def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings a session starts with, from its header."""
+    metadata = header.get("metadata")
+    facts: dict[str, Any] = {**header, **(metadata if isinstance(metadata, dict) else {})}
+    settings: dict[str, Any] = {}
+    model = facts.get("model", facts.get("modelId"))
+    if isinstance(model, dict):
+        settings["model"] = {"provider": model.get("provider"), "modelId": model.get("modelId")}
+    elif isinstance(model, str):
+        settings["model"] = {"provider": facts.get("provider"), "modelId": model}
+    for key in ("thinkingLevel", "system"):
+        if isinstance(facts.get(key), str):
+            settings[key] = facts[key]
+    return settings

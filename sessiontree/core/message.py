@@ -1,0 +1,243 @@
+"""Messages as agents and providers write them, read without changing them.
+
+Four shapes are understood wherever a message is looked into: the pi coding
+agent's (`toolCall` blocks, role `toolResult`), Anthropic's (`tool_use` and
+`tool_result` blocks), OpenAI Chat's (`tool_calls`, role `tool`) and OpenAI
+Responses' (items with a `call_id`, most of them without a role).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from sessiontree.errors import EntryError
+
+Message = Mapping[str, Any]
+
+IMAGE_BLOCKS: Final = frozenset({"image", "image_url", "input_image"})
+RESULT_BLOCKS: Final = frozenset({"tool_result"})
+CALL_BLOCKS: Final = frozenset({"toolCall", "tool_use"})
+CALL_ITEMS: Final = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+        "computer_call",
+    }
+)
+RESULT_ITEMS: Final = frozenset(f"{name}_output" for name in CALL_ITEMS)
+RESPONSES_ITEMS: Final = CALL_ITEMS | RESULT_ITEMS | {"reasoning", "item_reference", "compaction"}
+"""Items of OpenAI Responses that carry no role and are messages all the same."""
+
+
+def check_message(message: Any) -> None:
+    """Refuse what is no message.
+
+    Raises:
+        EntryError: not a dict, or neither a `role` nor a Responses item.
+    """
+    if not isinstance(message, Mapping):
+        raise EntryError(
+            f"a message is a dict with a role, not a {type(message).__name__}; "
+            'give {"role": "user", "content": "…"}'
+        )
+    role = message.get("role")
+    if isinstance(role, str) and role:
+        return
+    if role is None and message.get("type") in RESPONSES_ITEMS:
+        return
+    raise EntryError(
+        f"the message has {'no role' if role is None else f'the role {role!r}'}; "
+        'give it one, such as {"role": "user", "content": "…"}'
+    )
+
+
+def role_of(message: Message) -> str:
+    """The role; for a Responses item without one, the role it plays."""
+    role = message.get("role")
+    if isinstance(role, str):
+        return role
+    return "tool" if message.get("type") in RESULT_ITEMS else "assistant"
+
+
+def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
+    """The content blocks; a string content as one text block."""
+    content = message.get("content")
+    if isinstance(content, str):
+        if content:
+            yield {"type": "text", "text": content}
+    elif isinstance(content, list):
+        for block in content:
+            if isinstance(block, dict):
+                yield block
+            elif isinstance(block, str):
+                yield {"type": "text", "text": block}
+
+
+def block_text(block: Mapping[str, Any]) -> str:
+    """The text of a `text`, `input_text` or `output_text` block, else nothing."""
+    text = block.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def text_of(message: Message) -> str:
+    """All text blocks of a message, joined by newlines."""
+    return "\n".join(text for block in blocks_of(message) if (text := block_text(block)))
+
+
+def system_text(message: Message) -> str:
+    """The text of a system message, its `sections` included where it has them."""
+    text = text_of(message)
+    sections = message.get("sections")
+    if text or not isinstance(sections, list):
+        return text
+    parts = (
+        s if isinstance(s, str) else block_text(s) for s in sections if isinstance(s, str | dict)
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+class Call:
+    """A tool call: its id, the tool's name, its arguments, and the shape it has."""
+
+    __slots__ = ("arguments", "id", "name", "shape")
+
+    def __init__(self, id: str, name: str, arguments: Any, shape: str) -> None:
+        self.id, self.name, self.arguments, self.shape = id, name, arguments, shape
+
+
+def calls_of(message: Message) -> list[Call]:
+    """The tool calls a message makes, in order."""
+    calls: list[Call] = []
+    content = message.get("content")
+    if isinstance(content, list):
+        for block in content:
+            if isinstance(block, dict) and block.get("type") in CALL_BLOCKS:
+                _add_call(
+                    calls, block, "id", block.get("arguments", block.get("input")), block["type"]
+                )
+    chat_calls = message.get("tool_calls")
+    if isinstance(chat_calls, list):
+        for call in chat_calls:
+            if isinstance(call, dict):
+                made = call.get("function") or call.get("custom") or {}
+                named = {"id": call.get("id"), "name": made.get("name")}
+                _add_call(calls, named, "id", made.get("arguments", made.get("input")), "chat")
+    kind = message.get("type")
+    if isinstance(kind, str) and kind in CALL_ITEMS:
+        arguments = message.get("arguments", message.get("input", message.get("action")))
+        _add_call(calls, message, "call_id", arguments, kind)
+    return calls
+
+
+def _add_call(calls: list[Call], call: Message, key: str, arguments: Any, shape: str) -> None:
+    id, name = call.get(key), call.get("name")
+    if isinstance(id, str):
+        calls.append(Call(id, name if isinstance(name, str) else "", arguments, shape))
+
+
+def result_ids(message: Message) -> list[str]:
+    """The ids of the calls whose results a message brings, in order."""
+    role = message.get("role")
+    if role == "toolResult":
+        return _ids(message.get("toolCallId"))
+    if role == "tool":
+        return _ids(message.get("tool_call_id"))
+    kind = message.get("type")
+    if isinstance(kind, str) and kind in RESULT_ITEMS:
+        return _ids(message.get("call_id"))
+    content = message.get("content")
+    if role != "user" or not isinstance(content, list):
+        return []
+    return [block["tool_use_id"] for block in content if is_result_block(block)]
+
+
+def _ids(id: Any) -> list[str]:
+    # A result that names no call answers none: the empty id is nobody's.
+    return [id if isinstance(id, str) else ""]
+
+
+def is_result_block(block: Any) -> bool:
+    """Whether a content block is a tool result that names its call."""
+    return (
+        isinstance(block, dict)
+        and block.get("type") in RESULT_BLOCKS
+        and isinstance(block.get("tool_use_id"), str)
+    )
+
+
+def is_prompt(message: Message) -> bool:
+    """Whether this is a user message with some content that is no tool result."""
+    if message.get("role") != "user":
+        return False
+    content = message.get("content")
+    if isinstance(content, str):
+        return bool(content)
+    return isinstance(content, list) and any(not is_result_block(block) for block in content)
+
+
+def interrupted_result(call: Call) -> dict[str, Any]:
+    """The result of a call that was never answered, in the shape of the call."""
+    text = "Interrupted: no result was recorded for this call."
+    if call.shape == "toolCall":
+        return {
+            "role": "toolResult",
+            "toolCallId": call.id,
+            "toolName": call.name,
+            "content": [{"type": "text", "text": text}],
+            "isError": True,
+        }
+    if call.shape == "tool_use":
+        block = {"type": "tool_result", "tool_use_id": call.id, "content": text, "is_error": True}
+        return {"role": "user", "content": [block]}
+    if call.shape == "chat":
+        return {"role": "tool", "tool_call_id": call.id, "content": text}
+    return {"type": f"{call.shape}_output", "call_id": call.id, "output": text}
+
+
+def block_preview(block: Mapping[str, Any]) -> str:
+    """A content block in a few words."""
+    kind = block.get("type")
+    if text := block_text(block):
+        return text
+    if kind in CALL_BLOCKS:
+        return f"{block.get('name')}({_arguments_text(block.get('arguments', block.get('input')))})"
+    if kind in RESULT_BLOCKS:
+        return text_of(block)
+    if kind in IMAGE_BLOCKS:
+        return "[image]"
+    if kind == "thinking":
+        return f"(thinking) {block.get('thinking', '')}"
+    return f"[{kind}]" if isinstance(kind, str) else ""
+
+
+def preview_of(message: Message) -> str:
+    """A message in a few words: its text, else its calls, else what it is made of."""
+    parts = [block_preview(block) for block in blocks_of(message)]
+    told = [part for part in parts if part]
+    if not told:
+        told = [f"{call.name}({_arguments_text(call.arguments)})" for call in calls_of(message)]
+    if not told and message.get("role") == "bashExecution":
+        told = [f"$ {message.get('command', '')}"]
+    if not told:
+        output = message.get("output")
+        told = [output] if isinstance(output, str) else []
+    return " ".join(told)
+
+
+def _arguments_text(arguments: Any) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    if isinstance(arguments, dict):
+        return ", ".join(f"{key}={_short(value)}" for key, value in arguments.items())
+    return "" if arguments is None else _short(arguments)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,140 @@
+"""From any older version to the current one, by a chain of small steps.
+
+Version 1 is linear: no uuids, the order of the lines is the conversation, and
+`firstKeptEntryIndex` and `backToIndex` count the lines that parse, the header
+as 0. The step to version 2 gives each entry a uuid and its parent's, and turns
+the indices into uuids. The format is described in MIGRATION.md.
+
+Invariants: values are carried over as the bytes they were; the same file gives
+the same uuids wherever and whenever it is migrated; a line that does not parse
+is carried over as it is, and counts for nothing, as before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from sessiontree.core.codec import FORMAT, VERSION, encode, raw_values
+from sessiontree.core.entry import decode_leniently
+
+_NAMESPACE: Final = uuid.UUID("6f1c2b0e-7a53-5d7e-9c39-0d5f5f0c7b1a").bytes
+
+
+def migrate(lines: Iterable[bytes], version: int) -> Iterator[bytes]:
+    """The lines of a session of an older version, as the current version has them.
+
+    Args:
+        lines: the lines without their LF, the header first among those that parse.
+        version: the version they are of.
+
+    Yields:
+        lines without LF, in the same order.
+    """
+    for step in _STEPS[version:]:
+        lines = step(lines)
+    yield from lines
+
+
+def uuid_of_line(session_id: str, position: int, line: bytes) -> str:
+    """The uuid that migration gives to the line at a position of a session (RFC 9562, 5.5)."""
+    name = b"%b:%d:%b" % (session_id.encode("utf-8", "replace"), position, line)
+    digest = hashlib.sha1(_NAMESPACE + name, usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=5))
+
+
+class _Linear:
+    """The state of the step from version 1: what each index stands for."""
+
+    def __init__(self) -> None:
+        self.session_id = ""
+        self.uuids: list[str] = []
+        self.parents: list[int] = []
+
+    def take(self, line: bytes, parsed: dict[str, Any]) -> bytes:
+        """The version 2 line of the next line that parsed."""
+        position = len(self.uuids)
+        if not position:
+            self.session_id = str(parsed.get("id", ""))
+        own = parsed.get("uuid")
+        fields = _values(line, parsed)
+        for key in ("uuid", "parentUuid", "version", "format", "crc"):
+            fields.pop(key, None)
+        fresh = uuid_of_line(self.session_id, position, line)
+        self.uuids.append(own if isinstance(own, str) and own else fresh)
+        self.parents.append(self._parent(parsed, position))
+        return encode(self._version_2(fields, parsed, position))
+
+    def _parent(self, parsed: dict[str, Any], position: int) -> int:
+        if parsed.get("type") == "stack_pop":
+            target = self._index(parsed.get("backToIndex"), position)
+            if target is not None:
+                return target
+        return position - 1
+
+    def _version_2(
+        self, fields: dict[str, Any], parsed: dict[str, Any], position: int
+    ) -> dict[str, Any]:
+        parent = self.uuids[self.parents[position]] if position else None
+        fields |= {"uuid": self.uuids[position], "parentUuid": parent}
+        kind = parsed.get("type")
+        if kind == "session" and not position:
+            fields |= {"version": VERSION, "format": FORMAT}
+        elif kind == "compaction":
+            self._convert_first_kept(fields, parsed, position)
+        elif kind == "stack_pop" and self._index(parsed.get("backToIndex"), position) is not None:
+            del fields["backToIndex"]
+            fields |= {"type": "stack_summary", "fromUuid": self.uuids[position - 1]}
+        return fields
+
+    def _convert_first_kept(
+        self, fields: dict[str, Any], parsed: dict[str, Any], position: int
+    ) -> None:
+        index = self._index(parsed.get("firstKeptEntryIndex"), position + 1)
+        if index is None:
+            fields["firstKeptEntryUuid"] = self.uuids[position]
+            return
+        del fields["firstKeptEntryIndex"]
+        # An index into a range that was popped means the first entry after it that was not.
+        kept = position
+        while kept and self.parents[kept] >= index:
+            kept = self.parents[kept]
+        fields["firstKeptEntryUuid"] = self.uuids[kept]
+
+    @staticmethod
+    def _index(value: Any, below: int) -> int | None:
+        sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
+        return value if sound else None
+
+
+def _values(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return dict(raw_values(line))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {key: orjson.Fragment(_dumps_leniently(value)) for key, value in parsed.items()}
+
+
+def _dumps_leniently(value: Any) -> bytes:
+    """A value that only the standard library could read, as it would write it."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _linear_to_tree(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Version 1 to version 2."""
+    linear = _Linear()
+    for line in lines:
+        parsed = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf"))
+        yield linear.take(line, parsed) if isinstance(parsed, dict) else line
+
+
+_STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (
+    iter,
+    _linear_to_tree,
+)
+"""The step from version n to n + 1 at place n; there was no version 0."""

@@ -1,0 +1,309 @@
+"""Tool calls and their results: each result directly behind its call.
+
+Providers refuse a context in which a call has no result, or a result no call.
+Stored histories have both: a run that was interrupted, a user who steered while
+a tool ran, a branch taken between the two. The rules:
+
+- a result stands directly behind its call, parallel ones in the order of the calls;
+- a call that was never answered gets a result that says it was interrupted;
+- a result without its call, or a second one for the same call, is left out.
+
+Each correction is a warning. What needs none is passed on untouched, the very
+same objects in the same order. An id may be used again by a later call: a result
+answers the nearest call before it that is still open.
+
+The messages are taken in one by one, and everything before the last group of
+calls is settled, so that one more message costs one message. Only a result that
+comes after its call was given up makes all of it be looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from sessiontree.core.message import (
+    Call,
+    Message,
+    calls_of,
+    interrupted_result,
+    is_result_block,
+    result_ids,
+)
+
+Source = TypeVar("Source")
+
+_PLAIN_ROLES = frozenset({"user", "assistant"})
+
+
+class Answer(Generic[Source]):
+    """A message that brings results, and where it came from."""
+
+    __slots__ = ("ids", "message", "source")
+
+    def __init__(self, ids: list[str], message: Message, source: Source) -> None:
+        self.ids, self.message, self.source = ids, message, source
+
+
+class Group(Generic[Source]):
+    """The calls of one message, and the answers to them so far."""
+
+    __slots__ = ("answers", "calls", "open", "place", "source")
+
+    def __init__(self, calls: list[Call], source: Source, place: int) -> None:
+        self.calls = calls
+        self.source = source
+        self.place = place
+        self.open = {call.id for call in calls}
+        self.answers: list[Answer[Source]] = []
+
+
+class Pairing(Generic[Source]):
+    """Messages going in, the same messages with calls and results paired coming out."""
+
+    def __init__(self) -> None:
+        self._taken: list[Message] = []
+        self._taken_sources: list[Source] = []
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._messages: list[Message] = []
+        self._sources: list[Source] = []
+        self._warnings: list[str] = []
+        self._tail: Group[Source] | None = None
+        self._given_up: set[str] = set()
+
+    def take(self, message: Message, source: Source) -> None:
+        """Take in the next message."""
+        self._taken.append(message)
+        self._taken_sources.append(source)
+        if (
+            self._tail is None
+            and type(message.get("content")) is str
+            and message.get("role") in _PLAIN_ROLES
+            and "tool_calls" not in message
+        ):
+            self._messages.append(message)
+            self._sources.append(source)
+        else:
+            self._pair(message, source)
+
+    def _pair(self, message: Message, source: Source) -> None:
+        ids = result_ids(message)
+        if ids:
+            self._take_answer(Answer(ids, message, source))
+            return
+        self._settle_tail()
+        self._messages.append(message)
+        self._sources.append(source)
+        calls = calls_of(message)
+        if calls:
+            self._tail = Group(calls, source, len(self._messages))
+
+    def _take_answer(self, answer: Answer[Source]) -> None:
+        tail = self._tail
+        if tail is not None and tail.open.issuperset(answer.ids) and _distinct(answer.ids):
+            tail.open.difference_update(answer.ids)
+            tail.answers.append(answer)
+            return
+        if self._given_up.isdisjoint(answer.ids) and (
+            tail is None or tail.open.isdisjoint(answer.ids)
+        ):
+            self._leave_out(answer)
+            return
+        self._look_again()
+
+    def _leave_out(self, answer: Answer[Source]) -> None:
+        """Drop results that answer no open call; keep what else the message says."""
+        self._warnings.extend(_orphan_warning(id) for id in answer.ids)
+        rest = _without_results(answer.message)
+        if rest is not None:
+            self._settle_tail()
+            self._messages.append(rest)
+            self._sources.append(answer.source)
+
+    def _settle_tail(self) -> None:
+        tail = self._tail
+        if tail is None:
+            return
+        messages, sources, warnings = _answered(tail)
+        self._messages += messages
+        self._sources += sources
+        self._warnings += warnings
+        self._given_up |= tail.open
+        self._tail = None
+
+    def _look_again(self) -> None:
+        """Pair everything taken so far, knowing all results."""
+        self._start_over()
+        taken = list(zip(self._taken, self._taken_sources, strict=True))
+        groups, leftovers = _assign(taken, self._warnings)
+        for place, (message, source) in enumerate(taken):
+            left = leftovers.get(place, message)
+            if left is None:
+                continue
+            self._settle_tail()
+            self._messages.append(left)
+            self._sources.append(source)
+            self._tail = groups.get(place)
+
+    def result(self) -> tuple[list[Message], list[Source], list[str]]:
+        """The paired messages, the source of each, and the warnings, in fresh lists.
+
+        A result made up for a call has the source of its call.
+        """
+        if self._tail is None:
+            return self._messages.copy(), self._sources.copy(), self._warnings.copy()
+        messages, sources, warnings = _answered(self._tail)
+        return self._messages + messages, self._sources + sources, self._warnings + warnings
+
+
+def pair(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
+    """The messages with calls and results paired, and the warnings."""
+    pairing: Pairing[None] = Pairing()
+    for message in messages:
+        pairing.take(message, None)
+    paired, _, warnings = pairing.result()
+    return paired, warnings
+
+
+def _assign(
+    taken: list[tuple[Message, Source]], warnings: list[str]
+) -> tuple[dict[int, Group[Source]], dict[int, Message | None]]:
+    """Give every result to its call.
+
+    Returns the groups by the place of their calls, and what is left of each
+    message that brought results (None for nothing) by its place.
+    """
+    groups: dict[int, Group[Source]] = {}
+    open_calls: dict[str, list[Group[Source]]] = {}
+    leftovers: dict[int, Message | None] = {}
+    for place, (message, source) in enumerate(taken):
+        ids = result_ids(message)
+        if not ids:
+            calls = calls_of(message)
+            if calls:
+                group = groups[place] = Group(calls, source, place + 1)
+                for id in group.open:
+                    open_calls.setdefault(id, []).append(group)
+            continue
+        leftovers[place] = _hand_out(Answer(ids, message, source), place, open_calls, warnings)
+    return groups, leftovers
+
+
+def _hand_out(
+    answer: Answer[Source],
+    place: int,
+    open_calls: dict[str, list[Group[Source]]],
+    warnings: list[str],
+) -> Message | None:
+    """Give the results of one message to their groups; what is left of the message."""
+    home = _home(answer, place, open_calls)
+    if home is not None:
+        home.place += 1
+        home.answers.append(answer)
+        for id in answer.ids:
+            open_calls[id].remove(home)
+            home.open.discard(id)
+        return None
+    for id in answer.ids:
+        if not open_calls.get(id):
+            warnings.append(_orphan_warning(id))
+            continue
+        group = open_calls[id].pop()
+        group.open.discard(id)
+        group.answers.append(Answer([id], _only_result(answer.message, id), answer.source))
+        warnings.append(f"the result of call {id} stood apart from it and was moved behind it")
+    return _without_results(answer.message)
+
+
+def _home(
+    answer: Answer[Source], place: int, open_calls: dict[str, list[Group[Source]]]
+) -> Group[Source] | None:
+    """The group that a message of results stands directly behind and answers, if any."""
+    nearest = open_calls.get(answer.ids[0])
+    if not nearest or nearest[-1].place != place:
+        return None
+    group = nearest[-1]
+    return group if group.open.issuperset(answer.ids) and _distinct(answer.ids) else None
+
+
+def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[str]]:
+    """The results of a group in call order, made up where there are none."""
+    order = [call.id for call in group.calls]
+    brought = [id for answer in group.answers for id in answer.ids]
+    if brought == order:
+        return (
+            [answer.message for answer in group.answers],
+            [answer.source for answer in group.answers],
+            [],
+        )
+    messages: list[Message] = []
+    sources: list[Source] = []
+    warnings = [] if _in_order(brought, order) else ["parallel results were put in call order"]
+    by_id = {id: answer for answer in group.answers for id in answer.ids}
+    for call in {call.id: call for call in group.calls}.values():
+        answer = by_id.get(call.id)
+        if answer is None:
+            warnings.append(f"call {call.id} of {call.name or 'a tool'} was never answered")
+            messages.append(interrupted_result(call))
+            sources.append(group.source)
+        else:
+            messages.append(_only_result(answer.message, call.id))
+            sources.append(answer.source)
+    for answer in group.answers:
+        rest = _without_results(answer.message)
+        if rest is not None:
+            messages.append(rest)
+            sources.append(answer.source)
+    return (*_merged_results(messages, sources), warnings)
+
+
+def _merged_results(
+    messages: list[Message], sources: list[Source]
+) -> tuple[list[Message], list[Source]]:
+    """Neighbouring user messages of results as one: Anthropic wants all in the next message."""
+    merged: list[Message] = []
+    from_: list[Source] = []
+    for message, source in zip(messages, sources, strict=True):
+        last = merged[-1] if merged else None
+        if last is not None and _holds_blocks(last) and _holds_blocks(message):
+            merged[-1] = {**last, "content": [*last["content"], *message["content"]]}
+        else:
+            merged.append(message)
+            from_.append(source)
+    return merged, from_
+
+
+def _holds_blocks(message: Message) -> bool:
+    return message.get("role") == "user" and isinstance(message.get("content"), list)
+
+
+def _only_result(message: Message, id: str) -> Message:
+    """The message with this one result alone; itself where results are whole messages."""
+    if not _holds_blocks(message):
+        return message
+    blocks = [b for b in message["content"] if is_result_block(b) and b["tool_use_id"] == id]
+    return message if len(message["content"]) == 1 else {**message, "content": blocks[:1]}
+
+
+def _without_results(message: Message) -> Message | None:
+    """What a message says beside its results, or None."""
+    if not _holds_blocks(message):
+        return None
+    blocks = [block for block in message["content"] if not is_result_block(block)]
+    return {**message, "content": blocks} if blocks else None
+
+
+def _distinct(ids: list[str]) -> bool:
+    return len(ids) == 1 or len(set(ids)) == len(ids)
+
+
+def _in_order(brought: list[str], order: list[str]) -> bool:
+    places = {id: place for place, id in enumerate(order)}
+    found = [places[id] for id in brought]
+    return found == sorted(found)
+
+
+def _orphan_warning(id: str) -> str:
+    return f"a result for call {id or '(no id)'} was left out: no such call is open before it"

@@ -1,0 +1,246 @@
+"""The whole-file index: which entry hangs below which, and where its line lies.
+
+Built in one pass by a decoder that skips everything but the structural keys,
+and extended as the file grows. An entry is a row, numbered in file order from
+0 (the header); a row costs its uuid, one dict slot and some bytes in arrays.
+
+Invariants: the parent of a row is the nearest row before it with the parent's
+uuid, else the nearest after it; following parents always ends (an edge that
+would close a circle is cut, and reported); no row is left out, whatever it says.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.core.codec import head
+from sessiontree.core.damage import Report
+from sessiontree.core.entry import CONTENT, HEADER
+
+NO_ROW: Final = -1
+
+
+class Branch(msgspec.Struct, frozen=True, rename="camel"):
+    """A line of conversation, from where it forked to its tip.
+
+    Attributes:
+        leaf: the uuid of its last entry with content.
+        fork: the uuid of the entry where it left the others; None where it never did.
+        length: its entries with content, below the fork.
+        current: whether the session stands at its tip.
+        lane: the lane of its tip; None is main.
+        name: the name given to it, or None.
+        preview: its last words.
+        updated: the timestamp of its tip, or None.
+    """
+
+    leaf: str
+    fork: str | None
+    length: int
+    current: bool
+    lane: str | None
+    name: str | None
+    preview: str
+    updated: str | None
+
+
+class Tree:
+    """The rows of a file. `end` is the offset up to which the file was read."""
+
+    def __init__(self) -> None:
+        self.uuids: list[str] = []
+        self.parents = array("i")
+        self.offsets = array("q")
+        self.end = 0
+        self._rows: dict[str, int] = {}
+        self._types: list[str] = []
+        self._type_ids: dict[str, int] = {}
+        self._type_of = array("H")
+        self._lanes: list[str | None] = [None]
+        self._lane_ids: dict[str | None, int] = {None: 0}
+        self._lane_of = array("H")
+        self._missing: dict[str, list[int]] = {}
+        self._first_child = array("i")
+        self._next_sibling = array("i")
+
+    def __len__(self) -> int:
+        return len(self.uuids)
+
+    def extend(self, block: bytes, offset: int, report: Report) -> None:
+        """Take in whole lines, each ended by LF, that start at `offset`."""
+        for line in block.split(b"\n")[:-1]:
+            self.add(line, offset, report)
+            offset += len(line) + 1
+        self.end = offset
+
+    def add(self, line: bytes, offset: int, report: Report) -> None:
+        """Take in one line; a line that is no entry is reported and makes no row."""
+        found = head(line, offset, report)
+        if found is None:
+            return
+        uuid, parent = found.uuid, found.parent_uuid
+        row = len(self.uuids)
+        rows = self._rows
+        above = NO_ROW
+        if parent is not None:
+            above = rows.get(parent, NO_ROW)
+            if above == NO_ROW:
+                self._miss(parent, row, uuid, offset, report)
+        elif row:
+            _report_rootless(found.type, uuid, offset, report)
+        if uuid in rows:
+            report("duplicate", offset, f"the uuid {uuid} stands in an earlier line too")
+        self.uuids.append(uuid)
+        self.parents.append(above)
+        self.offsets.append(offset)
+        self._type_of.append(self._type_ids.get(found.type) or self._type_id(found.type))
+        self._lane_of.append(
+            self._lane_ids[found.lane] if found.lane is None else self._lane_id(found.lane)
+        )
+        rows[uuid] = row
+        if uuid in self._missing:
+            self._adopt(uuid, row, report)
+
+    def _miss(self, parent: str, row: int, uuid: str, offset: int, report: Report) -> None:
+        if parent == uuid:
+            report("cycle", offset, f"entry {uuid} names itself as its parent")
+        else:
+            self._missing.setdefault(parent, []).append(row)
+
+    def _adopt(self, uuid: str, row: int, report: Report) -> None:
+        """Hang rows that waited for this uuid below it, unless that closes a circle."""
+        for child in self._missing.pop(uuid):
+            if child in self.rows_up(row):
+                cause = f"entry {self.uuids[child]} is an ancestor of its own parent {uuid}"
+                report("cycle", self.offsets[child], cause)
+                continue
+            self.parents[child] = row
+            cause = f"the parent {uuid} of entry {self.uuids[child]} stands after it"
+            report("late parent", self.offsets[child], cause)
+
+    def _type_id(self, kind: str) -> int:
+        if not self._types:
+            self._types.append("")  # so that no id is 0, and `or` tells a known type
+        return self._known(kind, self._types, self._type_ids)
+
+    def _lane_id(self, lane: str) -> int:
+        return self._known(lane, self._lanes, self._lane_ids)
+
+    @staticmethod
+    def _known(name: Any, names: list[Any], ids: dict[Any, int]) -> int:
+        if name not in ids:
+            ids[name] = len(names)
+            names.append(name)
+        return ids[name]
+
+    def missing_parents(self) -> Iterator[tuple[int, str]]:
+        """The rows whose parent is not in the file, with the parent's uuid."""
+        for parent, rows in self._missing.items():
+            for row in rows:
+                yield row, parent
+
+    def row(self, uuid: str) -> int:
+        """The last row with this uuid, or NO_ROW."""
+        return self._rows.get(uuid, NO_ROW)
+
+    def row_at(self, offset: int) -> int:
+        """The row whose line starts at this offset, or NO_ROW."""
+        row = bisect_left(self.offsets, offset)
+        return row if row < len(self) and self.offsets[row] == offset else NO_ROW
+
+    def type_of(self, row: int) -> str:
+        return self._types[self._type_of[row]]
+
+    def lane_of(self, row: int) -> str | None:
+        return self._lanes[self._lane_of[row]]
+
+    @property
+    def lanes(self) -> list[str | None]:
+        """The lanes of the file, None (main) first, then as they appear."""
+        return self._lanes.copy()
+
+    def rows_of_type(self, *types: str, since: int = 0) -> list[int]:
+        """The rows of these types from row `since` on, in file order."""
+        ids = {self._type_ids[kind] for kind in types if kind in self._type_ids}
+        if not ids:
+            return []
+        return [row for row in range(since, len(self)) if self._type_of[row] in ids]
+
+    def rows_with_prefix(self, prefix: str) -> list[int]:
+        """The last row of each uuid that starts with `prefix`."""
+        return [row for uuid, row in self._rows.items() if uuid.startswith(prefix)]
+
+    def last_on(self, lane: str | None) -> int:
+        """The last row of a lane, or NO_ROW."""
+        id = self._lane_ids.get(lane, NO_ROW)
+        return next((row for row in reversed(range(len(self))) if self._lane_of[row] == id), NO_ROW)
+
+    def rows_up(self, row: int) -> Iterator[int]:
+        """A row and its ancestors, up to the top."""
+        while row != NO_ROW:
+            yield row
+            row = self.parents[row]
+
+    def common_ancestor(self, one: int, other: int) -> int:
+        """The lowest row that both descend from, or NO_ROW."""
+        above_one = set(self.rows_up(one))
+        return next((row for row in self.rows_up(other) if row in above_one), NO_ROW)
+
+    def roots(self) -> list[int]:
+        """The rows without a parent: the header, and orphans."""
+        return [row for row, parent in enumerate(self.parents) if parent == NO_ROW]
+
+    def children(self, row: int) -> Iterator[int]:
+        """The children of a row, in file order."""
+        self._link()
+        child = self._first_child[row]
+        while child != NO_ROW:
+            yield child
+            child = self._next_sibling[child]
+
+    def _link(self) -> None:
+        if len(self._first_child) == len(self):
+            return
+        self._first_child = array("i", [NO_ROW]) * len(self)
+        self._next_sibling = array("i", [NO_ROW]) * len(self)
+        for row in reversed(range(len(self))):
+            parent = self.parents[row]
+            if parent != NO_ROW:
+                self._next_sibling[row] = self._first_child[parent]
+                self._first_child[parent] = row
+
+    def subtree(self, row: int) -> list[int]:
+        """A row and all its descendants, in file order."""
+        found = [row]
+        for above in found:
+            found.extend(self.children(above))
+        return sorted(found)
+
+    def content_rows(self) -> bytearray:
+        """For each row 1 where it is of a content type, else 0."""
+        content = {id for kind, id in self._type_ids.items() if kind in CONTENT}
+        return bytearray(id in content for id in self._type_of)
+
+    def rows_above_content(self, content: bytearray) -> bytearray:
+        """For each row 1 where some descendant has content, else 0."""
+        above = bytearray(len(self))
+        parents = self.parents
+        for row in range(len(self)):
+            if content[row]:
+                parent = parents[row]
+                while parent != NO_ROW and not above[parent]:
+                    above[parent] = 1
+                    parent = parents[parent]
+        return above
+
+
+def _report_rootless(kind: str, uuid: str, offset: int, report: Report) -> None:
+    if kind == HEADER:
+        report("second header", offset, f"a second header, {uuid}")
+    else:
+        report("missing parent", offset, f"entry {uuid} names no parent")

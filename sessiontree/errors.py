@@ -1,0 +1,123 @@
+"""Every error that the library raises, split by who can mend it.
+
+`CallerError` is a wrong argument: nothing was written, call again corrected.
+`FileError` speaks of a file's content, `DiskError` of the system below it.
+Each message says what is wrong, where, and what to do next, and stands alone:
+a command line prints it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SessionTreeError(Exception):
+    """The base of all errors of this package."""
+
+
+class SessionTreeWarning(UserWarning):
+    """Something that was done as asked, and may not be what was meant."""
+
+
+class CallerError(SessionTreeError, ValueError):
+    """An argument that cannot be honoured; nothing was written."""
+
+
+class RefError(CallerError):
+    """A ref that names no entry, or more than one.
+
+    `ref` is the text given, `candidates` the uuids or names that come near.
+    """
+
+    def __init__(self, message: str, ref: str, candidates: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.ref = ref
+        self.candidates = tuple(candidates)
+
+
+class IllegalNameError(CallerError):
+    """A label, branch or lane name that no ref could spell, or one already taken."""
+
+
+class EntryError(CallerError):
+    """An entry that may not be written: a missing field, a wrong value, no JSON."""
+
+
+class NothingToDoError(CallerError):
+    """A move, cut or merge that would change nothing."""
+
+
+class Veto(CallerError):
+    """Raised by a before-hook to refuse; nothing is written."""
+
+
+class HookDepthError(CallerError):
+    """Hooks that append from within hooks, deeper than the bound."""
+
+
+class ReadOnlyError(CallerError):
+    """A write on a session opened with `readonly=True`, or closed."""
+
+
+class FileError(SessionTreeError):
+    """The content of a file is not what was asked for. `file` is its path."""
+
+    def __init__(self, message: str, file: str) -> None:
+        super().__init__(message)
+        self.file = file
+
+
+class NotASessionError(FileError):
+    """The file is no session: empty, binary, or without a header."""
+
+
+class ForeignFormatError(FileError):
+    """The file belongs to another program, named by `program`."""
+
+    def __init__(self, message: str, file: str, program: str) -> None:
+        super().__init__(message, file)
+        self.program = program
+
+
+class NewerFormatError(FileError):
+    """The file was written by a newer sessiontree; it is left untouched."""
+
+
+class MigrationRefusedError(FileError):
+    """A version 1 file was opened for writing with `migrate=False`."""
+
+
+class DamageError(FileError):
+    """What was asked for lies in a damaged part. `offset` is its first byte."""
+
+    def __init__(self, message: str, file: str, offset: int) -> None:
+        super().__init__(message, file)
+        self.offset = offset
+
+
+class DiskError(SessionTreeError):
+    """The system refused: permissions, space, a vanished path. `file` is its path."""
+
+    def __init__(self, message: str, file: str) -> None:
+        super().__init__(message)
+        self.file = file
+
+
+class FileTakenError(DiskError):
+    """The file to be made is there already, and is not overwritten."""
+
+
+class FileMissingError(DiskError):
+    """There is no such file, or it vanished while open."""
+
+
+class FileReplacedError(DiskError):
+    """Another file took this one's place, and the entry last seen is not in it."""
+
+
+class SessionBusyError(DiskError):
+    """Another writer holds the session with `exclusive=True`, or will not let go."""
+
+
+class WriteFailedError(DiskError):
+    """A write or sync failed. The outcome of that write is unknown until reopened."""

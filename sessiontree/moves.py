@@ -1,0 +1,195 @@
+"""Moves: branching, switching, rewinding, the stack, and compaction.
+
+Every move is one appended entry whose parent is where we go (a named branch with
+a summary is two): nothing is removed, and the way back is always open.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sessiontree import refs
+from sessiontree.core.compaction import TokenCounter, cut_point
+from sessiontree.core.context import Fold
+from sessiontree.core.entry import ANNOTATIONS, MARKERS, SUMMARIES, Entry
+from sessiontree.core.message import is_prompt, text_of
+from sessiontree.core.summary import Summary, text_of_summary
+from sessiontree.errors import CallerError, NothingToDoError, SessionTreeWarning
+from sessiontree.reader import Ref
+from sessiontree.writer import Writer, fresh_uuid
+
+
+def branch(session: Writer, ref: Ref, summary: Summary | None, name: str | None) -> Entry:
+    """See `Session.branch`."""
+    target = session.entry(ref)
+    if name is not None:
+        session._check_name_is_free(refs.check_name(name, "branch name"))
+    if summary is None:
+        fields = {} if name is None else {"name": name}
+        return _go(session, "branch", fields, target)
+    left = session.leaf
+    text = text_of_summary(summary, entries_left(session, target))
+    if name is not None:
+        target = session._write("branch", {"name": name}, target, event="branch")
+    return _go(session, "branch_summary", {"summary": text, "fromUuid": left.uuid}, target)
+
+
+def switch(session: Writer, ref: Ref) -> Entry:
+    """See `Session.switch`."""
+    target = session.entry(ref)
+    if _is_at(session, target):
+        return session.leaf
+    return _go(session, "branch", {}, target)
+
+
+def rewind(session: Writer, ref: Ref | None) -> str:
+    """See `Session.rewind`."""
+    if ref is None:
+        path = session.path()
+        prompt = next((entry for entry in reversed(path) if _holds_prompt(entry)), None)
+        if prompt is None:
+            raise NothingToDoError("no prompt lies on the path; there is nothing to rewind")
+    else:
+        prompt = session.entry(ref)
+        if not _holds_prompt(prompt):
+            raise CallerError(f"{prompt.uuid} is no prompt; rewind goes to before a user message")
+    above = session._parent(prompt)
+    _go(session, "branch", {}, above)
+    return text_of(prompt["message"])
+
+
+def pop(session: Writer, ref: Ref | None, summary: Summary) -> Entry:
+    """See `Session.pop`."""
+    path = session.path()
+    if ref is None:
+        at = _place_to_pop_to(path)
+    else:
+        target = session.entry(ref)
+        at = _place_of(target, path)
+        if at < 0:
+            raise CallerError(
+                f"{target.uuid} is not on the current path; pop goes up it, 'switch' goes anywhere"
+            )
+    left = path[at + 1 :]
+    if not left:
+        raise NothingToDoError(f"nothing follows {path[at].uuid}; there is nothing to pop")
+    text = text_of_summary(summary, left)
+    return _go(session, "stack_summary", {"summary": text, "fromUuid": session.leaf.uuid}, path[at])
+
+
+def _place_to_pop_to(path: Sequence[Entry]) -> int:
+    """The place of the innermost open push, else of the nearest prompt with work after it."""
+    for at in range(len(path) - 1, -1, -1):
+        is_closed = at + 1 < len(path) and path[at + 1].type == "stack_summary"
+        if path[at].type == "stack_push" and not is_closed:
+            return at
+    worked = False
+    for at in range(len(path) - 1, -1, -1):
+        if worked and _holds_prompt(path[at]):
+            return at
+        worked = worked or (path[at].is_content and path[at].type not in SUMMARIES)
+    raise NothingToDoError("no push is open, and no prompt on the path has work after it")
+
+
+def entries_left(session: Writer, target: Entry) -> list[Entry]:
+    """The entries of the current path that a move to another entry leaves."""
+    path = session.path()
+    at = _place_of(target, path)
+    if at < 0:
+        there = {entry.offset for entry in session.path(target)}
+        at = max((i for i, entry in enumerate(path) if entry.offset in there), default=-1)
+    return path[at + 1 :]
+
+
+def _place_of(entry: Entry, path: Sequence[Entry]) -> int:
+    return next((i for i in range(len(path) - 1, -1, -1) if path[i] == entry), -1)
+
+
+def _holds_prompt(entry: Entry) -> bool:
+    message = entry.get("message") if entry.type == "message" else None
+    return isinstance(message, dict) and is_prompt(message)
+
+
+def _is_at(session: Writer, target: Entry) -> bool:
+    """Whether only marks lie between the leaf and the target."""
+    at = session.leaf
+    while at != target:
+        if at.type != "branch" and at.type not in ANNOTATIONS:
+            return False
+        at = session._parent(at)
+    return True
+
+
+def _go(session: Writer, type: str, fields: Mapping[str, Any], target: Entry) -> Entry:
+    """Write the entry that moves the leaf; warn when a compacted context comes back."""
+    before = session._latest_compaction()
+    entry = session._write(type, fields, target, event="branch")
+    if before is not None and session._latest_compaction() != before:
+        tokens = session.context().tokens
+        message = (
+            f"this is above compaction {before.uuid}: the context is about {tokens} tokens again"
+        )
+        warnings.warn(message, SessionTreeWarning, stacklevel=4)
+    return entry
+
+
+def compact(
+    session: Writer,
+    summary: Summary,
+    first_kept: Ref | None,
+    keep: int,
+    count: TokenCounter,
+    extra: Mapping[str, Any],
+) -> Entry:
+    """See `Session.compact`."""
+    uuid = fresh_uuid()
+    context = session.context(count=count)
+    kept_uuid = _first_kept(session, first_kept, keep, count, uuid)
+    path = session.path()
+    kept_at = next(
+        (i for i in range(len(path) - 1, -1, -1) if path[i].uuid == kept_uuid), len(path)
+    )
+    seen = {id(entry) for entry in context.entries}
+    replaced = [entry for entry in path[:kept_at] if id(entry) in seen or entry.type in MARKERS]
+    state = {
+        "model": context.model,
+        "thinkingLevel": context.thinking_level,
+        "system": context.system,
+        "name": session.name,
+    }
+    fields = {
+        "summary": text_of_summary(summary, replaced),
+        "firstKeptEntryUuid": kept_uuid,
+        "tokensBefore": context.tokens,
+        **extra,
+        "state": state,
+    }
+    return session._write("compaction", fields, None, uuid=uuid, event="compact")
+
+
+def _first_kept(
+    session: Writer, first_kept: Ref | None, keep: int, count: TokenCounter, own_uuid: str
+) -> str:
+    """The uuid of the first entry to keep; the compaction's own where nothing is kept."""
+    if first_kept is not None:
+        kept = session.entry(first_kept)
+        if _place_of(kept, session.path()) < 0:
+            raise CallerError(
+                f"the first kept entry {kept.uuid} is not on the current path; "
+                "'path' shows which entries are"
+            )
+        return kept.uuid
+    if keep == 0:
+        return own_uuid
+    path = session._context_path()
+    pieces = Fold(path, session._segment).pieces(path)
+    kept_uuid = cut_point(pieces, keep, count)
+    if kept_uuid is None:
+        tokens = session.context(count=count).tokens
+        raise NothingToDoError(
+            f"the context has about {tokens} tokens and {keep} are to be kept: nothing to compact; "
+            "keep fewer tokens, or name the first entry to keep"
+        )
+    return kept_uuid

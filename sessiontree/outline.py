@@ -1,0 +1,290 @@
+"""The outline: the whole tree at a glance, as rows, as branches, or drawn.
+
+Memory is bounded by the index: lines are read one at a time as they are shown.
+Nothing here recurses, so a chain of any depth can be shown.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from sessiontree.core.codec import decode
+from sessiontree.core.damage import ignore
+from sessiontree.core.entry import Entry
+from sessiontree.core.preview import one_line, preview, role
+from sessiontree.core.tree import NO_ROW, Branch, Tree
+from sessiontree.refs import Names
+
+FOLD_LONGER_THAN: Final = 8
+FOLD_SHOWS: Final = 2
+"""Rows shown at either end of a folded run."""
+
+DEEPEST: Final = 24
+"""Columns of side branches drawn; deeper ones are drawn in the last."""
+
+
+class Outlined(NamedTuple):
+    """What an outline is made from.
+
+    Attributes:
+        tree: the index.
+        names: labels and branch names.
+        read: gives the entry whose line starts at an offset.
+        lines: gives all lines with their offsets.
+        leaf: the row the session stands at.
+    """
+
+    tree: Tree
+    names: Names
+    read: Callable[[int], Entry | None]
+    lines: Callable[[], Iterator[tuple[int, bytes]]]
+    leaf: int
+
+    def entry(self, row: int) -> Entry:
+        found = self.read(self.tree.offsets[row])
+        return found or Entry(type=self.tree.type_of(row), uuid=self.tree.uuids[row])
+
+    def standing(self, content: bytearray) -> int:
+        """The content row at or above the leaf, or NO_ROW."""
+        return next((row for row in self.tree.rows_up(self.leaf) if content[row]), NO_ROW)
+
+
+class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry and its place in the tree.
+
+    Attributes:
+        uuid, parent_uuid, type, lane: as stored; a lane of None is main.
+        role: the role it speaks in, or None.
+        preview: its content in up to 60 characters on one line.
+        label: its label, or None.
+        depth: the number of its ancestors in the file.
+        current: whether it is on the path to the session's leaf.
+    """
+
+    uuid: str
+    parent_uuid: str | None
+    type: str
+    role: str | None
+    preview: str
+    lane: str | None
+    label: str | None
+    depth: int
+    current: bool
+
+
+def rows(outlined: Outlined) -> Iterator[TreeRow]:
+    """All entries in file order."""
+    tree, labels = outlined.tree, outlined.names.labels
+    depths = _depths(tree)
+    on_path = _marked(tree, outlined.leaf)
+    row = 0
+    for offset, line in outlined.lines():
+        if row == len(tree) or tree.offsets[row] != offset:
+            continue
+        entry = decode(line, offset, ignore)
+        if entry is not None:
+            yield TreeRow(
+                uuid=entry.uuid,
+                parent_uuid=entry.parent_uuid,
+                type=entry.type,
+                role=role(entry),
+                preview=preview(entry),
+                lane=entry.lane,
+                label=labels.get(entry.uuid),
+                depth=depths[row],
+                current=bool(on_path[row]),
+            )
+        row += 1
+
+
+def _depths(tree: Tree) -> array[int]:
+    depths = array("i", [-1]) * len(tree)
+    for row in range(len(tree)):
+        chain = []
+        above = row
+        while above != NO_ROW and depths[above] < 0:
+            chain.append(above)
+            above = tree.parents[above]
+        depth = -1 if above == NO_ROW else depths[above]
+        for below in reversed(chain):
+            depth += 1
+            depths[below] = depth
+    return depths
+
+
+def _marked(tree: Tree, row: int) -> bytearray:
+    marks = bytearray(len(tree))
+    for above in tree.rows_up(row):
+        marks[above] = 1
+    return marks
+
+
+def branches(outlined: Outlined, below: int | None) -> list[Branch]:
+    """The lines of conversation by their tips: content with no content below it."""
+    tree = outlined.tree
+    content = tree.content_rows()
+    above_content = tree.rows_above_content(content)
+    ways = _ways_on(tree, content, above_content)
+    standing = outlined.standing(content)
+    within = None if below is None else set(tree.subtree(below))
+    names = {row: name for name, found in outlined.names.branches.items() for row in found}
+    return [
+        _branch(outlined, tip, content, ways, names, current=tip == standing)
+        for tip in range(len(tree))
+        if content[tip] and not above_content[tip] and (within is None or tip in within)
+    ]
+
+
+def _ways_on(tree: Tree, content: bytearray, above_content: bytearray) -> array[int]:
+    """For each row, how many of its children lead to content."""
+    ways = array("i", [0]) * len(tree)
+    for row, parent in enumerate(tree.parents):
+        if parent != NO_ROW and (content[row] or above_content[row]):
+            ways[parent] += 1
+    return ways
+
+
+def _branch(
+    outlined: Outlined,
+    tip: int,
+    content: bytearray,
+    ways: array[int],
+    names: dict[int, str],
+    *,
+    current: bool,
+) -> Branch:
+    tree = outlined.tree
+    length = 0
+    fork: str | None = None
+    name: str | None = None
+    for row in tree.rows_up(tip):
+        if row != tip and ways[row] > 1:
+            fork = tree.uuids[row]
+            break
+        length += content[row]
+        name = name or names.get(row)
+    entry = outlined.entry(tip)
+    return Branch(
+        leaf=entry.uuid,
+        fork=fork,
+        length=length,
+        current=current,
+        lane=entry.lane,
+        name=name,
+        preview=preview(entry),
+        updated=entry.timestamp,
+    )
+
+
+class _Line(NamedTuple):
+    """A run to be drawn: its first row, the columns before it, and how it joins them."""
+
+    row: int
+    columns: str
+    joint: str
+
+
+def drawn(outlined: Outlined, *, all: bool = False) -> Iterator[str]:
+    """The tree with box characters, a line for each message.
+
+    The branch that the session stands on, else the latest, runs straight down;
+    the others stand to the right, above where it goes on.
+    """
+    picture = _Picture(outlined)
+    yield picture.heading()
+    waiting = [_Line(root, "", "") for root in reversed(outlined.tree.roots())]
+    while waiting:
+        line = waiting.pop()
+        run, forks = picture.run_from(line.row)
+        if line.row and outlined.tree.parents[line.row] == NO_ROW:
+            yield from picture.orphan_heading(line.row)
+        yield from picture.draw(run, line, all=all)
+        if not forks:
+            continue
+        *side, trunk = forks
+        columns = line.columns + ("│ " if line.joint else "")
+        if len(columns) > 2 * DEEPEST:
+            columns = columns[: 2 * DEEPEST]
+        waiting.append(_Line(trunk, line.columns, line.joint and "│ "))
+        waiting.extend(_Line(row, columns, "├─") for row in reversed(side))
+
+
+class _Picture:
+    """Draws runs: rows of which each is the only way on from the one before."""
+
+    def __init__(self, outlined: Outlined) -> None:
+        self._outlined = outlined
+        tree = self._tree = outlined.tree
+        self._content = tree.content_rows()
+        self._above_content = tree.rows_above_content(self._content)
+        self._on_path = _marked(tree, outlined.leaf)
+        self._standing = outlined.standing(self._content)
+        self._branch_names = {
+            row: name for name, found in outlined.names.branches.items() for row in found
+        }
+
+    def heading(self) -> str:
+        header = self._outlined.entry(0)
+        facts = [f"session {header.get('id', '')}", self._outlined.names.name, header.get("cwd")]
+        return " · ".join(one_line(fact) for fact in facts if isinstance(fact, str) and fact)
+
+    def orphan_heading(self, row: int) -> Iterator[str]:
+        """The line above a run whose parent is not in the file."""
+        if self._content[row] or self._above_content[row]:
+            parent = self._outlined.entry(row).parent_uuid
+            yield f"orphan: its parent {one_line(str(parent))} is not in the file"
+
+    def run_from(self, row: int) -> tuple[list[int], list[int]]:
+        """The rows from this one down to a fork or an end, and the ways on from there."""
+        run = [row]
+        while True:
+            ways = [
+                child
+                for child in self._tree.children(run[-1])
+                if self._content[child] or self._above_content[child]
+            ]
+            if len(ways) != 1:
+                ways.sort(key=lambda child: (self._on_path[child], child))
+                return run, ways
+            run.append(ways[0])
+
+    def draw(self, run: list[int], line: _Line, *, all: bool) -> Iterator[str]:
+        """The lines of a run."""
+        shown = [row for row in run if self._content[row]]
+        names = [self._branch_names[row] for row in run if row in self._branch_names]
+        first = line.columns + line.joint
+        later = line.columns + ("│ " if line.joint else "")
+        keep = self._kept(shown, all=all)
+        folded = 0
+        for row in shown:
+            if row not in keep:
+                folded += 1
+                continue
+            if folded:
+                yield f"{first}⋮ {folded} more"
+                first, folded = later, 0
+            yield self._row(row, first, names)
+            first, names = later, []
+
+    def _kept(self, shown: list[int], *, all: bool) -> set[int]:
+        if all or len(shown) <= FOLD_LONGER_THAN:
+            return set(shown)
+        labels, uuids = self._outlined.names.labels, self._tree.uuids
+        kept = {*shown[:FOLD_SHOWS], *shown[-FOLD_SHOWS:]}
+        return kept | {row for row in shown if uuids[row] in labels or row == self._standing}
+
+    def _row(self, row: int, columns: str, names: list[str]) -> str:
+        entry = self._outlined.entry(row)
+        mark = "●" if self._on_path[row] else "○"
+        speaker = one_line(role(entry) or entry.type)
+        parts = [f"{columns}{mark} {speaker}", preview(entry), one_line(entry.uuid[:8])]
+        label = self._outlined.names.labels.get(entry.uuid)
+        parts += [f"[{one_line(label)}]"] if label else []
+        parts += [f"({one_line(name)})" for name in names]
+        parts += [f"lane {one_line(entry.lane)}"] if entry.lane else []
+        parts += ["← you are here"] if row == self._standing else []
+        return "  ".join(parts)

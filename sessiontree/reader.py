@@ -1,0 +1,457 @@
+"""Reader: a session opened, looked at, and nothing written.
+
+Invariants: nothing on the disk is changed; what is asked for costs what it
+returns: the leaf, a path and a context are read backwards from the end, and only
+questions about the whole tree read the whole file, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from sessiontree import outline, refs
+from sessiontree.core.codec import decode
+from sessiontree.core.compaction import TokenCounter, estimate_tokens
+from sessiontree.core.context import Context, Fold, header_settings, settings_of
+from sessiontree.core.damage import Damage
+from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.message import calls_of, result_ids
+from sessiontree.core.tree import NO_ROW, Branch, Tree
+from sessiontree.errors import CallerError, FileReplacedError, RefError
+from sessiontree.outline import TreeRow
+from sessiontree.storage.journal import Journal
+from sessiontree.storage.view import View
+
+Ref = str | Entry
+"""An entry, or the name of one; see `sessiontree.refs`."""
+
+
+class Path:
+    """A path as far as it was read; what a context is folded from (`PathRead`)."""
+
+    def __init__(
+        self, entries: list[Entry], compaction: Entry | None, whole: bool, cut_above: bool
+    ):
+        self.entries = entries
+        self.compaction = compaction
+        self.whole = whole
+        self.cut_above = cut_above
+        self.fold: Fold | None = None
+        self.folded = 0
+
+
+class Reader:
+    """The looking half of a session."""
+
+    def __init__(self, journal: Journal, lane: str | None) -> None:
+        self._journal = journal
+        self._view = View(journal)
+        self._lane = lane
+        self._path: Path | None = None
+        self._names: refs.Names | None = None
+        self._leaf = self._leaf_in_file()
+
+    def _leaf_in_file(self) -> Entry:
+        walk = self._view.walk()
+        found = walk.last_on(self._lane)
+        if found is None and self._lane is not None:
+            found = walk.last_on(None)
+        return found or self._view.header
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice is allowed."""
+        self._journal.close()
+
+    @property
+    def file(self) -> str | None:
+        """The path of the file, as given; None for a session in memory."""
+        return self._journal.path
+
+    @property
+    def header(self) -> Entry:
+        """The first entry, the root of the tree."""
+        return self._view.header
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return str(self.header.get("id", ""))
+
+    @property
+    def lane(self) -> str:
+        """The lane this session reads and writes."""
+        return self._lane or "main"
+
+    @property
+    def name(self) -> str | None:
+        """The session's name, the latest given, or None. Reads the whole file."""
+        return self._all_names().name
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The header's metadata with all later changes. Reads the whole file."""
+        return self._all_names().metadata
+
+    @property
+    def leaf(self) -> Entry:
+        """The entry that the next one hangs below: what this session last saw or wrote."""
+        return self._leaf
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What was met in the file so far that is not sound, in file order."""
+        return self._view.damage
+
+    def _ready(self) -> View:
+        """The view, with everything written that waits to be."""
+        return self._view
+
+    def entry(self, ref: Ref) -> Entry:
+        """The entry that a ref names.
+
+        Raises:
+            RefError: it names none, or more than one.
+        """
+        if isinstance(ref, Entry):
+            return self._own(ref)
+        if not isinstance(ref, str):
+            raise CallerError(f"a ref is an entry or a string, not a {type(ref).__name__}")
+        if ref == refs.LEAF:
+            return self._leaf
+        found = self._by_uuid(ref) if len(ref) == 36 else None
+        if found is not None:
+            return found
+        base, steps = refs.split_steps(ref)
+        if steps is None or self._index().row(ref) != NO_ROW:
+            return self._entry_at(refs.find_row(ref, self._index(), self._all_names()))
+        start = self.entry(base or refs.LEAF)
+        return refs.steps_up(ref, start, steps, self._ready().walk().up)
+
+    def _own(self, entry: Entry) -> Entry:
+        """The same entry, if it is this session's."""
+        if entry is self._leaf or self._ready().holds(entry):
+            return entry
+        found = self._by_uuid(entry.uuid)
+        if found is None:
+            message = f"entry {entry.uuid} is not in {self._journal.path}; give one of its own"
+            raise RefError(message, entry.uuid)
+        return found
+
+    def _by_uuid(self, uuid: str) -> Entry | None:
+        if self._leaf.uuid == uuid:
+            return self._leaf
+        view = self._ready()
+        if self._path is not None:
+            for entry in reversed(self._path.entries):
+                if entry.uuid == uuid:
+                    return entry
+        return view.walk().entry(uuid)
+
+    def _entry_at(self, row: int) -> Entry:
+        offset = self._index().offsets[row]
+        entry = self._view.read(offset)
+        if entry is None:
+            message = (
+                f"{self._journal.path}: the line at byte {offset} changed while open; open it again"
+            )
+            raise FileReplacedError(message, self._journal.path)
+        return entry
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries in file order, the header first, one by one."""
+        view = self._ready()
+        for offset, line in view.lines():
+            entry = _decoded(view, line, offset)
+            if entry is not None:
+                yield entry
+
+    def path(self, ref: Ref | None = None) -> list[Entry]:
+        """The entries from the header to an entry, by default the leaf, root first.
+
+        Where a parent is missing the path starts below the gap, and the gap is in
+        `damage`.
+        """
+        view = self._ready()
+        if ref is not None and (leaf := self.entry(ref)) != self._leaf:
+            return self._walk_up(leaf)
+        if self._path is None:
+            self._path = self._read_context_path(self._leaf)
+        path = self._path
+        if not path.whole:
+            above = list(view.walk().up(path.entries[0]))
+            above.reverse()
+            path.entries[:0] = above
+            path.folded += len(above)
+            path.whole = True
+        return path.entries.copy()
+
+    def _walk_up(self, entry: Entry) -> list[Entry]:
+        path = [entry, *self._ready().walk().up(entry)]
+        path.reverse()
+        return path
+
+    def _read_context_path(self, leaf: Entry) -> Path:
+        """The path of a context: up to the first entry that its latest compaction keeps."""
+        entries = [leaf]
+        compaction = leaf if leaf.type == "compaction" else None
+        until = compaction.get("firstKeptEntryUuid") if compaction else None
+        if until != leaf.uuid:
+            append = entries.append
+            for entry in self._ready().walk().up(leaf):
+                append(entry)
+                if compaction is None:
+                    if entry.type == "compaction":
+                        compaction = entry
+                        until = entry.get("firstKeptEntryUuid")
+                        if until == entry.uuid:
+                            break
+                elif entry.uuid == until:
+                    break
+        entries.reverse()
+        top = entries[0]
+        whole = top.type == HEADER or compaction is None or top.uuid != until
+        return Path(entries, compaction, whole, whole and self._is_cut_above(entries))
+
+    def _is_cut_above(self, entries: list[Entry]) -> bool:
+        """Whether the file is a subtree export whose top entry is on this path."""
+        origin = self.header.get("parentSession")
+        return (
+            isinstance(origin, dict) and len(entries) > 1 and origin.get("uuid") == entries[1].uuid
+        )
+
+    def context(
+        self,
+        ref: Ref | None = None,
+        *,
+        verbatim: bool = False,
+        count: TokenCounter = estimate_tokens,
+    ) -> Context:
+        """What a model would get at an entry, by default the leaf.
+
+        Args:
+            ref: the entry to stand at.
+            verbatim: give the messages as stored, calls and results unpaired.
+            count: counts the tokens of one message.
+        """
+        self._ready()
+        leaf = self._leaf if ref is None else self.entry(ref)
+        if leaf == self._leaf and not verbatim:
+            path = self._context_path()
+            fold = self._fold(path)
+        else:
+            path = self._read_context_path(leaf)
+            fold = Fold(path, self._segment, verbatim=verbatim)
+        messages, entries, warnings = fold.result()
+        lookup = self._settings_lookup(dict(fold.settings), path.entries[0], path.whole)
+        return Context(leaf, messages, entries, warnings, lookup, count)
+
+    def _context_path(self) -> Path:
+        if self._path is None:
+            self._path = self._read_context_path(self._leaf)
+        return self._path
+
+    def _fold(self, path: Path) -> Fold:
+        """The fold of the leaf's path, extended by what was appended since."""
+        while path.fold is not None and path.folded < len(path.entries):
+            if path.fold.take(path.entries[path.folded]):
+                path.folded += 1
+            else:
+                path.fold = None
+        if path.fold is None:
+            path.fold = Fold(path, self._segment)
+        path.folded = len(path.entries)
+        return path.fold
+
+    def _latest_compaction(self) -> Entry | None:
+        """The compaction in force at the leaf, or None."""
+        return self._context_path().compaction
+
+    def _parent(self, entry: Entry) -> Entry:
+        """The parent of an entry; the header where the file does not have it."""
+        return next(self._ready().walk().up(entry), self.header)
+
+    def _settings_lookup(self, settings: dict[str, Any], top: Entry, whole: bool) -> Any:
+        """Gives a setting by key; reads above `top` only for one not found below it."""
+        above: Iterator[Entry] = iter(()) if whole else self._ready().walk().up(top)
+        defaults = header_settings(self.header.body)
+
+        def look_up(key: str) -> Any:
+            while key not in settings and (entry := next(above, None)) is not None:
+                for found, value in settings_of(entry).items():
+                    settings.setdefault(found, value)
+            return settings.get(key, defaults.get(key))
+
+        return look_up
+
+    def _segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
+        """The path below one entry down to another, as a merge refers to it."""
+        merged = self._by_uuid(merged_uuid)
+        if merged is None:
+            return []
+        path = [merged]
+        if merged.parent_uuid != base_uuid:
+            for entry in self._ready().walk().up(merged):
+                path.append(entry)
+                if entry.parent_uuid == base_uuid:
+                    break
+        path.reverse()
+        return [entry for entry in path if entry.type != HEADER]
+
+    def _index(self) -> Tree:
+        """The whole-file index, as far as the file is known."""
+        return self._ready().tree()
+
+    def _all_names(self) -> refs.Names:
+        """The labels, branch names and session facts of the file."""
+        if self._names is None:
+            self._names = refs.Names(self.header)
+        self._names.extend(self._index(), self._view.read)
+        return self._names
+
+    def children(self, ref: Ref) -> list[Entry]:
+        """The entries whose parent is this one, in file order."""
+        row = self._row(self.entry(ref))
+        return [self._entry_at(child) for child in self._index().children(row)]
+
+    def _row(self, entry: Entry) -> int:
+        tree = self._index()
+        row = tree.row_at(entry.offset)
+        return row if row != NO_ROW else tree.row(entry.uuid)
+
+    def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
+        """The entries of a type, or that make or answer a tool call, in file order."""
+        if type is None and tool_call_id is None:
+            raise CallerError("find what? give type=… or tool_call_id=…")
+        if type is not None:
+            found = (self._entry_at(row) for row in self._index().rows_of_type(type))
+        else:
+            needle = _spelling(tool_call_id or "")
+            found = (entry for entry in self.entries() if needle is None or needle in entry.line)
+        return [e for e in found if tool_call_id is None or _names_call(e, tool_call_id)]
+
+    def branches(self, ref: Ref | None = None) -> list[Branch]:
+        """The lines of conversation, by their tips, in file order.
+
+        Args:
+            ref: only those below this entry.
+        """
+        below = None if ref is None else self._row(self.entry(ref))
+        return outline.branches(self._outlined(), below)
+
+    def tree(self) -> Iterator[TreeRow]:
+        """Each entry with its place in the tree, in file order, one by one."""
+        return outline.rows(self._outlined())
+
+    def render(self, *, all: bool = False) -> Iterator[str]:
+        """The tree drawn with box characters, line by line.
+
+        Args:
+            all: show every message, also in long runs without a branch.
+        """
+        return outline.drawn(self._outlined(), all=all)
+
+    def _outlined(self) -> outline.Outlined:
+        view = self._ready()
+        return outline.Outlined(
+            view.tree(), self._all_names(), view.read, view.lines, self._row(self._leaf)
+        )
+
+    def refresh(self) -> None:
+        """See what others wrote. A writer stays where it is; a reader goes to the new leaf.
+
+        Raises:
+            FileReplacedError: another file took this one's place, without the leaf in it.
+            FileMissingError: the path vanished.
+        """
+        self._notice()
+        if self._journal.readonly:
+            self._move(self._leaf_in_file())
+
+    def _notice(self) -> list[Entry]:
+        """The structure of what others appended since the last look."""
+        if self._journal.was_replaced() or self._journal.size() < self._view.size:
+            self._reopen()
+            return []
+        size = self._journal.size()
+        if size == self._view.size:
+            return []
+        if self._path is not None and self._path.whole and self._path.entries[0].type != HEADER:
+            self._path = None  # a parent that was missing may have come
+        return list(self._view.grow(size))
+
+    def _reopen(self) -> None:
+        """Read the file that took this one's place."""
+        old = self._leaf
+        self._journal.reopen()
+        self._view = View(self._journal)
+        self._names = None
+        self._path = None
+        leaf = self._view.walk().entry(old.uuid)
+        if leaf is None:
+            raise FileReplacedError(
+                f"{self._journal.path} was replaced by a file without entry {old.uuid}, "
+                "the last that this session saw; open it again",
+                self._journal.path,
+            )
+        self._leaf = leaf
+
+    def _move(self, leaf: Entry) -> None:
+        """Stand at another entry, and keep what is known of the path to it."""
+        if leaf == self._leaf:
+            return
+        self._path = self._path_to(leaf) if self._path is not None else None
+        self._leaf = leaf
+
+    def _path_to(self, leaf: Entry) -> Path | None:
+        path = self._path
+        if path is None or leaf.type == "compaction":
+            return None
+        entries = path.entries
+        if leaf.parent_uuid != entries[-1].uuid:
+            above = next(
+                (i for i in range(len(entries) - 1, -1, -1) if entries[i].uuid == leaf.parent_uuid),
+                -1,
+            )
+            lost = entries[above + 1 :]
+            if above < 0 or any(entry is path.compaction for entry in lost):
+                return None
+            del lost
+            del entries[above + 1 :]
+            path.fold = None
+            path.folded = 0
+        entries.append(leaf)
+        return path
+
+
+def _decoded(view: View, line: bytes, offset: int) -> Entry | None:
+    return decode(line, offset, view.report)
+
+
+def _spelling(text: str) -> bytes | None:
+    """The bytes of a plain string in any line; None where JSON may spell it otherwise."""
+    return (
+        text.encode()
+        if text.isascii() and text.replace("_", "").replace("-", "").isalnum()
+        else None
+    )
+
+
+def _names_call(entry: Entry, id: str) -> bool:
+    message = entry.get("message")
+    if not isinstance(message, dict):
+        block = entry.get("block")
+        message = {"role": "assistant", "content": [block]}
+    return id in result_ids(message) or any(call.id == id for call in calls_of(message))

@@ -1,0 +1,1 @@
+"""All that touches the disk, through the one seam in `fs.py`."""

@@ -1,0 +1,146 @@
+"""The seam: every call by which this package touches the disk.
+
+Nothing else in the package opens for writing, writes, renames, syncs or
+unlinks. Another implementation of `FileSystem` may stand in its place: one in
+memory for sessions without a file, one that fails or records for tests.
+
+Media assumptions: `flock` works and ends with its process (no NFS); a file that
+was synced, and its name in a folder that was synced, survive a power cut;
+renaming within a folder is atomic; bytes appended to a file do not change those
+before them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final, NamedTuple, Protocol
+
+APPEND: Final = os.O_RDWR | os.O_APPEND
+CREATE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
+LOCK: Final = os.O_RDWR | os.O_CREAT
+OVERWRITE: Final = os.O_WRONLY | os.O_TRUNC
+READ: Final = os.O_RDONLY
+
+
+class Stat(NamedTuple):
+    """What a file is: `identity` tells one file from another at the same path."""
+
+    size: int
+    identity: tuple[int, int]
+    is_folder: bool
+    mode: int
+
+
+class FileSystem(Protocol):
+    """The calls of the seam. All raise OSError as the system does."""
+
+    def open(self, path: str, flags: int) -> int:
+        """A descriptor; a file made here is readable by its owner alone."""
+
+    def close(self, fd: int) -> None: ...
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`, fewer only at the end of the file."""
+
+    def write(self, fd: int, block: bytes) -> int:
+        """Write at the end; the number of bytes written may be short."""
+
+    def sync(self, fd: int) -> None:
+        """Return when the file's bytes and size are on the medium."""
+
+    def sync_folder(self, path: str) -> None:
+        """Return when the names in a folder are on the medium."""
+
+    def stat(self, file: int | str) -> Stat: ...
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename, taking the place of what is there."""
+
+    def link(self, source: str, target: str) -> None:
+        """Give a file a second name; fails where the name is taken."""
+
+    def unlink(self, path: str) -> None: ...
+
+    def lock(self, fd: int) -> bool:
+        """Try to take the exclusive lock of a file; whether it was free."""
+
+    def unlock(self, fd: int) -> None: ...
+
+
+class Disk:
+    """The real disk."""
+
+    def open(self, path: str, flags: int) -> int:
+        return os.open(
+            path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o600
+        )
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        block = os.pread(fd, size, offset)
+        if len(block) == size or not block:
+            return block
+        blocks = [block]
+        got = len(block)
+        while got < size and (block := os.pread(fd, size - got, offset + got)):
+            blocks.append(block)
+            got += len(block)
+        return b"".join(blocks)
+
+    def write(self, fd: int, block: bytes) -> int:
+        return os.write(fd, block)
+
+    def sync(self, fd: int) -> None:
+        if sys.platform == "darwin":
+            import fcntl
+
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync there leaves the drive's cache alone
+        else:
+            os.fdatasync(fd)
+
+    def sync_folder(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def stat(self, file: int | str) -> Stat:
+        found = os.stat(file)
+        is_folder = (found.st_mode & 0o170000) == 0o040000
+        return Stat(found.st_size, (found.st_dev, found.st_ino), is_folder, found.st_mode & 0o7777)
+
+    def replace(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def lock(self, fd: int) -> bool:
+        from filelock import lock_descriptor  # not needed by a process that only reads
+
+        return lock_descriptor(fd, blocking=False)
+
+    def unlock(self, fd: int) -> None:
+        from filelock import unlock_descriptor
+
+        unlock_descriptor(fd)
+
+
+DISK: Final[FileSystem] = Disk()
+
+
+def write_all(fs: FileSystem, fd: int, block: bytes) -> None:
+    """Write a block whole, over as many short writes as it takes."""
+    written = fs.write(fd, block)
+    while written < len(block):
+        more = fs.write(fd, block[written:])
+        if more <= 0:
+            raise OSError("the system wrote nothing")
+        written += more

@@ -1,0 +1,288 @@
+"""The append-only file: the writer's lock, one write per append, reads by position.
+
+Invariants: bytes once written are never changed or cut off; a block is written
+whole, starting on a line of its own, by the holder of the lock, to the file that
+then stands at the path; `append` returns only after the sync that `durability`
+asks for; after a write or sync that failed, nothing more is written until the
+file is opened again, for nobody can say what of it reached the medium.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+from sessiontree.errors import (
+    DiskError,
+    FileMissingError,
+    FileTakenError,
+    NotASessionError,
+    ReadOnlyError,
+    WriteFailedError,
+)
+from sessiontree.storage.fs import APPEND, CREATE, READ, FileSystem, write_all
+from sessiontree.storage.lock import WriterLock
+
+Durability = Literal["fsync", "os"]
+"""`fsync`: an acknowledged entry survives a power cut; `os`: the death of the process."""
+
+
+class Journal:
+    """One open session file.
+
+    Attributes:
+        path: as given by the caller, for messages.
+        readonly: whether it was opened to read.
+    """
+
+    def __init__(
+        self, fs: FileSystem, path: str, *, readonly: bool = False, durability: Durability = "fsync"
+    ) -> None:
+        self.fs = fs
+        self.path = path
+        self.readonly = readonly
+        self._durability = durability
+        self._real_path = os.path.realpath(path)
+        self.lock = WriterLock(fs, self._real_path + ".lock")
+        self._failed = ""
+        self._fd = -1
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Open the file that now stands at the path.
+
+        Raises:
+            FileMissingError: there is none.
+            NotASessionError: it is a folder.
+            DiskError: it may not be opened.
+        """
+        flags = READ if self.readonly else APPEND
+        with _speaking_of(self.path, "open"):
+            if self.fs.stat(self._real_path).is_folder:
+                raise NotASessionError(f"{self.path} is a folder; give a session file", self.path)
+            fd = self.fs.open(self._real_path, flags)
+            self._identity = self.fs.stat(fd).identity
+        self._release()
+        self._fd = fd
+
+    def _release(self) -> None:
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                self.fs.close(self._fd)
+        self._fd = -1
+
+    @property
+    def closed(self) -> bool:
+        return self._fd < 0
+
+    def close(self) -> None:
+        """Let go of the file and the lock."""
+        self.lock.close()
+        self._release()
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`, fewer only at the end of the file."""
+        if self._fd < 0:
+            raise ReadOnlyError(f"{self.path} is closed; open the session again")
+        try:
+            return self.fs.read(self._fd, size, offset)
+        except OSError as error:
+            raise DiskError(
+                f"cannot read {self.path} at byte {offset}: {error.strerror or error}; "
+                "check the medium and try again",
+                self.path,
+            ) from error
+
+    def size(self) -> int:
+        """The size of the open file in bytes."""
+        if self._fd < 0:
+            raise ReadOnlyError(f"{self.path} is closed; open the session again")
+        with _speaking_of(self.path, "read"):
+            return self.fs.stat(self._fd).size
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the writer's lock."""
+        self.check_writable()
+        with self.lock.held():
+            yield
+
+    def check_writable(self) -> None:
+        """Refuse where nothing may be written.
+
+        Raises:
+            ReadOnlyError: opened to read, or closed.
+            WriteFailedError: an earlier write failed.
+        """
+        if self._fd < 0:
+            raise ReadOnlyError(f"{self.path} is closed; open the session again")
+        if self.readonly:
+            raise ReadOnlyError(
+                f"{self.path} was opened to read; open it without readonly=True to write"
+            )
+        if self._failed:
+            raise WriteFailedError(self._failed, self.path)
+
+    def was_replaced(self) -> bool:
+        """Whether another file stands at the path than the one that is open.
+
+        Raises:
+            FileMissingError: none stands there any more.
+        """
+        try:
+            return self.fs.stat(self._real_path).identity != self._identity
+        except FileNotFoundError as error:
+            raise FileMissingError(
+                f"{self.path} vanished while it was open; nothing was written. "
+                "Put it back, or export from this session to a new file",
+                self.path,
+            ) from error
+
+    def append(self, block: bytes, end: int) -> int:
+        """Write a block of whole lines at the end, which is at `end`; its offset.
+
+        The lock must be held. Where the file ends in the middle of a line, that
+        line is ended first.
+
+        Raises:
+            WriteFailedError: the outcome is unknown; open the session again.
+        """
+        start = end
+        if end and self.read(1, end - 1) != b"\n":
+            block = b"\n" + block
+            start += 1
+        try:
+            write_all(self.fs, self._fd, block)
+            if self._durability == "fsync":
+                self.fs.sync(self._fd)
+        except OSError as error:
+            self._failed = (
+                f"writing to {self.path} failed: {error.strerror or error}. Whether the last entry "
+                "was kept is unknown, and this session writes no more; "
+                "mend the cause (space, medium) and open the session again to see"
+            )
+            raise WriteFailedError(self._failed, self.path) from error
+        return start
+
+
+def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
+    """Make a new file with all its content, or none: written beside, synced, then named.
+
+    Raises:
+        FileTakenError: the path is taken; what is there stays.
+        DiskError: it cannot be written.
+    """
+    target = os.path.realpath(path)
+    beside = _write_beside(fs, path, target, blocks)
+    try:
+        with _speaking_of(path, "make"):
+            _name(fs, beside, target)
+    finally:
+        with contextlib.suppress(OSError):
+            fs.unlink(beside)
+    with _speaking_of(path, "sync the folder of"):
+        fs.sync_folder(os.path.dirname(target))
+
+
+def _name(fs: FileSystem, beside: str, target: str) -> None:
+    """Give a finished file its name, unless that is taken."""
+    try:
+        fs.link(beside, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        fs.close(fs.open(target, CREATE))  # takes the name, or fails where it is taken
+        fs.replace(beside, target)
+
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK}
+
+
+def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]) -> None:
+    """Put a new file in place of one, which stays beside it under its name with a suffix.
+
+    At every moment the path names the old file or the new one, whole.
+
+    Raises:
+        FileTakenError: that name is taken by something else than this very file.
+        DiskError: it cannot be written.
+    """
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    kept = target + suffix
+    beside = _write_beside(fs, path, target, blocks)
+    try:
+        with _speaking_of(kept, "make"):
+            _link_again(fs, target, kept)
+            fs.sync_folder(folder)
+        with _speaking_of(path, "replace"):
+            fs.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.unlink(beside)
+        raise
+    with _speaking_of(path, "sync the folder of"):
+        fs.sync_folder(folder)
+
+
+def _link_again(fs: FileSystem, target: str, kept: str) -> None:
+    """Link, unless an attempt that was cut short has linked this file already."""
+    try:
+        fs.link(target, kept)
+    except FileExistsError:
+        if fs.stat(kept).identity != fs.stat(target).identity:
+            raise
+
+
+def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
+    beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    with _speaking_of(path, "make"):
+        fd = fs.open(beside, CREATE)
+    try:
+        try:
+            with _speaking_of(path, "write"):
+                for block in blocks:
+                    write_all(fs, fd, block)
+                fs.sync(fd)
+        finally:
+            fs.close(fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.unlink(beside)
+        raise
+    return beside
+
+
+@contextlib.contextmanager
+def _speaking_of(path: str, verb: str) -> Iterator[None]:
+    """Turn the system's refusals into errors that name the file and the next step."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        folder = os.path.dirname(path) or "."
+        if os.path.isdir(folder):
+            raise FileMissingError(f"there is no file {path}; check the path", path) from error
+        message = f"cannot {verb} {path}: there is no folder {folder}; make it first"
+        raise FileMissingError(message, path) from error
+    except FileExistsError as error:
+        message = f"{path} is there already and was left as it is; choose another name"
+        raise FileTakenError(message, path) from error
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, "check the path and the medium")
+        message = f"cannot {verb} {path}: {error.strerror or error}; {hint}"
+        raise DiskError(message, path) from error
+
+
+_HINTS = {
+    errno.EACCES: "check the permissions of the file and its folder",
+    errno.EPERM: "check the permissions of the file and its folder",
+    errno.EROFS: "the medium is read-only; open it with readonly=True, or copy the file",
+    errno.ENOSPC: "the disk is full; make space and try again",
+    errno.EDQUOT: "the quota is used up; make space and try again",
+    errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.ELOOP: "the path is a circle of links",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}

@@ -1,0 +1,128 @@
+"""The lines of an open file, read backwards from its end or forwards.
+
+Bytes come through `read(size, offset)`, a positioned read: the file may grow
+meanwhile, and what was before stays. Reading backwards keeps one window of the
+file, which starts small, so that a short context costs a small read, and grows
+while the reading goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+Read = Callable[[int, int], bytes]
+"""Takes a size and an offset, gives the bytes there; fewer only at the end."""
+
+FIRST_BLOCK: Final = 64 * 1024
+LARGEST_BLOCK: Final = 1024 * 1024
+
+
+class Backwards:
+    """Reads lines that end at a given place, nearest to the end first.
+
+    Attributes:
+        searched: the bytes looked through by `find` so far.
+    """
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._window = b""
+        self._start = 0
+        self._step = FIRST_BLOCK
+        self.searched = 0
+
+    def line_before(self, end: int) -> tuple[int, bytes]:
+        """The line whose LF (or the end of the file) is at `end`, and its offset."""
+        inside = end - self._start
+        if not 0 < inside <= len(self._window):
+            self._load(end)
+            inside = end - self._start
+        at = self._window.rfind(b"\n", 0, inside)
+        while at < 0 and self._start:
+            self._widen(inside)
+            inside = end - self._start
+            at = self._window.rfind(b"\n", 0, inside)
+        return self._start + at + 1, self._window[at + 1 : inside]
+
+    def _load(self, end: int) -> None:
+        self._step = FIRST_BLOCK
+        self._start = max(0, end - self._step)
+        self._window = self._read(end - self._start, self._start)
+
+    def _widen(self, inside: int) -> None:
+        """Put more in front of the window's first `inside` bytes: a line may be of any length."""
+        rest = self._window[:inside]
+        self._step = min(self._step * 2, LARGEST_BLOCK)
+        start = max(0, self._start - max(self._step, len(rest)))
+        self._window = self._read(self._start - start, start) + rest
+        self._start = start
+
+    def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
+        """The lines before `end` that hold `needle`, nearest first, and their offsets."""
+        while end > 0:
+            at = self._last(needle, end)
+            if at < 0:
+                return
+            stop = self._line_end(at + len(needle))
+            start, line = self.line_before(stop)
+            yield start, line
+            end = start
+
+    def _last(self, needle: bytes, end: int) -> int:
+        """The offset of the last `needle` that lies wholly before `end`, or -1."""
+        step = FIRST_BLOCK
+        while end > 0:
+            if self._start < end <= self._start + len(self._window):
+                block, start = self._window, self._start
+            else:
+                start = max(0, end - step)
+                block = self._read(end - start, start)
+                step = min(step * 2, LARGEST_BLOCK)
+            self.searched += end - start
+            at = block.rfind(needle, 0, end - start)
+            if at >= 0:
+                return start + at
+            if not start:
+                return -1
+            end = start + len(needle) - 1
+        return -1
+
+    def _line_end(self, offset: int) -> int:
+        """The offset of the LF at or after `offset`, or of the end of the file."""
+        return offset + len(rest_of_line(self._read, offset))
+
+
+def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:
+    """The bytes from `offset` to the next LF, or to the end of the file, or some past `limit`."""
+    blocks: list[bytes] = []
+    step = 4096
+    while limit > 0 and (block := read(step, offset)):
+        limit -= len(block)
+        at = block.find(b"\n")
+        if at >= 0:
+            blocks.append(block[:at])
+            break
+        blocks.append(block)
+        offset += len(block)
+        step = min(step * 4, LARGEST_BLOCK)
+    return b"".join(blocks)
+
+
+def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole lines, each ended by LF, from `start` to `end`, and their offsets.
+
+    A last line without its LF is left out: a writer may still be at it.
+    """
+    rest = b""
+    while start < end:
+        block = read(min(LARGEST_BLOCK, end - start), start)
+        if not block:
+            return
+        start += len(block)
+        cut = block.rfind(b"\n") + 1
+        if not cut:
+            rest += block
+            continue
+        yield start - len(block) - len(rest), rest + block[:cut]
+        rest = block[cut:]

@@ -1,0 +1,163 @@
+"""The writer's lock: one writer at a time, across processes and threads.
+
+The lock is the system's own, on a descriptor of `<file>.lock` kept open: it ends
+with its process, however that ends. It is held for the length of one write, or
+for life by an exclusive writer, who then leaves its name in the lock file.
+
+Invariant: while `held`, no other descriptor of the lock file at that path holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import orjson
+
+from sessiontree.errors import DiskError, SessionBusyError
+from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, write_all
+
+POLL_SECONDS: Final = 0.001
+OWNER_GRACE_SECONDS: Final = 0.25
+"""How long an owner's name is not believed: the lock may have been left this moment."""
+
+PATIENCE_SECONDS: Final = 60.0
+"""How long to wait for a writer that gives no name."""
+
+
+class WriterLock:
+    """The lock of one session file; `path` is the lock file's.
+
+    Taking it again in the thread that holds it is allowed and counted.
+    """
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self.path = path
+        self._fs = fs
+        self._fd = -1
+        self._process = os.getpid()
+        self._threads = threading.RLock()
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock.
+
+        Raises:
+            SessionBusyError: an exclusive writer has it, or nobody lets go.
+            DiskError: the lock file cannot be made.
+        """
+        with self._threads:
+            if not self._depth:
+                self._take()
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._fs.unlock(self._fd)
+
+    def keep(self) -> None:
+        """Take the lock for life, and leave the owner's name in the file."""
+        with self._threads:
+            self._take()
+            self._depth += 1
+            owner = {
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            self._write_owner(orjson.dumps(owner))
+
+    def close(self) -> None:
+        """Let go of the lock and its descriptor."""
+        with self._threads:
+            if self._fd < 0:
+                return
+            if self._depth:
+                self._depth = 0
+                self._write_owner(b"")
+            self._forget()
+
+    def _take(self) -> None:
+        started = time.monotonic()
+        while not self._try():
+            waited = time.monotonic() - started
+            owner = self._owner() if waited > OWNER_GRACE_SECONDS else ""
+            if owner:
+                raise SessionBusyError(
+                    f"{self.path.removesuffix('.lock')} is held by {owner}; "
+                    "close that session, or open this one with readonly=True",
+                    self.path,
+                )
+            if waited > PATIENCE_SECONDS:
+                raise SessionBusyError(
+                    f"{self.path.removesuffix('.lock')}: another writer has held {self.path} for "
+                    f"{PATIENCE_SECONDS:.0f} s; look for a process that hangs",
+                    self.path,
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _try(self) -> bool:
+        """Try once to take the lock that now stands at the path."""
+        if self._process != os.getpid():  # a forked child shares the descriptor, and so the lock
+            self._forget()
+            self._process = os.getpid()
+        try:
+            if self._fd < 0:
+                self._fd = self._fs.open(self.path, LOCK)
+            if not self._fs.lock(self._fd):
+                return False
+            mine = self._fs.stat(self._fd)
+        except OSError as error:
+            raise DiskError(
+                f"cannot lock {self.path}: {error.strerror or error}; "
+                "a writer must be able to make files in that folder",
+                self.path,
+            ) from error
+        if self._is_current(mine.identity):
+            if mine.size:
+                self._write_owner(b"")  # its owner is gone, or we would not hold the lock
+            return True
+        self._forget()
+        return False
+
+    def _is_current(self, identity: tuple[int, int]) -> bool:
+        try:
+            return self._fs.stat(self.path).identity == identity
+        except FileNotFoundError:
+            return False
+
+    def _owner(self) -> str:
+        """Who holds the lock for life, in words; empty when nobody says so."""
+        try:
+            fd = self._fs.open(self.path, READ)
+            try:
+                owner = orjson.loads(self._fs.read(fd, 4096, 0))
+            finally:
+                self._fs.close(fd)
+            return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            return ""
+
+    def _write_owner(self, owner: bytes) -> None:
+        with contextlib.suppress(OSError):  # the name is a courtesy, the lock holds without it
+            fd = self._fs.open(self.path, OVERWRITE)
+            try:
+                if owner:
+                    write_all(self._fs, fd, owner)
+            finally:
+                self._fs.close(fd)
+
+    def _forget(self) -> None:
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                self._fs.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,88 @@
+"""Files of an older version: migrated on disk for a writer, in memory for a reader.
+
+Invariants: the original stays, under its own name for a reader and as `NAME.v1`
+for a writer; a migration cut short leaves the old file or the new one; both ways
+give the same uuids.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from sessiontree.core.damage import Damage
+from sessiontree.core.migration import migrate as migrated_lines
+from sessiontree.errors import MigrationRefusedError
+from sessiontree.storage.journal import Journal, create_file, replace_file
+from sessiontree.storage.memory import Memory
+from sessiontree.storage.view import View
+
+KEPT_AS = ".v1"
+
+
+class Upgraded:
+    """A version 1 file opened to read: its lines as version 2, in memory.
+
+    Attributes:
+        original: the file itself, open.
+        journal: the migrated lines.
+    """
+
+    def __init__(self, original: Journal) -> None:
+        self.original = original
+        self._size = original.size()
+        self._offsets = array("q")
+        memory = Memory()
+        create_file(memory, original.path, self._blocks(View(original)))
+        self.journal = Journal(memory, original.path, readonly=True, durability="os")
+
+    def _blocks(self, view: View) -> Iterator[bytes]:
+        def originals() -> Iterator[bytes]:
+            for offset, line in view.lines():
+                self._offsets.append(offset)
+                yield line
+
+        for line in migrated_lines(originals(), 1):
+            yield line + b"\n"
+
+    def in_original(self, damage: Sequence[Damage]) -> list[Damage]:
+        """Damage with the offsets of the original file: the lines are the same."""
+        return [replace(found, offset=self._offsets[found.line - 1]) for found in damage]
+
+    def again(self) -> Upgraded | None:
+        """The file migrated anew, or None where it has not changed."""
+        if self.original.was_replaced():
+            self.original.reopen()
+        elif self.original.size() == self._size:
+            return None
+        return Upgraded(self.original)
+
+
+def to_current(journal: Journal, *, migrate: bool) -> Upgraded | None:
+    """Bring a file of an older version up to date; None where the file itself is current.
+
+    Raises:
+        MigrationRefusedError: it would have to be rewritten, and `migrate` is False.
+    """
+    if not View(journal).is_version_1:
+        return None
+    if journal.readonly:
+        return Upgraded(journal)
+    if not migrate:
+        raise MigrationRefusedError(
+            f"{journal.path} is of version 1; open it with migrate=True to migrate it "
+            "(the original is kept beside it), or with readonly=True to leave it as it is",
+            journal.path,
+        )
+    with journal.held():
+        if journal.was_replaced():
+            journal.reopen()  # another writer migrated it first
+        view = View(journal)
+        if view.is_version_1:
+            lines = (line for _, line in view.lines())
+            blocks = (line + b"\n" for line in migrated_lines(lines, 1))
+            replace_file(journal.fs, journal.path, KEPT_AS, blocks)
+            journal.reopen()
+    return None

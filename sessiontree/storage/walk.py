@@ -1,0 +1,155 @@
+"""The walk: from an entry to its parent, and on to the root, reading backwards.
+
+Only lines on the path are decoded. The parent is nearly always the line before;
+where it is not, its quoted uuid is searched for backwards, and a hit is decoded
+before it is believed. What this cannot settle (a parent that stands after its
+child or nowhere, a uuid that some line may spell with escapes, a path that jumps
+about until the search has cost more than one pass) is settled by the whole-file
+index, so that both always give the same answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from sessiontree.core.codec import decode, head
+from sessiontree.core.damage import Report, ignore
+from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.tree import NO_ROW, Tree
+from sessiontree.storage.lines import Backwards, Read, rest_of_line
+
+_PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
+"""Strings that JSON spells in one way, unless by escapes that `_ESCAPED` finds."""
+
+_ESCAPED: Final = re.compile(
+    rb"\\u00(?:2[dDeE]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])"
+)
+
+_PARENT_KEY: Final = b'"parentUuid":'
+
+
+class Walk:
+    """Steps through one state of a file, whose lines up to `end` count.
+
+    Args:
+        read: reads the file.
+        end: where the last line ends: the offset of its LF, or of the end of the file.
+        index: gives the whole-file index when it has to be asked.
+        report: told of damage met.
+    """
+
+    def __init__(self, read: Read, end: int, index: Callable[[], Tree], report: Report) -> None:
+        self._read = read
+        self._end = end
+        self._index = index
+        self._report = report
+        self._backwards = Backwards(read)
+
+    def last_on(self, lane: str | None) -> Entry | None:
+        """The last entry of a lane, or None."""
+        if lane is None:
+            return self._last_on_main()
+        if not _PLAIN.fullmatch(lane):
+            return self._from_index(lambda tree: tree.last_on(lane))
+        for offset, line in self._backwards.find(b'"%b"' % lane.encode(), self._end):
+            if self._may_hide(offset + len(line), self._end):
+                return self._from_index(lambda tree: tree.last_on(lane))
+            entry = decode(line, offset, self._report)
+            if entry is not None and entry.lane == lane:
+                return entry
+        return (
+            self._from_index(lambda tree: tree.last_on(lane))
+            if self._may_hide(0, self._end)
+            else None
+        )
+
+    def last_line_start(self) -> int:
+        """The offset at which the last line starts."""
+        return self._backwards.line_before(self._end)[0]
+
+    def _last_on_main(self) -> Entry | None:
+        end = self._end
+        while end > 0:
+            offset, line = self._backwards.line_before(end)
+            end = offset - 1
+            if b'"lane"' in line:
+                found = head(line, offset, ignore)
+                if found is not None and found.lane is not None:
+                    continue
+            entry = decode(line, offset, self._report)
+            if entry is not None and entry.lane is None:
+                return entry
+        return None
+
+    def entry(self, uuid: str) -> Entry | None:
+        """The last entry with this uuid, or None."""
+        found = self._before(uuid, self._end) if _PLAIN.fullmatch(uuid) else None
+        return found or self._from_index(lambda tree: tree.row(uuid))
+
+    def up(self, entry: Entry) -> Iterator[Entry]:
+        """The ancestors of an entry, its parent first."""
+        line_before, report = self._backwards.line_before, self._report
+        while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
+            offset = entry.offset
+            parent = None
+            if offset > 0:
+                at, line = line_before(offset - 1)
+                if b'"%b"' % uuid.encode("utf-8", "surrogatepass") in line:
+                    parent = decode(line, at, report)
+            if parent is None or parent.uuid != uuid:
+                parent = self._parent(entry, uuid)
+                if parent is None:
+                    return
+            yield parent
+            entry = parent
+
+    def _parent(self, entry: Entry, uuid: str) -> Entry | None:
+        if _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end:
+            parent = self._before(uuid, entry.offset)
+            if parent is not None:
+                return parent
+        return self._from_index(lambda tree: _parent_row(tree, entry))
+
+    def _before(self, uuid: str, end: int) -> Entry | None:
+        """The nearest entry before `end` with this uuid, if that can be told by searching."""
+        needle = b'"%b"' % uuid.encode()
+        for offset, line in self._backwards.find(needle, end):
+            if _only_as_parent(line, needle):
+                continue
+            entry = decode(line, offset, self._report)
+            if entry is not None and entry.uuid == uuid:
+                return None if self._may_hide(offset + len(line), end) else entry
+        return None
+
+    def _may_hide(self, start: int, end: int) -> bool:
+        """Whether some line between may spell a plain string with escapes."""
+        while start < end:
+            block = self._read(min(1 << 20, end - start), start)
+            if not block:
+                return False
+            if b"\\u00" in block and _ESCAPED.search(block):
+                return True
+            start += len(block) if start + len(block) >= end else len(block) - 5
+        return False
+
+    def _from_index(self, choose: Callable[[Tree], int]) -> Entry | None:
+        tree = self._index()
+        row = choose(tree)
+        if row == NO_ROW:
+            return None
+        offset = tree.offsets[row]
+        return decode(rest_of_line(self._read, offset), offset, self._report)
+
+
+def _parent_row(tree: Tree, entry: Entry) -> int:
+    row = tree.row_at(entry.offset)
+    return NO_ROW if row == NO_ROW else tree.parents[row]
+
+
+def _only_as_parent(line: bytes, needle: bytes) -> bool:
+    """Whether a line surely names the uuid as its parent alone."""
+    at = line.find(needle)
+    named = line.endswith(_PARENT_KEY, 0, at)
+    return named and line.find(needle, at + len(needle)) < 0

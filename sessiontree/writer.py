@@ -1,0 +1,313 @@
+"""Writer: a reader that appends.
+
+Invariants: an entry returned is an entry kept; the next entry hangs below the
+one this session last saw or wrote, whatever others wrote meanwhile; annotations
+hang below the lane's leaf in the file and do not move this session; whatever is
+refused leaves the file as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sessiontree import refs
+from sessiontree.core.codec import encode
+from sessiontree.core.entry import ANNOTATIONS, Entry, moved, stored
+from sessiontree.core.fields import REFERENCES, check_fields
+from sessiontree.core.message import Message
+from sessiontree.errors import CallerError, EntryError, RefError
+from sessiontree.hooks import Hooks
+from sessiontree.reader import Reader, Ref
+from sessiontree.storage.journal import Journal
+from sessiontree.storage.view import View
+
+
+def now() -> str:
+    """This moment as the format writes it: UTC, milliseconds, `Z`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def fresh_uuid() -> str:
+    """A random UUIDv4 (RFC 9562, 5.4)."""
+    digits = bytearray(os.urandom(16))
+    digits[6] = digits[6] & 0x0F | 0x40
+    digits[8] = digits[8] & 0x3F | 0x80
+    text = digits.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Writer(Reader):
+    """The writing half of a session."""
+
+    def __init__(self, journal: Journal, lane: str | None, hooks: Iterable[Any]) -> None:
+        super().__init__(journal, lane)
+        self._hooks = Hooks(hooks)
+        self._tail = self._leaf.uuid
+        self._waiting: list[Entry] | None = None
+
+    def close(self) -> None:
+        """Let go of the file and its lock; entries of an open batch are written first."""
+        if not self._journal.closed:
+            self._flush()
+        super().close()
+
+    def append(
+        self,
+        type: str,
+        *,
+        parent: Ref | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        uuid: str | None = None,
+        **fields: Any,
+    ) -> Entry:
+        """Write one entry and return it; it is kept when this returns.
+
+        Args:
+            type: an entry type; an unknown one is written as given.
+            parent: what it hangs below, by default `leaf`.
+            metadata: small facts of the caller's own.
+            uuid: its uuid, by default a fresh one.
+            fields: the fields of the type, with the names they have in the file.
+
+        Raises:
+            EntryError: fields that are missing, wrong, or no JSON; a uuid that is taken.
+            RefError: a parent or target that is not there.
+            Veto: a hook refused.
+        """
+        self._journal.check_writable()
+        if metadata is not None:
+            fields["metadata"] = metadata
+        check_fields(type, fields)
+        self._check_references(type, fields)
+        if uuid is not None:
+            self._check_fresh(uuid)
+        if type in ANNOTATIONS:
+            return self._annotate(type, fields, uuid)
+        above = None if parent is None else self.entry(parent)
+        if type == "compaction":
+            self._check_first_kept(fields["firstKeptEntryUuid"], above)
+        return self._write(type, fields, above, uuid=uuid)
+
+    def append_message(
+        self,
+        message: Message,
+        *,
+        parent: Ref | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Entry:
+        """Write one message, verbatim: a dict with a `role`, in any provider's shape."""
+        return self.append("message", message=message, parent=parent, metadata=metadata)
+
+    def _check_references(self, type: str, fields: Mapping[str, Any]) -> None:
+        for key in REFERENCES.get(type, ()):
+            uuid = fields[key]
+            if (type, key) == ("compaction", "firstKeptEntryUuid"):
+                continue  # its own uuid keeps nothing; checked against the path
+            if self._by_uuid(uuid) is None:
+                raise RefError(f"{key!r} of the {type} names no entry: {uuid}", uuid)
+
+    def _check_fresh(self, uuid: str) -> None:
+        if not isinstance(uuid, str) or not uuid:
+            raise EntryError(f"a uuid is a string that is not empty, not {uuid!r}")
+        if self._by_uuid(uuid) is not None:
+            raise EntryError(
+                f"the uuid {uuid} is taken by another entry; leave it out to get a fresh one"
+            )
+
+    def _check_first_kept(self, uuid: str, leaf: Entry | None) -> None:
+        path = self.path() if leaf is None else self._walk_up(leaf)
+        if all(entry.uuid != uuid for entry in path):
+            raise RefError(
+                f"the first kept entry {uuid} is not on the path that is compacted", uuid
+            )
+
+    def _draft(self, type: str, fields: Mapping[str, Any], parent: str, uuid: str) -> Entry:
+        """An entry with its line, as it would be written now."""
+        keys: dict[str, Any] = {"type": type, "uuid": uuid, "parentUuid": parent}
+        if self._lane is not None:
+            keys["lane"] = self._lane
+        keys["timestamp"] = time = now()
+        entry = Entry(type=type, uuid=uuid, parent_uuid=parent, lane=self._lane, timestamp=time)
+        return stored(entry, encode({**keys, **fields}), -1)
+
+    def _write(
+        self,
+        type: str,
+        fields: Mapping[str, Any],
+        above: Entry | None,
+        *,
+        uuid: str | None = None,
+        event: str = "",
+    ) -> Entry:
+        """Write an entry below another, by default the leaf, and stand at it."""
+        uuid = uuid or fresh_uuid()
+        parent = above or self._leaf
+        entry = self._draft(type, fields, parent.uuid, uuid)
+        if self._hooks:
+            self._call_before(event, entry)
+            if above is None and self._leaf.uuid != entry.parent_uuid:  # a hook wrote
+                entry = self._draft(type, fields, self._leaf.uuid, uuid)
+        with self._holding():
+            self._put(entry)
+            self._move(entry)
+            self._tail = entry.uuid
+        if self._hooks:
+            self._call_after(event, entry)
+        return entry
+
+    def _annotate(self, type: str, fields: Mapping[str, Any], uuid: str | None = None) -> Entry:
+        """Write an entry below the lane's leaf in the file, and stay where we are."""
+        uuid = uuid or fresh_uuid()
+        if self._hooks:
+            self._call_before("", self._draft(type, fields, self._tail, uuid))
+        with self._holding():
+            entry = self._draft(type, fields, self._tail, uuid)
+            self._put(entry)
+            self._tail = entry.uuid
+        if self._hooks:
+            self._call_after("", entry)
+        return entry
+
+    def _call_before(self, event: str, entry: Entry) -> None:
+        if event:
+            self._hooks.call(f"before_{event}", self, entry)
+        self._hooks.call("before_append", self, entry)
+
+    def _call_after(self, event: str, entry: Entry) -> None:
+        self._hooks.call("after_append", self, entry)
+        if event:
+            self._hooks.call(f"after_{event}", self, entry)
+
+    def _put(self, entry: Entry) -> None:
+        """Write an entry's line, or keep it for the end of the batch."""
+        if self._waiting is not None:
+            self._waiting.append(entry)
+            return
+        self._put_all([entry])
+
+    def _put_all(self, entries: list[Entry]) -> None:
+        block = b"".join([entry.line + b"\n" for entry in entries])
+        start = offset = self._journal.append(block, self._view.size)
+        for entry in entries:
+            moved(entry, offset)
+            offset += len(entry.line) + 1
+        self._view.appended(start, entries)
+
+    @contextlib.contextmanager
+    def _holding(self) -> Iterator[None]:
+        """Hold the lock, knowing all that stands in the file."""
+        elsewhere = None
+        with self._journal.held():
+            if self._waiting is None:
+                elsewhere = self._see_others()
+            yield
+        if elsewhere is not None and self._hooks:
+            self._hooks.call("moved_elsewhere", self, elsewhere)
+
+    def _see_others(self) -> Entry | None:
+        """Take in what others wrote; the entry they moved this lane's leaf to, if they did."""
+        before = self._view
+        moved_to = None
+        for head in self._notice():
+            if head.lane == self._lane:
+                self._tail = head.uuid
+                if head.type not in ANNOTATIONS:
+                    moved_to = head
+        if self._view is not before:
+            self._tail = self._leaf_in_file().uuid
+        return None if moved_to is None else self._view.read(moved_to.offset)
+
+    def refresh(self) -> None:
+        """See what others wrote. A writer stays where it is; a reader goes to the new leaf.
+
+        Raises:
+            FileReplacedError: another file took this one's place, without the leaf in it.
+            FileMissingError: the path vanished.
+        """
+        if self._journal.readonly:
+            super().refresh()
+            return
+        if self._waiting is not None:
+            return
+        elsewhere = self._see_others()
+        if elsewhere is not None and self._hooks:
+            self._hooks.call("moved_elsewhere", self, elsewhere)
+
+    def _reopen_on(self, journal: Journal) -> None:
+        """Go on with another file that holds the same session."""
+        self._journal = journal
+        self._reopen()
+        self._move(self._leaf_in_file())
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write all entries appended inside in one write and one sync, at the end.
+
+        The lock is held all the while, so keep it short. Looking at the session
+        inside writes what is waiting first. Not atomic: a crash may keep the first
+        part. An exception inside does not undo what was appended before it.
+        """
+        if self._waiting is not None:
+            raise CallerError("a batch is open already; append inside it")
+        with self._holding():
+            self._waiting = []
+            try:
+                yield
+            finally:
+                try:
+                    self._flush()
+                finally:
+                    self._waiting = None
+
+    def _flush(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._put_all(waiting)
+
+    def _ready(self) -> View:
+        self._flush()
+        return self._view
+
+    @contextlib.contextmanager
+    def at_tip(self) -> Iterator[None]:
+        """Hold the lock and stand at the lane's leaf in the file: for one-shot commands."""
+        with self._holding():
+            self._move(self._leaf_in_file())
+            yield
+
+    def label(self, ref: Ref, text: str | None) -> Entry:
+        """Name an entry; None takes its name away. Returns the `label` entry."""
+        self._journal.check_writable()
+        target = self.entry(ref)
+        if text is not None:
+            self._check_name_is_free(refs.check_name(text, "label"), target.uuid)
+        return self._annotate("label", {"targetUuid": target.uuid, "label": text})
+
+    def _check_name_is_free(self, name: str, target: str = "") -> None:
+        taken = self._all_names().named(name, self._index()) - {target}
+        if taken:
+            raise refs.taken(name, taken)
+
+    def rename(self, name: str) -> Entry:
+        """Give the session a name."""
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise EntryError(f"a session's name is printable text, not {name!r}")
+        return self._annotate("session_info", {"name": name})
+
+    def update_metadata(self, **facts: Any) -> Entry:
+        """Set facts of the session's metadata; others stay as they are."""
+        if not facts:
+            raise EntryError("update what? give key=value")
+        return self._annotate("session_info", {"metadata": facts})
+
+    def set_model(self, model_id: str, provider: str | None = None) -> Entry:
+        """Put a model in force on this path, from here on."""
+        return self.append("model_change", provider=provider, modelId=model_id)
+
+    def set_thinking_level(self, level: str) -> Entry:
+        """Put a thinking level in force on this path, from here on."""
+        return self.append("thinking_level_change", thinkingLevel=level)
