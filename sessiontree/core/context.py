@@ -185,10 +185,10 @@ class Fold:
                 for message, source in self._merge(entry, told):
                     yield entry, message, source
                 continue
-            message = self._edited(entry, self._edits, self._blocks)
+            own = self._edited(entry, self._edits, self._blocks)
             told.add(entry.uuid)
-            if message is not None and (self._verbatim or message.get("role") != "system"):
-                yield entry, message, entry
+            if own is not None and (self._verbatim or own.get("role") != "system"):
+                yield entry, own, entry
 
     def _merge(self, merge: Entry, told: set[str]) -> Iterator[tuple[Message, Entry]]:
         """What a merge contributes, merges inside it included, each entry once."""
