@@ -304,7 +304,7 @@ class Writer(Reader):
             raise EntryError("update what? give key=value")
         return self._annotate("session_info", {"metadata": facts})
 
-    def set_model(self, model_id: str, provider: str | None = None) -> Entry:
+    def set_model(self, provider: str | None, model_id: str) -> Entry:
         """Put a model in force on this path, from here on."""
         return self.append("model_change", provider=provider, modelId=model_id)
 
