@@ -63,7 +63,7 @@ class _Linear:
         if not position:
             self.session_id = str(parsed.get("id", ""))
         own = parsed.get("uuid")
-        fields = _values(line, parsed)
+        fields = values_of(line, parsed)
         for key in ("uuid", "parentUuid", "version", "format", "crc"):
             fields.pop(key, None)
         fresh = uuid_of_line(self.session_id, position, line)
@@ -113,7 +113,8 @@ class _Linear:
         return value if sound else None
 
 
-def _values(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
+def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a line, each value as the bytes it was written with."""
     try:
         return dict(raw_values(line))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
