@@ -1,0 +1,96 @@
+"""Commands that copy: from another branch or file into this path, and into new files."""
+
+from __future__ import annotations
+
+import click
+
+from sessiontree.cli.arguments import (
+    file_argument,
+    json_option,
+    new_file_argument,
+    ref_argument,
+    written_json_option,
+)
+from sessiontree.cli.opening import reading, writing
+from sessiontree.cli.printing import named, out, out_json, out_written, tell
+from sessiontree.cli.summaries import GivenSummary, summary_options
+from sessiontree.session import Session
+
+
+@click.command(name="cherry-pick")
+@file_argument
+@ref_argument
+@click.option(
+    "--from", "other", metavar="OTHERFILE", type=click.Path(), help="The session that REF is of."
+)
+@written_json_option
+def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
+    """Copy one entry below the leaf."""
+    if other is None:
+        with writing(file) as session:
+            picked = session.entry(ref)
+            entry = session.cherry_pick(picked)
+    else:
+        with reading(other) as source:
+            picked = source.entry(ref)
+            with writing(file) as session:
+                entry = session.cherry_pick(picked)
+    out_written(entry, f"Picked {named(picked)}", as_json=as_json)
+
+
+@click.command()
+@file_argument
+@ref_argument
+@summary_options
+@written_json_option
+def merge(file: str, ref: str, given: GivenSummary, as_json: bool) -> None:
+    """Take another branch into this path.
+
+    Its entries since the two parted count here from now on, or the summary of them.
+    """
+    with writing(file, hold=not given.is_slow) as session:
+        merged = session.entry(ref)
+        entry = session.merge(merged, given.summary)
+    out_written(entry, f"Merged the branch up to {named(merged)}", as_json=as_json)
+
+
+@click.command()
+@file_argument
+@new_file_argument
+@click.option("--at", metavar="REF", help="The entry to copy up to [default: the leaf].")
+@json_option("the header of the new file as stored")
+def fork(file: str, newfile: str, at: str | None, as_json: bool) -> None:
+    """Copy the path to an entry into a new file.
+
+    FILE is left as it is.
+    """
+    with reading(file) as session:
+        leaf = session.entry(at or "@")
+        session.fork(newfile, leaf)
+    _out_made(newfile, f"Forked at {named(leaf)} into {newfile}", as_json=as_json)
+
+
+@click.command(name="export-branch")
+@file_argument
+@ref_argument
+@new_file_argument
+@click.option("--with-path", is_flag=True, help="Copy the path from the header down to it too.")
+@json_option("the header of the new file as stored")
+def export_branch(file: str, ref: str, newfile: str, with_path: bool, as_json: bool) -> None:
+    """Copy a subtree into a new file.
+
+    REF is its top entry. FILE is left as it is.
+    """
+    with reading(file) as session:
+        top = session.entry(ref)
+        session.export(top, newfile, with_path=with_path)
+    _out_made(newfile, f"Exported {named(top)} and all below it into {newfile}", as_json=as_json)
+
+
+def _out_made(file: str, done: str, *, as_json: bool) -> None:
+    tell(done)
+    if not as_json:
+        out(file)
+        return
+    with Session.open(file, readonly=True) as made:
+        out_json(made.header)

@@ -1,0 +1,203 @@
+"""Commands that look: show, tree, branches, path, context. They write nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from sessiontree.cli.arguments import (
+    file_argument,
+    json_option,
+    optional_ref_argument,
+)
+from sessiontree.cli.opening import reading
+from sessiontree.cli.printing import (
+    out,
+    out_json,
+    out_json_list,
+    out_message,
+    short,
+    speaker,
+    tell,
+    text_of_message,
+)
+from sessiontree.core.entry import Entry
+from sessiontree.core.preview import one_line, preview
+from sessiontree.session import Session
+
+_STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
+
+
+@click.command()
+@file_argument
+@optional_ref_argument
+@json_option("the facts, or the entry as stored,")
+def show(file: str, ref: str | None, as_json: bool) -> None:
+    """Show a session's facts, or one entry."""
+    with reading(file) as session:
+        if ref is None:
+            facts = _facts(session)
+            out_json(facts) if as_json else _out_facts(facts)
+            return
+        entry = session.entry(ref)
+        out_json(entry) if as_json else _out_entry(session, entry)
+
+
+def _facts(session: Session) -> dict[str, Any]:
+    tree = session._index()
+    return {
+        "file": session.file,
+        "id": session.id,
+        "name": session.name,
+        "cwd": session.header.get("cwd"),
+        "created": session.header.timestamp,
+        "entries": len(tree),
+        "branches": len(session.branches()),
+        "lanes": [lane or "main" for lane in tree.lanes],
+        "leaf": session.leaf.uuid,
+        "model": session.context().model,
+        "parentSession": session.header.get("parentSession"),
+        "metadata": session.metadata,
+        "damage": [
+            {"line": found.line, "offset": found.offset, "kind": found.kind, "cause": found.cause}
+            for found in session.damage
+        ],
+    }
+
+
+def _out_facts(facts: dict[str, Any]) -> None:
+    model, origin = facts["model"], facts["parentSession"]
+    shown = {
+        **facts,
+        "entries": f"{facts['entries']:,}",
+        "branches": f"{facts['branches']:,}",
+        "lanes": ", ".join(facts["lanes"]),
+        "model": model and "/".join(str(part) for part in model.values() if part),
+        "parentSession": origin and _in_words(origin),
+        "metadata": facts["metadata"] and _in_words(facts["metadata"]),
+        "damage": f"{len(facts['damage']):,} found" if facts["damage"] else "none met",
+    }
+    for key, value in shown.items():
+        if value:
+            out(f"{key:<14} {one_line(str(value), 1000)}")
+
+
+def _in_words(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _out_entry(session: Session, entry: Entry) -> None:
+    name = session._all_names().labels.get(entry.uuid)
+    facts = {
+        "type": entry.type,
+        "uuid": entry.uuid,
+        "parent": entry.parent_uuid,
+        "lane": entry.lane,
+        "written": entry.timestamp,
+        "label": name,
+        "on the path": "yes" if any(e == entry for e in session.path()) else "no",
+    }
+    for key, value in facts.items():
+        if value:
+            out(f"{key:<12} {one_line(value, 200)}")
+    message = entry.get("message")
+    rest = {key: value for key, value in entry.body.items() if key not in _STRUCTURE}
+    if entry.type == "message" and isinstance(message, dict):
+        del rest["message"]
+        out(f"{'role':<12} {speaker(entry)}")
+        out()
+        out(text_of_message(message))
+    if rest:
+        out()
+        out(json.dumps(rest, ensure_ascii=False, indent=2))
+
+
+@click.command()
+@file_argument
+@click.option("--all", "all_", is_flag=True, help="Show long unbranched runs in full.")
+@json_option("a list of all entries, in file order,")
+def tree(file: str, all_: bool, as_json: bool) -> None:
+    """Draw the whole tree.
+
+    ● marks the entries on the current path, ○ all others.
+    """
+    with reading(file) as session:
+        if as_json:
+            out_json_list(session.tree())
+            return
+        for line in session.render(all=all_):
+            out(line)
+
+
+@click.command()
+@file_argument
+@optional_ref_argument
+@json_option("a list of the branches")
+def branches(file: str, ref: str | None, as_json: bool) -> None:
+    """List the branches by their tips.
+
+    With REF only those below that entry. ● marks the one the session stands at.
+    """
+    with reading(file) as session:
+        found = session.branches(ref)
+    if as_json:
+        out_json_list(found)
+        return
+    for branch in found:
+        parts = ["●" if branch.current else "○", short(branch.leaf)]
+        parts += [f"{branch.length:>5,} {'entry  ' if branch.length == 1 else 'entries'}"]
+        parts += [f"from {short(branch.fork)}" if branch.fork else "from the top "]
+        parts += [branch.preview]
+        parts += [f"({one_line(branch.name)})"] if branch.name else []
+        parts += [f"lane {one_line(branch.lane)}"] if branch.lane else []
+        out("  ".join(parts))
+
+
+@click.command()
+@file_argument
+@optional_ref_argument
+@json_option("a list of the entries as stored")
+def path(file: str, ref: str | None, as_json: bool) -> None:
+    """List the entries from the header to an entry.
+
+    Without REF to where the session stands.
+    """
+    with reading(file) as session:
+        entries = session.path(ref)
+        if as_json:
+            out_json_list(entries)
+            return
+        for entry in entries:
+            out(f"{short(entry.uuid):<8}  {speaker(entry):<14}  {preview(entry)}".rstrip())
+
+
+@click.command()
+@file_argument
+@optional_ref_argument
+@click.option("--verbatim", is_flag=True, help="Exactly what was stored; calls left unpaired.")
+@json_option("the messages, the settings in force and the warnings")
+def context(file: str, ref: str | None, verbatim: bool, as_json: bool) -> None:
+    """Print what a model would get.
+
+    Without REF where the session stands.
+    """
+    with reading(file) as session:
+        found = session.context(ref, verbatim=verbatim)
+        if as_json:
+            out_json(found.as_dict())
+        else:
+            for message in found.messages:
+                out_message(message)
+            model = found.model and "/".join(str(part) for part in found.model.values() if part)
+            count = len(found.messages)
+            facts = [
+                f"{count:,} message" + ("" if count == 1 else "s"),
+                f"about {found.tokens:,} tokens",
+                f"leaf {short(found.leaf.uuid)}",
+                f"model {one_line(model)}" if model else "",
+            ]
+            out("— " + ", ".join(fact for fact in facts if fact))
+        for warning in found.warnings:
+            tell(f"Warning: {warning}")

@@ -1,0 +1,163 @@
+"""What reaches the terminal: text made safe, JSON as it is stored.
+
+Invariants: no control character of a session is printed, in text (left out) or
+in JSON (escaped, which changes no value); what is told on standard error is one
+line each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+import orjson
+
+from sessiontree.core.damage import Damage
+from sessiontree.core.entry import Entry
+from sessiontree.core.message import Message, block_preview, blocks_of, preview_of, role_of
+from sessiontree.core.preview import one_line, printable
+from sessiontree.core.preview import preview as entry_preview
+from sessiontree.core.preview import role as entry_role
+
+DAMAGE_TOLD: Final = 10
+_LONGEST_LINE: Final = 2000
+_SHORT: Final = 8
+
+
+def out(text: str = "") -> None:
+    """Print text, line breaks kept."""
+    _write(printable(text) + "\n")
+
+
+def tell(text: str) -> None:
+    """Say something that is no data: one line on standard error."""
+    click.echo(told(text), err=True)
+
+
+def told(text: str) -> str:
+    """Text on one line, as long as it is."""
+    return one_line(text, _LONGEST_LINE)
+
+
+def tell_damage(damage: Sequence[Damage]) -> None:
+    """Tell what was met in a file that is not sound."""
+    for found in damage[:DAMAGE_TOLD]:
+        tell(f"Damage: {found}")
+    if len(damage) > DAMAGE_TOLD:
+        tell(f"Damage: and {len(damage) - DAMAGE_TOLD:,} more")
+
+
+def finish() -> None:
+    """Bring out what was printed; raises where it cannot be."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def drop_output() -> None:
+    """Forget what could not be printed, so that the interpreter does not try again."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+            continue
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _write(text: str) -> None:
+    if sys.stdout is None:  # closed by the caller
+        return
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def out_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    _write(_as_json(value) + "\n")
+
+
+def out_json_list(values: Iterable[Any]) -> None:
+    """Print a JSON list, each value in a line of its own as it comes."""
+    before = "["
+    for value in values:
+        _write(before + _as_json(value))
+        before = ",\n"
+    _write("]\n" if before != "[" else "[]\n")
+
+
+def _as_json(value: Any) -> str:
+    if isinstance(value, Entry):
+        return _escaped(_stored(value))
+    try:
+        return _escaped(msgspec.json.encode(value).decode())
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can spell and UTF-8 cannot
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
+
+
+def _stored(entry: Entry) -> str:
+    """An entry's line as stored; a damaged one by what could be decoded of it."""
+    try:
+        text = entry.line.decode()
+        orjson.loads(text)
+    except (UnicodeDecodeError, orjson.JSONDecodeError):
+        return json.dumps(dict(entry.body), separators=(",", ":"))
+    return text.strip().replace("\r", " ")
+
+
+def _escaped(text: str) -> str:
+    """JSON with the characters that drive a terminal, or that it cannot show, as \\u escapes."""
+    is_utf_8 = sys.stdout is None or sys.stdout.encoding.lower() in ("utf-8", "utf8")
+    if text.isprintable() and (is_utf_8 or text.isascii()):
+        return text
+    return "".join(
+        c if printable(c) and (is_utf_8 or c.isascii()) else json.dumps(c)[1:-1] for c in text
+    )
+
+
+def short(uuid: str) -> str:
+    """A uuid as people see it: its first characters."""
+    return one_line(uuid, 100)[:_SHORT]
+
+
+def named(entry: Entry) -> str:
+    """An entry in a few words, for what is told."""
+    return f"{short(entry.uuid)} ({speaker(entry)}: {entry_preview(entry)})"
+
+
+def speaker(entry: Entry) -> str:
+    """The role an entry speaks in, else its type."""
+    return one_line(entry_role(entry) or entry.type)
+
+
+def out_written(entry: Entry, done: str, *, as_json: bool) -> None:
+    """Print the entry that was written, for scripts to go on with, and tell what was done."""
+    tell(done)
+    if as_json:
+        out_json(entry)
+    else:
+        out(entry.uuid)
+
+
+def out_message(message: Message) -> None:
+    """Print a message: its role, and its text beside it."""
+    first, *others = text_of_message(message).split("\n")
+    out(f"{one_line(role_of(message)):<18}{first}".rstrip())
+    for line in others:
+        out(f"{'':18}{line}".rstrip())
+
+
+def text_of_message(message: Message) -> str:
+    """All a message says, its calls and results in short."""
+    parts = [block_preview(block) for block in blocks_of(message)]
+    parts.append(preview_of({key: value for key, value in message.items() if key != "content"}))
+    if message.get("role") == "bashExecution":
+        parts.append(str(message.get("output", "")))
+    return "\n".join(part.rstrip() for part in parts if part.strip())

@@ -1,0 +1,187 @@
+"""Commands that write one entry where the session stands, and the making of a session."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from sessiontree.cli.arguments import (
+    file_argument,
+    json_given,
+    json_option,
+    json_value,
+    metadata_option,
+    ref_argument,
+    written_json_option,
+)
+from sessiontree.cli.opening import open_migrated, writing
+from sessiontree.cli.printing import named, out_json, out_written, short, speaker, tell
+from sessiontree.core.message import check_message
+from sessiontree.errors import EntryError
+from sessiontree.session import Session
+
+
+@click.command()
+@file_argument
+@click.option("--name", help="A name for people.")
+@click.option("--cwd", type=click.Path(), help="The folder it is about [default: this one].")
+@click.option("--id", "id_", help="Its id [default: a fresh UUID].")
+@metadata_option
+@written_json_option
+def new(
+    file: str,
+    name: str | None,
+    cwd: str | None,
+    id_: str | None,
+    metadata: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """Make a new session."""
+    with Session.create(file, name=name, cwd=cwd, id=id_, metadata=metadata) as session:
+        out_written(session.header, f"Made {file}, session {session.id}", as_json=as_json)
+
+
+@click.command()
+@file_argument
+@click.option("--role", help="The role that speaks [default: user].")
+@click.option("--text", help="What it says.")
+@click.option("--parent", metavar="REF", help="The entry it hangs below [default: the leaf].")
+@click.option("--lane", default="main", help="The lane to write on [default: main].")
+@metadata_option
+@written_json_option
+def append(
+    file: str,
+    role: str | None,
+    text: str | None,
+    parent: str | None,
+    lane: str,
+    metadata: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """Append a message.
+
+    The message is read as JSON from standard input, in any provider's shape, unless
+    --text gives it.
+    """
+    if role is not None and text is None:
+        raise click.UsageError("--role needs --text; a message as JSON names its own role")
+    message = _message_read() if text is None else {"role": role or "user", "content": text}
+    check_message(message)  # before the file is touched
+    with writing(file, lane=lane) as session:
+        entry = session.append_message(message, parent=parent, metadata=metadata)
+    done = f"Appended {speaker(entry)} {short(entry.uuid)} below {short(entry.parent_uuid or '')}"
+    out_written(entry, done, as_json=as_json)
+
+
+def _message_read() -> Any:
+    if sys.stdin is not None and sys.stdin.isatty():
+        raise click.UsageError(
+            "give the message with --role and --text, or pipe it in as JSON: "
+            """echo '{"role": "user", "content": "…"}' | sessiontree append FILE"""
+        )
+    text = b"" if sys.stdin is None else sys.stdin.buffer.read()
+    if not text.strip():
+        raise EntryError(
+            "standard input is empty; pipe in a message as JSON, or give --role and --text"
+        )
+    try:
+        return json_value(text)
+    except ValueError as error:
+        raise EntryError(f"standard input is no message: not JSON: {error}") from error
+
+
+@click.command()
+@file_argument
+@ref_argument
+@click.argument("name", required=False)
+@click.option("--clear", is_flag=True, help="Take the entry's name away.")
+@written_json_option
+def label(file: str, ref: str, name: str | None, clear: bool, as_json: bool) -> None:
+    """Name an entry, or take its name away.
+
+    The NAME is a ref from then on: 'sessiontree switch FILE NAME'.
+    """
+    if (name is None) != clear:
+        raise click.UsageError("give either a NAME or --clear")
+    with writing(file) as session:
+        target = session.entry(ref)
+        entry = session.label(target, name)
+    done = f"Took the label of {named(target)}" if clear else f"Labelled {named(target)} {name!r}"
+    out_written(entry, done, as_json=as_json)
+
+
+@click.command()
+@file_argument
+@click.argument("name")
+@written_json_option
+def rename(file: str, name: str, as_json: bool) -> None:
+    """Give the session a name."""
+    with writing(file) as session:
+        entry = session.rename(name)
+    out_written(entry, f"The session is named {name!r}", as_json=as_json)
+
+
+def _replacement_given(
+    ctx: click.Context, option: click.Parameter, text: str | None
+) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    content = json_given(text, ctx, option)
+    if not isinstance(content, str | list):
+        raise click.BadParameter("content is a string or a list of blocks", ctx, option)
+    return {"content": content}
+
+
+@click.command(name="edit-context")
+@file_argument
+@ref_argument
+@click.option("--drop", is_flag=True, help="Leave the entry out of the context.")
+@click.option("--text", help="Put this text in place of its content.")
+@click.option(
+    "--content",
+    metavar="JSON",
+    callback=_replacement_given,
+    help="Put this content in place of its own: text or blocks, as JSON.",
+)
+@written_json_option
+def edit_context(
+    file: str,
+    ref: str,
+    drop: bool,
+    text: str | None,
+    content: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """Drop or replace what an entry contributes.
+
+    It counts on this path, from here on; the entry itself stays as it is.
+    """
+    if drop + (text is not None) + (content is not None) != 1:
+        raise click.UsageError("give one of --drop, --text and --content")
+    replacement = content if text is None else {"content": text}
+    with writing(file) as session:
+        target = session.entry(ref)
+        entry = session.edit_context(target, replacement)
+    done = "Dropped" if drop else "Replaced the content of"
+    out_written(entry, f"{done} {named(target)}, from here on", as_json=as_json)
+
+
+@click.command()
+@file_argument
+@json_option("what was done")
+def migrate(file: str, as_json: bool) -> None:
+    """Bring an old file to the current version.
+
+    The original is kept beside it, as FILE.v1.
+    """
+    session, kept = open_migrated(file)
+    with session:
+        entries = len(session._index())
+    if kept is None:
+        tell(f"{file} is of the current version already; nothing was done")
+    else:
+        tell(f"{entries:,} entries, the header included")
+    if as_json:
+        out_json({"file": file, "migrated": kept is not None, "original": kept, "entries": entries})
