@@ -16,14 +16,16 @@ from sessiontree import refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.header import AGENT_SESSION_KEY
-from sessiontree.core.tree import NO_ROW
+from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.errors import CallerError
 from sessiontree.reader import Reader, Ref
-from sessiontree.storage.fs import DISK
 from sessiontree.storage.journal import create_file
 from sessiontree.writer import fresh_uuid, now
 
 _HEADER_OF_ITS_OWN = (
+    "type",
+    "version",
+    "format",
     "uuid",
     "parentUuid",
     "timestamp",
@@ -93,7 +95,7 @@ def _copy(
         if copied[-1] != leaf or tree.lane_of(leaf) is not None:
             yield _branch_to(tree.uuids[leaf]) + b"\n"
 
-    create_file(DISK, file, blocks())
+    create_file(session._disk, file, blocks())
     return file
 
 
@@ -105,7 +107,7 @@ def _add_merged(session: Reader, rows: set[int]) -> None:
     while waiting:
         merge = session._entry_at(waiting.pop())
         base = merge.get("baseUuid")
-        merged = tree.row(merge.get("mergedUuid", ""))
+        merged = _row_named(tree, merge.get("mergedUuid"))
         for row in tree.rows_up(merged):
             if tree.uuids[row] == base:
                 break
@@ -117,9 +119,12 @@ def _add_merged(session: Reader, rows: set[int]) -> None:
 def _add_labels(session: Reader, rows: set[int]) -> None:
     tree = session._index()
     for row in tree.rows_of_type("label"):
-        target = tree.row(session._entry_at(row).get("targetUuid", ""))
-        if target != NO_ROW and target in rows:
+        if _row_named(tree, session._entry_at(row).get("targetUuid")) in rows:
             rows.add(row)
+
+
+def _row_named(tree: Tree, uuid: Any) -> int:
+    return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 
 def _header(session: Reader, uuid: str | None, origin: Entry, settings: dict[str, Any]) -> bytes:

@@ -7,10 +7,11 @@ appending in `Writer`, and each group of moves in a module of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from sessiontree import combining, copies, moves, refs
+from sessiontree import combining, copies, following, moves, refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
 from sessiontree.core.damage import Damage
@@ -20,7 +21,7 @@ from sessiontree.core.message import is_prompt
 from sessiontree.core.summary import Summary, summarize
 from sessiontree.errors import CallerError
 from sessiontree.reader import Ref
-from sessiontree.storage import upgrade
+from sessiontree.storage import recovery, upgrade
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Durability, Journal, create_file
 from sessiontree.storage.memory import Memory
@@ -35,6 +36,7 @@ class Session(Writer):
     def __init__(self, journal: Journal, lane: str, hooks: Iterable[Any]) -> None:
         refs.check_name(lane, "lane name")
         self._upgraded: upgrade.Upgraded | None = None
+        self._closing = threading.Event()
         super().__init__(journal, None if lane == "main" else lane, hooks)
 
     @classmethod
@@ -87,9 +89,12 @@ class Session(Writer):
             fs, durability = Memory(), "os"
         path = _IN_MEMORY if file is None else os.fspath(file)
         create_file(fs, path, iter([encode(fields) + b"\n"]))
-        return cls.open(
+        session = cls.open(
             path, exclusive=exclusive, lane=lane, durability=durability, hooks=hooks, fs=fs
         )
+        if file is None:
+            session._disk = DISK
+        return session
 
     @classmethod
     def open(
@@ -137,6 +142,7 @@ class Session(Writer):
             journal.close()
             raise
         session._upgraded = upgraded
+        session._disk = fs
         return session
 
     @property
@@ -154,7 +160,43 @@ class Session(Writer):
             self._upgraded = again
             self._reopen_on(again.journal)
 
+    def verify(self, progress: recovery.Progress | None = None) -> list[Damage]:
+        found = super().verify(progress)
+        return found if self._upgraded is None else self._upgraded.in_original(found)
+
+    def repair(self, *, dry_run: bool = False) -> recovery.Repair:
+        """Mend what can be mended without guessing; the original is kept beside the file.
+
+        Args:
+            dry_run: only say what would be done.
+
+        Returns:
+            What was mended, where the original is, and what is damaged still.
+        """
+        with self._holding():
+            done = recovery.repair(self._journal, dry_run=dry_run)
+            if done.evidence is not None:
+                self._reopen()
+                self._tail = self._leaf_in_file().uuid
+        return done
+
+    def follow(self) -> Iterator[Entry]:
+        """Each entry that anyone adds after what this session knows, as it comes.
+
+        Ends when the session is closed. Only lines ended by a newline are given.
+        """
+        self._ready()
+        path, start = self._journal.path, self._view.complete
+        if self.file is None:
+            raise CallerError("a session in memory has no file to follow")
+        follower = following.Follower(Journal(self._disk, path, readonly=True), start)
+        try:
+            yield from following.follow(follower, path, self._closing)
+        finally:
+            follower.close()
+
     def close(self) -> None:
+        self._closing.set()
         super().close()
         if self._upgraded is not None:
             self._upgraded.original.close()

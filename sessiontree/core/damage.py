@@ -29,6 +29,8 @@ NEXT_STEP: Final = {
     "cycle": "the path ends here; the file was edited by hand or by a faulty program",
     "duplicate": "children hang below the nearest one before them",
     "second header": "two files were joined; the first header counts",
+    "reference": "what it names is lost or elsewhere; look at the entry, nothing is guessed",
+    "open end": "nothing is lost; the next entry starts a new line",
 }
 """What a user can do about each kind of damage."""
 

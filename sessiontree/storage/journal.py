@@ -24,6 +24,7 @@ from sessiontree.errors import (
     WriteFailedError,
 )
 from sessiontree.storage.fs import APPEND, CREATE, READ, FileSystem, write_all
+from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.lock import WriterLock
 
 Durability = Literal["fsync", "os"]
@@ -207,7 +208,7 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
     At every moment the path names the old file or the new one, whole.
 
     Raises:
-        FileTakenError: that name is taken by something else than this very file.
+        FileTakenError: that name is taken by a file with other content.
         DiskError: it cannot be written.
     """
     target = os.path.realpath(path)
@@ -229,12 +230,27 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
 
 
 def _link_again(fs: FileSystem, target: str, kept: str) -> None:
-    """Link, unless an attempt that was cut short has linked this file already."""
+    """Link, unless an attempt that was cut short has kept this file's bytes already."""
     try:
         fs.link(target, kept)
     except FileExistsError:
-        if fs.stat(kept).identity != fs.stat(target).identity:
+        if not _same_bytes(fs, target, kept):
             raise
+
+
+def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:
+    if fs.stat(one).identity == fs.stat(other).identity:
+        return True
+    with contextlib.ExitStack() as opened:
+        fds = [fs.open(path, READ) for path in (one, other)]
+        for fd in fds:
+            opened.callback(fs.close, fd)
+        offset = 0
+        while True:
+            first, second = (fs.read(fd, LARGEST_BLOCK, offset) for fd in fds)
+            if first != second or not first:
+                return first == second
+            offset += len(first)
 
 
 def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:

@@ -55,9 +55,13 @@ class Upgraded:
         """The file migrated anew, or None where it has not changed."""
         if self.original.was_replaced():
             self.original.reopen()
-        elif self.original.size() == self._size:
+        elif not self.is_outdated():
             return None
         return Upgraded(self.original)
+
+    def is_outdated(self) -> bool:
+        """Whether the original has changed since."""
+        return self.original.size() != self._size
 
 
 def to_current(journal: Journal, *, migrate: bool) -> Upgraded | None:
