@@ -6,7 +6,8 @@ and extended as the file grows. An entry is a row, numbered in file order from
 
 Invariants: the parent of a row is the nearest row before it with the parent's
 uuid, else the nearest after it; following parents always ends (an edge that
-would close a circle is cut, and reported); no row is left out, whatever it says.
+would close a circle is cut, and reported); a header has no parent; no row is
+left out, whatever it says.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Tree:
         self._lanes: list[str | None] = [None]
         self._lane_ids: dict[str | None, int] = {None: 0}
         self._lane_of = array("H")
+        self._has_late_parents = False
         self._missing: dict[str, list[int]] = {}
         self._first_child = array("i")
         self._next_sibling = array("i")
@@ -83,7 +85,8 @@ class Tree:
         found = head(line, offset, report)
         if found is None:
             return
-        uuid, parent = found.uuid, found.parent_uuid
+        uuid = found.uuid
+        parent = None if found.type == HEADER else found.parent_uuid
         row = len(self.uuids)
         rows = self._rows
         above = NO_ROW
@@ -120,6 +123,7 @@ class Tree:
                 report("cycle", self.offsets[child], cause)
                 continue
             self.parents[child] = row
+            self._has_late_parents = True
             cause = f"the parent {uuid} of entry {self.uuids[child]} stands after it"
             report("late parent", self.offsets[child], cause)
 
@@ -137,6 +141,11 @@ class Tree:
             ids[name] = len(names)
             names.append(name)
         return ids[name]
+
+    @property
+    def has_late_parents(self) -> bool:
+        """Whether some row hangs below one that stands after it."""
+        return self._has_late_parents
 
     def missing_parents(self) -> Iterator[tuple[int, str]]:
         """The rows whose parent is not in the file, with the parent's uuid."""

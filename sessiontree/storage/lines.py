@@ -72,20 +72,21 @@ class Backwards:
     def _last(self, needle: bytes, end: int) -> int:
         """The offset of the last `needle` that lies wholly before `end`, or -1."""
         step = FIRST_BLOCK
+        overlap = len(needle) - 1
         while end > 0:
-            if self._start < end <= self._start + len(self._window):
+            if self._start + overlap < end <= self._start + len(self._window):
                 block, start = self._window, self._start
             else:
-                start = max(0, end - step)
+                start = max(0, end - step - overlap)
                 block = self._read(end - start, start)
                 step = min(step * 2, LARGEST_BLOCK)
-            self.searched += end - start
             at = block.rfind(needle, 0, end - start)
+            self.searched += end - start - max(at, 0)
             if at >= 0:
                 return start + at
             if not start:
                 return -1
-            end = start + len(needle) - 1
+            end = start + overlap
         return -1
 
     def _line_end(self, offset: int) -> int:

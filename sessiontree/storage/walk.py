@@ -18,7 +18,7 @@ from sessiontree.core.codec import decode, head
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.tree import NO_ROW, Tree
-from sessiontree.storage.lines import Backwards, Read, rest_of_line
+from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
 """Strings that JSON spells in one way, unless by escapes that `_ESCAPED` finds."""
@@ -54,10 +54,10 @@ class Walk:
         if not _PLAIN.fullmatch(lane):
             return self._from_index(lambda tree: tree.last_on(lane))
         for offset, line in self._backwards.find(b'"%b"' % lane.encode(), self._end):
-            if self._may_hide(offset + len(line), self._end):
-                return self._from_index(lambda tree: tree.last_on(lane))
             entry = decode(line, offset, self._report)
             if entry is not None and entry.lane == lane:
+                if self._may_hide(offset + len(line), self._end):
+                    return self._from_index(lambda tree: tree.last_on(lane))
                 return entry
         return (
             self._from_index(lambda tree: tree.last_on(lane))
@@ -126,7 +126,7 @@ class Walk:
     def _may_hide(self, start: int, end: int) -> bool:
         """Whether some line between may spell a plain string with escapes."""
         while start < end:
-            block = self._read(min(1 << 20, end - start), start)
+            block = self._read(min(LARGEST_BLOCK, end - start), start)
             if not block:
                 return False
             if b"\\u00" in block and _ESCAPED.search(block):

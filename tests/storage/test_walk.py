@@ -1,0 +1,433 @@
+"""The walk reads backwards and the index reads all; both must tell the same tree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sessiontree import Session
+from sessiontree.core.codec import encode
+from sessiontree.core.entry import Entry
+from sessiontree.core.tree import NO_ROW
+from sessiontree.storage import lines, walk
+from sessiontree.storage.fs import CREATE, Disk
+from sessiontree.storage.journal import Journal
+from sessiontree.storage.memory import Memory
+from sessiontree.storage.view import View
+
+HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
+LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+UUIDS = ["root", "aa", "b", "a-b_c.d", LONG, "Zoë", 'qu"ote', "sl/ash", "back\\slash", "\U0001f600"]
+LANES = [None, None, "agent", "aa", "message", "scratch/try", "spür"]
+
+
+class Found(NamedTuple):
+    """An entry as the oracle sees it."""
+
+    offset: int
+    type: str
+    uuid: str
+    parent: str | None
+    lane: str | None
+
+
+def oracle_entries(content: bytes) -> list[Found]:
+    """Every line decoded whole, by the standard library."""
+    found = []
+    offset = 0
+    for line in content.split(b"\n"):
+        bare = line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")
+        try:
+            value = json.loads(bare.decode("utf-8", "replace"))
+        except ValueError:
+            value = None
+        keys = value if isinstance(value, dict) else {}
+        kind, uuid = keys.get("type"), keys.get("uuid")
+        if isinstance(kind, str) and isinstance(uuid, str) and uuid:
+            found.append(Found(offset, kind, uuid, keys.get("parentUuid"), keys.get("lane")))
+        offset += len(line) + 1
+    return found
+
+
+def oracle_parents(entries: list[Found]) -> list[int | None]:
+    """The nearest before, else the nearest after; never a circle, never above a header."""
+    parents: list[int | None] = [None] * len(entries)
+    late: list[tuple[int, int]] = []
+    for row, entry in enumerate(entries):
+        if entry.type == "session" or entry.parent is None:
+            continue
+        named = [at for at, other in enumerate(entries) if other.uuid == entry.parent]
+        before = [at for at in named if at < row]
+        if before:
+            parents[row] = before[-1]
+        elif entry.parent != entry.uuid and named:
+            late.append((named[0], row))
+    for parent, child in sorted(late):
+        if child not in oracle_up(parents, parent):
+            parents[child] = parent
+    return parents
+
+
+def oracle_up(parents: Sequence[int | None], row: int | None) -> list[int]:
+    """A row and its ancestors."""
+    path = []
+    while row is not None:
+        path.append(row)
+        row = parents[row]
+    return path
+
+
+def spelled(text: str, escaped: int) -> str:
+    """A JSON string, with the characters at the set bits of `escaped` written as escapes."""
+    plain = json.dumps(text, ensure_ascii=False)[1:-1]
+    if plain != text:
+        return json.dumps(text)
+    return '"%s"' % "".join(
+        f"\\u{ord(c):04{'x' if at % 2 else 'X'}}" if escaped >> at & 1 and ord(c) < 0x10000 else c
+        for at, c in enumerate(text)
+    )
+
+
+@st.composite
+def entry_lines(draw: st.DrawFn) -> bytes:
+    """The line of an entry, spelled in any way that JSON allows."""
+    escaped = st.sampled_from([0, 0, 0, 0, 1, 2, 0b101, 0b1010, 0b1111])
+    uuid, quoted = draw(st.sampled_from(UUIDS)), draw(st.sampled_from(UUIDS))
+    parent = draw(st.sampled_from([*UUIDS, *UUIDS, "gone", None]))
+    lane = draw(st.sampled_from(LANES))
+    kind = draw(st.sampled_from(["message", "message", "custom", "branch", "session"]))
+    texts = [
+        json.dumps(f'quotes "{quoted}" and {{"uuid":"{quoted}","lane":"agent"}}'),
+        spelled(quoted, 0),
+        '{"uuid":%s,"parentUuid":%s,"lane":"aa","type":"x"}'
+        % (spelled(uuid, 0), spelled(quoted, 0)),
+        '"%s"' % ("long " * 60),
+        r'"an escaped backslash \\u0061, an emoji \ud83d\ude00"',
+    ]
+    spacing = draw(st.sampled_from(["", " ", "\t ", "  "]))
+    pairs = [
+        spelled(key, draw(escaped)) + spacing + ":" + spacing + value
+        for key, value in [
+            ("type", spelled(kind, draw(escaped))),
+            ("uuid", spelled(uuid, draw(escaped))),
+            ("parentUuid", "null" if parent is None else spelled(parent, draw(escaped))),
+            *([("lane", spelled(lane, draw(escaped)))] if lane is not None else []),
+            ("message", draw(st.sampled_from(texts))),
+            ("other", draw(st.sampled_from(texts))),
+        ]
+    ]
+    pairs = draw(st.permutations(pairs)) if draw(st.booleans()) else pairs
+    line = "{" + spacing + ("," + spacing).join(pairs) + spacing + "}"
+    front = draw(st.sampled_from([b"", b"", b"", b"", b" ", b"\0\0", b"\xef\xbb\xbf"]))
+    return front + line.encode() + draw(st.sampled_from([b"", b"", b"", b"\r", b" "]))
+
+
+DAMAGED = st.sampled_from(
+    [
+        b"",
+        b"\r",
+        b"\0\0\0",
+        b"{}",
+        b"[]",
+        b'"aa"',
+        b"null",
+        b"{",
+        b'{"type":"message","uuid":"aa","parentUuid":"root"',
+        b'{"type":"message","uuid":"","parentUuid":"root"}',
+        b'{"type":"message","parentUuid":"aa","lane":"agent"}',
+        b'{"type":"message","uuid":["aa"],"parentUuid":"root"}',
+        b'{"uuid":"aa","parentUuid":"root","lane":"agent"}',
+        b'{"type":"message","uuid":"b","parentUuid":"root","message":"\xff"}',
+    ]
+)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """A file that opens: a header, then anything."""
+    header = draw(st.sampled_from([HEADER, HEADER.replace(b"null", b'"aa"'), b"\n\r\n" + HEADER]))
+    rest = draw(st.lists(entry_lines() | entry_lines() | entry_lines() | DAMAGED, max_size=14))
+    return b"\n".join([header, *rest]) + draw(st.sampled_from([b"\n", b"\n", b"", b'\n{"type"']))
+
+
+BLOCKS = st.sampled_from([(8, 8), (16, 64), (40, 50), (100, 400), (65536, 1048576)])
+
+
+@contextmanager
+def blocks_of(first: int, largest: int) -> Iterator[None]:
+    """Small blocks, so that short lines lie across many of them."""
+    with (
+        mock.patch.object(lines, "FIRST_BLOCK", first),
+        mock.patch.object(lines, "LARGEST_BLOCK", largest),
+        mock.patch.object(walk, "LARGEST_BLOCK", largest),
+    ):
+        yield
+
+
+def in_memory(content: bytes) -> Memory:
+    """A file system that holds one file, `/s.jsonl`."""
+    memory = Memory()
+    memory.write(memory.open("/s.jsonl", CREATE), content)
+    return memory
+
+
+def opened(content: bytes) -> View:
+    return View(Journal(in_memory(content), "/s.jsonl", readonly=True))
+
+
+@settings(deadline=None, max_examples=250, suppress_health_check=list(HealthCheck))
+@given(files(), BLOCKS, st.randoms(use_true_random=False))
+def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
+    content: bytes, blocks: tuple[int, int], random: Any
+) -> None:
+    entries = oracle_entries(content)
+    parents = oracle_parents(entries)
+    offsets = [entry.offset for entry in entries]
+    with blocks_of(*blocks):
+        tree = opened(content).tree()
+        assert list(tree.offsets) == offsets
+        assert tree.uuids == [entry.uuid for entry in entries]
+        assert [None if row == NO_ROW else row for row in tree.parents] == parents
+
+        view = opened(content)
+        rows = list(range(len(entries)))
+        random.shuffle(rows)
+        for row in rows:
+            start = view.read(offsets[row])
+            assert start is not None
+            above = [entry.offset for entry in view.walk().up(start)]
+            assert above == [offsets[at] for at in oracle_up(parents, row)[1:]]
+
+
+@settings(deadline=None, max_examples=250, suppress_health_check=list(HealthCheck))
+@given(files(), BLOCKS)
+def test_the_walk_finds_the_last_of_each_lane_and_of_each_uuid(
+    content: bytes, blocks: tuple[int, int]
+) -> None:
+    entries = oracle_entries(content)
+    with blocks_of(*blocks):
+        for lane in {*LANES, "nobody"}:
+            on_lane = [entry.offset for entry in entries if entry.lane == lane]
+            assert offset_of(opened(content).walk().last_on(lane)) == last(on_lane)
+            assert offset_of_row(opened(content), lane) == last(on_lane)
+        for uuid in [*UUIDS, "gone"]:
+            named = [entry.offset for entry in entries if entry.uuid == uuid]
+            assert offset_of(opened(content).walk().entry(uuid)) == last(named)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+@given(files(), BLOCKS, st.sampled_from(["main", "agent", "aa", "spür"]))
+def test_a_session_opens_at_its_lanes_leaf_with_the_path_to_it(
+    content: bytes, blocks: tuple[int, int], lane: str
+) -> None:
+    entries = oracle_entries(content)
+    on_lane = [row for row, entry in enumerate(entries) if entry.lane == lane]
+    on_main = [row for row, entry in enumerate(entries) if entry.lane is None]
+    leaf = (on_lane or on_main)[-1]
+    expected = [entries[row].offset for row in oracle_up(oracle_parents(entries), leaf)]
+    with (
+        blocks_of(*blocks),
+        Session.open("/s.jsonl", readonly=True, lane=lane, fs=in_memory(content)) as session,
+    ):
+        assert session.leaf.offset == entries[leaf].offset
+        assert [entry.offset for entry in session.path()] == expected[::-1]
+        assert [entry.offset for entry in session.entries()] == [e.offset for e in entries]
+
+
+def last(offsets: list[int]) -> int | None:
+    return offsets[-1] if offsets else None
+
+
+def offset_of(entry: Entry | None) -> int | None:
+    return None if entry is None else entry.offset
+
+
+def offset_of_row(view: View, lane: str | None) -> int | None:
+    tree = view.tree()
+    row = tree.last_on(lane)
+    return None if row == NO_ROW else tree.offsets[row]
+
+
+def message(uuid: str, parent: str, text: str = "", lane: str | None = None) -> bytes:
+    fields: dict[str, Any] = {"type": "message", "uuid": uuid, "parentUuid": parent}
+    if lane is not None:
+        fields["lane"] = lane
+    return encode({**fields, "message": {"role": "user", "content": text}})
+
+
+class Counting(Disk):
+    """The disk, and how many bytes were read of it, from where on."""
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+        self.lowest_after_header = 1 << 62
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        block = super().read(fd, size, offset)
+        self.bytes_read += len(block)
+        if offset > 4096 and block:
+            self.lowest_after_header = min(self.lowest_after_header, offset)
+        return block
+
+
+def chain(
+    count: int, size: int, *, start: int = 0, parent: str = "root", lane: str | None = None
+) -> Iterator[bytes]:
+    """Messages of `size` characters, each below the one before."""
+    for number in range(start, start + count):
+        uuid = f"entry-{number:06d}"
+        yield message(uuid, parent, "x" * size, lane)
+        parent = uuid
+
+
+def written(path: Path, *parts: Iterator[bytes] | list[bytes]) -> Path:
+    content = b"\n".join([HEADER, *(line for part in parts for line in part), b""])
+    path.write_bytes(content)
+    return path
+
+
+def compaction(first_kept: str, parent: str) -> bytes:
+    state = {"model": None, "thinkingLevel": None, "system": None, "name": None}
+    fields = {"summary": "short", "firstKeptEntryUuid": first_kept, "tokensBefore": 9}
+    head = {"type": "compaction", "uuid": "compaction-1", "parentUuid": parent}
+    return encode({**head, **fields, "state": state})
+
+
+@pytest.fixture(scope="module")
+def compacted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session of 20 MB whose context is the last 30 messages."""
+    return written(
+        tmp_path_factory.mktemp("compacted") / "s.jsonl",
+        chain(10_000, 2000),
+        [compaction("entry-009980", "entry-009999")],
+        chain(10, 2000, start=10_000, parent="compaction-1"),
+    )
+
+
+def test_resuming_a_compacted_session_reads_its_context_and_no_more(compacted: Path) -> None:
+    counting = Counting()
+    with Session.open(compacted, readonly=True, fs=counting) as session:
+        context = session.context()
+    assert len(context.messages) == 31
+    assert compacted.stat().st_size > 20_000_000
+    assert counting.bytes_read < 1_000_000
+    assert counting.lowest_after_header > compacted.stat().st_size - 1_000_000
+
+
+def test_appending_reads_no_more_of_the_file(compacted: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "s.jsonl"
+    copy.write_bytes(compacted.read_bytes())
+    counting = Counting()
+    with Session.open(copy, durability="os", fs=counting) as session:
+        session.context()
+        counting.bytes_read = 0
+        session.append_message({"role": "user", "content": "more"})
+        assert len(session.context().messages) == 32
+    assert counting.bytes_read < 1000
+
+
+def test_a_leaf_under_a_hundred_entries_of_another_lane_is_found_at_the_end(
+    tmp_path: Path,
+) -> None:
+    path = written(
+        tmp_path / "s.jsonl",
+        chain(5000, 1000),
+        chain(100, 1000, start=5000, parent="entry-004999", lane="agent"),
+    )
+    counting = Counting()
+    with Session.open(path, readonly=True, fs=counting) as session:
+        assert session.leaf.uuid == "entry-004999"
+    assert counting.bytes_read < 1_000_000
+
+
+def test_a_lane_buried_under_the_main_line_costs_one_search(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "s.jsonl",
+        [message("deep", "root", lane="agent")],
+        chain(5000, 1000),
+    )
+    counting = Counting()
+    with Session.open(path, readonly=True, lane="agent", fs=counting) as session:
+        assert session.leaf.uuid == "deep"
+    assert counting.bytes_read < 2.5 * path.stat().st_size
+
+
+def test_a_lane_whose_name_every_line_quotes_costs_one_search_too(tmp_path: Path) -> None:
+    # "user" stands in each message as its role.
+    path = written(
+        tmp_path / "s.jsonl",
+        [message("deep", "root", lane="user")],
+        chain(2000, 1000),
+    )
+    counting = Counting()
+    with Session.open(path, readonly=True, lane="user", fs=counting) as session:
+        assert session.leaf.uuid == "deep"
+    assert counting.bytes_read < 20 * path.stat().st_size
+
+
+def test_two_lanes_that_take_turns_are_read_from_the_end_alone(tmp_path: Path) -> None:
+    turns: list[bytes] = []
+    for number in range(1000):
+        above = f"{number - 1:04d}" if number else None
+        turns.append(message(f"m-{number:04d}", f"m-{above}" if above else "root", "x" * 500))
+        turns.append(message(f"a-{number:04d}", f"a-{above}" if above else "root", lane="agent"))
+    first_kept = compaction("m-0200", "m-0999")
+    path = written(tmp_path / "s.jsonl", chain(10_000, 2000), turns, [first_kept])
+    counting = Counting()
+    with Session.open(path, readonly=True, fs=counting) as session:
+        assert len(session.context().messages) == 801
+    assert counting.lowest_after_header > path.stat().st_size - 3_000_000
+
+
+def test_a_parent_far_away_costs_one_search(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "s.jsonl",
+        [message("far", "root")],
+        chain(5000, 1000),
+        [message("leaf", "far")],
+    )
+    counting = Counting()
+    with Session.open(path, readonly=True, fs=counting) as session:
+        assert [entry.uuid for entry in session.path()] == ["root", "far", "leaf"]
+    assert counting.bytes_read < 3 * path.stat().st_size
+
+
+def test_an_entry_longer_than_any_block_is_read_whole(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "s.jsonl",
+        [message("one", "root", "x" * 3_000_000), message("two", "one", "y" * 70_000)],
+    )
+    with Session.open(path, readonly=True) as session:
+        assert [entry.uuid for entry in session.path()] == ["root", "one", "two"]
+        assert len(session.path()[1]["message"]["content"]) == 3_000_000
+        assert session.damage == []
+
+
+def test_a_search_that_starts_just_behind_a_block_boundary_ends() -> None:
+    # The window of the file then holds fewer bytes before the entry than its parent's uuid has.
+    tail = b"\n\n" + message("leaf", LONG, "z") + b"\n"
+    content = b"\n".join([HEADER, message(LONG, "root"), message("x", "root", "x" * 500)]) + tail
+    for first in range(len(tail) - 4, len(tail) + 4):
+        with blocks_of(first, 1024):
+            view = opened(content)
+            leaf = view.walk().last_on(None)
+            assert leaf is not None
+            assert [entry.uuid for entry in view.walk().up(leaf)] == [LONG, "root"]
+
+
+def test_a_uuid_longer_than_a_block_is_searched_for_like_any_other() -> None:
+    uuid = "u" * 300
+    content = b"\n".join([HEADER, message(uuid, "root"), message("b", "root"), message("c", uuid)])
+    with blocks_of(64, 128):
+        view = opened(content)
+        leaf = view.walk().last_on(None)
+        assert leaf is not None
+        assert [entry.uuid for entry in view.walk().up(leaf)] == [uuid, "root"]
