@@ -114,7 +114,8 @@ def _stored(entry: Entry) -> str:
 
 def _escaped(text: str) -> str:
     """JSON with the characters that drive a terminal, or that it cannot show, as \\u escapes."""
-    is_utf_8 = sys.stdout is None or sys.stdout.encoding.lower() in ("utf-8", "utf8")
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    is_utf_8 = encoding.lower() in ("utf-8", "utf8")
     if text.isprintable() and (is_utf_8 or text.isascii()):
         return text
     return "".join(
