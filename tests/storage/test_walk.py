@@ -90,10 +90,11 @@ def spelled(text: str, escaped: int) -> str:
     plain = json.dumps(text, ensure_ascii=False)[1:-1]
     if plain != text:
         return json.dumps(text)
-    return '"%s"' % "".join(
+    characters = [
         f"\\u{ord(c):04{'x' if at % 2 else 'X'}}" if escaped >> at & 1 and ord(c) < 0x10000 else c
         for at, c in enumerate(text)
-    )
+    ]
+    return f'"{"".join(characters)}"'
 
 
 @st.composite
@@ -107,9 +108,8 @@ def entry_lines(draw: st.DrawFn) -> bytes:
     texts = [
         json.dumps(f'quotes "{quoted}" and {{"uuid":"{quoted}","lane":"agent"}}'),
         spelled(quoted, 0),
-        '{"uuid":%s,"parentUuid":%s,"lane":"aa","type":"x"}'
-        % (spelled(uuid, 0), spelled(quoted, 0)),
-        '"%s"' % ("long " * 60),
+        f'{{"uuid":{spelled(uuid, 0)},"parentUuid":{spelled(quoted, 0)},"lane":"aa"}}',
+        json.dumps("long " * 60),
         r'"an escaped backslash \\u0061, an emoji \ud83d\ude00"',
     ]
     spacing = draw(st.sampled_from(["", " ", "\t ", "  "]))

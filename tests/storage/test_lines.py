@@ -1,0 +1,141 @@
+"""Reading lines backwards and forwards, against splitting the whole content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sessiontree.storage import lines
+from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
+
+CONTENT = st.lists(st.sampled_from([b"\n", b"a", b"b", b"ab", b"\r\n", b"abc" * 9])).map(b"".join)
+BLOCKS = st.tuples(st.integers(1, 9), st.integers(1, 30)).map(lambda pair: (pair[0], sum(pair)))
+
+
+@contextmanager
+def blocks_of(first: int, largest: int) -> Iterator[None]:
+    with (
+        mock.patch.object(lines, "FIRST_BLOCK", first),
+        mock.patch.object(lines, "LARGEST_BLOCK", largest),
+    ):
+        yield
+
+
+def reader(content: bytes) -> Read:
+    """A positioned read that is never asked for what cannot be."""
+
+    def read(size: int, offset: int) -> bytes:
+        assert size >= 0
+        assert offset >= 0
+        return content[offset : offset + size]
+
+    return read
+
+
+def split(content: bytes) -> list[tuple[int, bytes]]:
+    """All lines and their offsets."""
+    found = []
+    offset = 0
+    for line in content.split(b"\n"):
+        found.append((offset, line))
+        offset += len(line) + 1
+    return found
+
+
+@settings(deadline=None)
+@given(CONTENT, BLOCKS)
+def test_lines_backwards_are_the_lines_forwards_reversed(
+    content: bytes, blocks: tuple[int, int]
+) -> None:
+    with blocks_of(*blocks):
+        backwards = Backwards(reader(content))
+        found = []
+        end = len(content)
+        while end >= 0:
+            offset, line = backwards.line_before(end)
+            found.append((offset, line))
+            end = offset - 1
+    assert found[::-1] == split(content)
+
+
+@settings(deadline=None)
+@given(CONTENT, BLOCKS, st.data())
+def test_any_line_is_found_by_its_end_in_any_order(
+    content: bytes, blocks: tuple[int, int], data: st.DataObject
+) -> None:
+    expected = split(content)
+    with blocks_of(*blocks):
+        backwards = Backwards(reader(content))
+        for offset, line in data.draw(st.permutations(expected)):
+            assert backwards.line_before(offset + len(line)) == (offset, line)
+
+
+@settings(deadline=None)
+@given(
+    CONTENT,
+    st.sampled_from([b"a", b"ab", b"ba", b"aa", b"abcabcabc", b"x"]),
+    BLOCKS,
+    st.data(),
+)
+def test_find_gives_every_line_with_the_needle_nearest_first(
+    content: bytes, needle: bytes, blocks: tuple[int, int], data: st.DataObject
+) -> None:
+    with blocks_of(*blocks):
+        backwards = Backwards(reader(content))
+        for end, line in data.draw(st.permutations(split(content)))[:3]:
+            end += len(line)  # searches may start wherever the window happens to be
+            expected = [(at, line) for at, line in split(content[:end]) if needle in line]
+            assert list(backwards.find(needle, end)) == expected[::-1]
+
+
+@settings(deadline=None)
+@given(CONTENT, st.integers(0, 60), BLOCKS)
+def test_the_rest_of_a_line_ends_before_its_newline(
+    content: bytes, offset: int, blocks: tuple[int, int]
+) -> None:
+    with blocks_of(*blocks):
+        assert rest_of_line(reader(content), offset) == content[offset:].split(b"\n")[0]
+
+
+def test_the_rest_of_a_line_without_end_stops_some_past_the_limit() -> None:
+    rest = rest_of_line(reader(b"x" * 50_000_000), 0, 100_000)
+    assert 100_000 <= len(rest) < 3_000_000
+
+
+@settings(deadline=None)
+@given(CONTENT, BLOCKS)
+@example(b"abc\n" * 20, (1, 2))
+def test_whole_lines_are_all_that_a_newline_ends(content: bytes, blocks: tuple[int, int]) -> None:
+    complete = content.rfind(b"\n") + 1
+    with blocks_of(*blocks):
+        found = list(whole_lines(reader(content), 0, len(content)))
+    assert b"".join(block for _, block in found) == content[:complete]
+    at = 0
+    for offset, block in found:
+        assert offset == at
+        assert block.endswith(b"\n")
+        at += len(block)
+
+
+@settings(deadline=None)
+@given(CONTENT, BLOCKS, st.integers(0, 60), st.integers(0, 60))
+def test_whole_lines_stay_between_start_and_end(
+    content: bytes, blocks: tuple[int, int], start: int, length: int
+) -> None:
+    end = start + length
+    with blocks_of(*blocks):
+        found = b"".join(block for _, block in whole_lines(reader(content), start, end))
+    inside = content[start:end]
+    assert found == inside[: inside.rfind(b"\n") + 1]
+
+
+def test_a_search_counts_the_bytes_it_looked_through_not_those_it_held() -> None:
+    content = b"\n".join([b"x" * 9] * 2000 + [b"needle"] + [b"x" * 9] * 100)
+    backwards = Backwards(reader(content))
+    backwards.line_before(len(content))
+    assert next(backwards.find(b"needle", len(content)))[1] == b"needle"
+    assert backwards.searched < 1100
