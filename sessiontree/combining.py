@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.core.codec import raw_values
-from sessiontree.core.entry import HEADER, SETTINGS, SUMMARIES, Entry
+from sessiontree.core.entry import SETTINGS, SUMMARIES, Entry
 from sessiontree.core.fields import RESERVED
 from sessiontree.core.summary import Summary, text_of_summary
 from sessiontree.errors import CallerError, DamageError, NothingToDoError
@@ -62,7 +62,7 @@ def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any]
     target = session.entry(ref)
     if isinstance(replacement, str):
         replacement = {"content": replacement}
-    if target.type == HEADER or not _counts_here(session, target):
+    if not target.is_content or not _counts_here(session, target):
         raise CallerError(
             f"{target.uuid} says nothing in the current context, so there is nothing to edit; "
             "'context --json' and 'path' show what does"

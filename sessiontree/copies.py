@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from sessiontree import refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
@@ -22,7 +22,9 @@ from sessiontree.reader import Reader, Ref
 from sessiontree.storage.journal import create_file
 from sessiontree.writer import fresh_uuid, now
 
-_HEADER_OF_ITS_OWN = (
+HEADER_ROW: Final = 0
+
+_HEADER_OF_ITS_OWN: Final = (
     "type",
     "version",
     "format",
@@ -77,7 +79,7 @@ def _copy(
 ) -> str:
     tree = session._index()
     _add_merged(session, rows)
-    rows.discard(0)
+    rows.discard(HEADER_ROW)
     _add_labels(session, rows)
     copied = sorted(rows)
     if not copied:
@@ -86,7 +88,10 @@ def _copy(
         )
     to_leaf = set(tree.rows_up(leaf))
     top = next((row for row in copied if row in to_leaf), copied[0])
-    header = _header(session, session._entry_at(top).parent_uuid, origin, settings)
+    came_from = _came_from(session, origin)
+    if _is_cut_above(session, top):
+        came_from["cutAbove"] = True
+    header = _header(session, session._entry_at(top).parent_uuid, came_from, settings)
 
     def blocks() -> Iterator[bytes]:
         yield header + b"\n"
@@ -127,15 +132,29 @@ def _row_named(tree: Tree, uuid: Any) -> int:
     return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 
-def _header(session: Reader, uuid: str | None, origin: Entry, settings: dict[str, Any]) -> bytes:
-    """The header of a copy: the old one's facts, a new id, and where it came from."""
-    kept = {
-        key: value for key, value in session.header.body.items() if key not in _HEADER_OF_ITS_OWN
-    }
+def _came_from(session: Reader, origin: Entry) -> dict[str, Any]:
     came_from: dict[str, Any] = {"id": session.id}
     if session.file is not None:
         came_from["file"] = os.path.abspath(session.file)
     came_from["uuid"] = origin.uuid
+    return came_from
+
+
+def _is_cut_above(session: Reader, top: int) -> bool:
+    """Whether what stood above the top entry is left out, here or in an earlier copy."""
+    parent = session._index().parents[top]
+    if parent != HEADER_ROW:
+        return parent != NO_ROW
+    return session._is_cut_above([session.header, session._entry_at(top)])
+
+
+def _header(
+    session: Reader, uuid: str | None, came_from: dict[str, Any], settings: dict[str, Any]
+) -> bytes:
+    """The header of a copy: the old one's facts, a new id, and where it came from."""
+    kept = {
+        key: value for key, value in session.header.body.items() if key not in _HEADER_OF_ITS_OWN
+    }
     fields: dict[str, Any] = {
         "type": HEADER,
         "version": VERSION,

@@ -1,7 +1,7 @@
 """Moves: branching, switching, rewinding, the stack, and compaction.
 
 Every move is one appended entry whose parent is where we go (a named branch with
-a summary is two): nothing is removed, and the way back is always open.
+a summary is two, written as one): nothing is removed, and the way back is always open.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sessiontree import refs
-from sessiontree.core.compaction import TokenCounter, cut_point
+from sessiontree.core.compaction import Piece, TokenCounter, cut_point
 from sessiontree.core.context import Fold
-from sessiontree.core.entry import ANNOTATIONS, MARKERS, SUMMARIES, Entry
+from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, Entry
 from sessiontree.core.message import is_prompt, text_of
 from sessiontree.core.summary import Summary, text_of_summary
 from sessiontree.errors import CallerError, NothingToDoError, SessionTreeWarning
 from sessiontree.reader import Ref
 from sessiontree.writer import Writer, fresh_uuid
+
+Wanted = list[tuple[str, Mapping[str, Any]]]
+
+_SAY_NOTHING_NEW = SUMMARIES | {"compaction"}
 
 
 def branch(session: Writer, ref: Ref, summary: Summary | None, name: str | None) -> Entry:
@@ -28,12 +32,13 @@ def branch(session: Writer, ref: Ref, summary: Summary | None, name: str | None)
         session._check_name_is_free(refs.check_name(name, "branch name"))
     if summary is None:
         fields = {} if name is None else {"name": name}
-        return _go(session, "branch", fields, target)
+        return _go(session, [("branch", fields)], target)
     left = session.leaf
     text = text_of_summary(summary, entries_left(session, target))
+    wanted: Wanted = [("branch_summary", {"summary": text, "fromUuid": left.uuid})]
     if name is not None:
-        target = session._write("branch", {"name": name}, target, event="branch")
-    return _go(session, "branch_summary", {"summary": text, "fromUuid": left.uuid}, target)
+        wanted.insert(0, ("branch", {"name": name}))
+    return _go(session, wanted, target)
 
 
 def switch(session: Writer, ref: Ref) -> Entry:
@@ -41,7 +46,7 @@ def switch(session: Writer, ref: Ref) -> Entry:
     target = session.entry(ref)
     if _is_at(session, target):
         return session.leaf
-    return _go(session, "branch", {}, target)
+    return _go(session, [("branch", {})], target)
 
 
 def rewind(session: Writer, ref: Ref | None) -> str:
@@ -56,7 +61,7 @@ def rewind(session: Writer, ref: Ref | None) -> str:
         if not _holds_prompt(prompt):
             raise CallerError(f"{prompt.uuid} is no prompt; rewind goes to before a user message")
     above = session._parent(prompt)
-    _go(session, "branch", {}, above)
+    _go(session, [("branch", {})], above)
     return text_of(prompt["message"])
 
 
@@ -76,7 +81,8 @@ def pop(session: Writer, ref: Ref | None, summary: Summary) -> Entry:
     if not left:
         raise NothingToDoError(f"nothing follows {path[at].uuid}; there is nothing to pop")
     text = text_of_summary(summary, left)
-    return _go(session, "stack_summary", {"summary": text, "fromUuid": session.leaf.uuid}, path[at])
+    fields = {"summary": text, "fromUuid": session.leaf.uuid}
+    return _go(session, [("stack_summary", fields)], path[at])
 
 
 def _place_to_pop_to(path: Sequence[Entry]) -> int:
@@ -89,7 +95,7 @@ def _place_to_pop_to(path: Sequence[Entry]) -> int:
     for at in range(len(path) - 1, -1, -1):
         if worked and _holds_prompt(path[at]):
             return at
-        worked = worked or (path[at].is_content and path[at].type not in SUMMARIES)
+        worked = worked or (path[at].is_content and path[at].type not in _SAY_NOTHING_NEW)
     raise NothingToDoError("no push is open, and no prompt on the path has work after it")
 
 
@@ -122,17 +128,23 @@ def _is_at(session: Writer, target: Entry) -> bool:
     return True
 
 
-def _go(session: Writer, type: str, fields: Mapping[str, Any], target: Entry) -> Entry:
-    """Write the entry that moves the leaf; warn when a compacted context comes back."""
+def _go(session: Writer, wanted: Wanted, target: Entry) -> Entry:
+    """Write the entries that move the leaf; warn when a compacted context comes back."""
     before = session._latest_compaction()
-    entry = session._write(type, fields, target, event="branch")
-    if before is not None and session._latest_compaction() != before:
+    run = [(type, fields, fresh_uuid()) for type, fields in wanted]
+    entry = session._write_run(run, target, "branch")
+    if before is not None and _is_above(session, session._latest_compaction(), before):
         tokens = session.context().tokens
         message = (
             f"this is above compaction {before.uuid}: the context is about {tokens} tokens again"
         )
         warnings.warn(message, SessionTreeWarning, stacklevel=4)
     return entry
+
+
+def _is_above(session: Writer, now: Entry | None, before: Entry) -> bool:
+    """Whether a compaction is no longer in force, and none of another branch took its place."""
+    return now is None or (now != before and now in session._walk_up(before))
 
 
 def compact(
@@ -146,13 +158,11 @@ def compact(
     """See `Session.compact`."""
     uuid = fresh_uuid()
     context = session.context(count=count)
-    kept_uuid = _first_kept(session, first_kept, keep, count, uuid)
-    path = session.path()
-    kept_at = next(
-        (i for i in range(len(path) - 1, -1, -1) if path[i].uuid == kept_uuid), len(path)
-    )
-    seen = {id(entry) for entry in context.entries}
-    replaced = [entry for entry in path[:kept_at] if id(entry) in seen or entry.type in MARKERS]
+    pieces = _pieces(session)
+    kept_uuid = _first_kept(session, pieces, first_kept, keep, count, uuid)
+    replaced = _replaced(session.path(), pieces, kept_uuid)
+    if not replaced:
+        raise NothingToDoError("nothing in the context lies before what is to be kept")
     state = {
         "model": context.model,
         "thinkingLevel": context.thinking_level,
@@ -169,8 +179,30 @@ def compact(
     return session._write("compaction", fields, None, uuid=uuid, event="compact")
 
 
+def _pieces(session: Writer) -> list[Piece]:
+    path = session._context_path()
+    return Fold(path, session._segment).pieces(path)
+
+
+def _replaced(path: Sequence[Entry], pieces: Sequence[Piece], kept_uuid: str) -> list[Entry]:
+    """What speaks in the context and no longer will, an earlier compaction included."""
+    places = {entry.uuid: place for place, entry in enumerate(path)}
+    kept_at = places.get(kept_uuid, len(path))
+    return [
+        source
+        for piece in pieces
+        for source in piece.sources
+        if source.type == "compaction" or places[piece.uuid] < kept_at
+    ]
+
+
 def _first_kept(
-    session: Writer, first_kept: Ref | None, keep: int, count: TokenCounter, own_uuid: str
+    session: Writer,
+    pieces: Sequence[Piece],
+    first_kept: Ref | None,
+    keep: int,
+    count: TokenCounter,
+    own_uuid: str,
 ) -> str:
     """The uuid of the first entry to keep; the compaction's own where nothing is kept."""
     if first_kept is not None:
@@ -183,8 +215,6 @@ def _first_kept(
         return kept.uuid
     if keep == 0:
         return own_uuid
-    path = session._context_path()
-    pieces = Fold(path, session._segment).pieces(path)
     kept_uuid = cut_point(pieces, keep, count)
     if kept_uuid is None:
         tokens = session.context(count=count).tokens

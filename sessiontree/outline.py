@@ -131,12 +131,27 @@ def branches(outlined: Outlined, below: int | None) -> list[Branch]:
     ways = _ways_on(tree, content, above_content)
     standing = outlined.standing(content)
     within = None if below is None else set(tree.subtree(below))
-    names = {row: name for name, found in outlined.names.branches.items() for row in found}
+    names = _names_of_tips(outlined, content)
     return [
-        _branch(outlined, tip, content, ways, names, current=tip == standing)
+        _branch(outlined, tip, content, ways, names.get(tip), current=tip == standing)
         for tip in range(len(tree))
         if content[tip] and not above_content[tip] and (within is None or tip in within)
     ]
+
+
+def _names_of_tips(outlined: Outlined, content: bytearray) -> dict[int, str]:
+    """The name of each named branch by its last row with content, where it has one."""
+    tree, names = outlined.tree, outlined.names
+    tips = names.tips(tree) if names.branches else {}
+    found: dict[int, str] = {}
+    for name, rows in names.branches.items():
+        for row in rows:
+            tip = tips[row]
+            while tip != row and not content[tip]:
+                tip = tree.parents[tip]
+            if tip != row:
+                found[tip] = name
+    return found
 
 
 def _ways_on(tree: Tree, content: bytearray, above_content: bytearray) -> array[int]:
@@ -153,20 +168,18 @@ def _branch(
     tip: int,
     content: bytearray,
     ways: array[int],
-    names: dict[int, str],
+    name: str | None,
     *,
     current: bool,
 ) -> Branch:
     tree = outlined.tree
     length = 0
     fork: str | None = None
-    name: str | None = None
     for row in tree.rows_up(tip):
         if row != tip and ways[row] > 1:
             fork = tree.uuids[row]
             break
         length += content[row]
-        name = name or names.get(row)
     entry = outlined.entry(tip)
     return Branch(
         leaf=entry.uuid,
@@ -220,6 +233,9 @@ class _Picture:
         self._outlined = outlined
         tree = self._tree = outlined.tree
         self._content = tree.content_rows()
+        for uuid in outlined.names.labels:
+            if (row := tree.row(uuid)) != NO_ROW:
+                self._content[row] = 1  # what someone labelled is shown, whatever it is
         self._above_content = tree.rows_above_content(self._content)
         self._on_path = _marked(tree, outlined.leaf)
         self._standing = outlined.standing(self._content)

@@ -21,6 +21,7 @@ from sessiontree.core.message import calls_of, result_ids
 from sessiontree.core.tree import NO_ROW, Branch, Tree
 from sessiontree.errors import CallerError, FileReplacedError, RefError
 from sessiontree.outline import TreeRow
+from sessiontree.storage import recovery
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
 
@@ -48,6 +49,7 @@ class Reader:
     def __init__(self, journal: Journal, lane: str | None) -> None:
         self._journal = journal
         self._view = View(journal)
+        self._disk = journal.fs
         self._lane = lane
         self._path: Path | None = None
         self._names: refs.Names | None = None
@@ -226,11 +228,11 @@ class Reader:
         return Path(entries, compaction, whole, whole and self._is_cut_above(entries))
 
     def _is_cut_above(self, entries: list[Entry]) -> bool:
-        """Whether the file is a subtree export whose top entry is on this path."""
+        """Whether the file itself was cut above this path, as a subtree export is."""
         origin = self.header.get("parentSession")
-        return (
-            isinstance(origin, dict) and len(entries) > 1 and origin.get("uuid") == entries[1].uuid
-        )
+        if not isinstance(origin, dict) or len(entries) < 2 or entries[0].type != HEADER:
+            return False
+        return origin.get("cutAbove") is True or origin.get("uuid") == entries[1].uuid
 
     def context(
         self,
@@ -379,6 +381,15 @@ class Reader:
         self._notice()
         if self._journal.readonly:
             self._move(self._leaf_in_file())
+
+    def verify(self, progress: recovery.Progress | None = None) -> list[Damage]:
+        """Read everything, follow every reference, and give all that is not sound.
+
+        Args:
+            progress: told of the bytes done and the bytes in all, now and then.
+        """
+        self._ready()
+        return recovery.verify(self._journal, progress)
 
     def _notice(self) -> list[Entry]:
         """The structure of what others appended since the last look."""

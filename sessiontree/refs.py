@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Container, Iterator
 from typing import Any, Final
 
 from sessiontree.core.entry import MARKERS, Entry
@@ -20,6 +21,8 @@ from sessiontree.errors import IllegalNameError, RefError
 LEAF: Final = "@"
 SHORTEST_PREFIX: Final = 4
 _CANDIDATES: Final = 8
+_JOINERS: Final = "\u200c\u200d"
+"""Characters that some scripts cannot be spelled without, though they are not seen."""
 _STEPS: Final = re.compile(r"~(\d*)\Z")
 
 
@@ -46,6 +49,8 @@ def taken(name: str, uuids: set[str]) -> IllegalNameError:
 
 
 def _is_control(character: str) -> bool:
+    if character in _JOINERS:
+        return False
     return unicodedata.category(character) in ("Cc", "Cf", "Cs")
 
 
@@ -97,15 +102,52 @@ class Names:
     def named(self, name: str, tree: Tree) -> set[str]:
         """The uuids a name stands for: labelled entries, and tips of branches."""
         found = {uuid for uuid, label in self.labels.items() if label == name}
-        found.update(tree.uuids[tip_of(tree, row)] for row in self.branches.get(name, ()))
+        if name in self.branches:
+            tips = self.tips(tree)
+            found.update(tree.uuids[tips[row]] for row in self.branches[name])
         return found
+
+    def tips(self, tree: Tree) -> dict[int, int]:
+        """The tip of each named branch, by the row that names it.
+
+        It is the last row on its lane for which no other name stands nearer above,
+        annotations aside: a branch named from within another has a tip of its own.
+        """
+        tips = {row: row for rows in self.branches.values() for row in rows}
+        nearest = _nearest_above(tree, tips)
+        tips.update(
+            (named, row)
+            for row, named in enumerate(nearest)
+            if named != NO_ROW
+            and tree.lane_of(row) == tree.lane_of(named)
+            and tree.type_of(row) not in MARKERS
+        )
+        return tips
 
     def all_names(self) -> set[str]:
         return set(self.labels.values()) | set(self.branches)
 
 
+def _nearest_above(tree: Tree, wanted: Container[int]) -> array[int]:
+    """For each row the nearest wanted one, itself or an ancestor, or NO_ROW."""
+    unknown = NO_ROW - 1
+    nearest = array("i", [unknown]) * len(tree)
+    for row in range(len(tree)):
+        chain = []
+        at = row
+        while at != NO_ROW and nearest[at] == unknown:
+            chain.append(at)
+            if at in wanted:
+                break
+            at = tree.parents[at]
+        found = at if at == NO_ROW or at in wanted else nearest[at]
+        for below in chain:
+            nearest[below] = found
+    return nearest
+
+
 def tip_of(tree: Tree, row: int) -> int:
-    """The last row on the same lane below a branch entry, annotations aside, or itself."""
+    """The last row on the same lane at or below a row, annotations aside, or itself."""
     lane = tree.lane_of(row)
     below = [
         found

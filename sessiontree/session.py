@@ -16,7 +16,7 @@ from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.fields import check_fields
+from sessiontree.core.fields import check_fields, check_session_name
 from sessiontree.core.message import is_prompt
 from sessiontree.core.summary import Summary, summarize
 from sessiontree.errors import CallerError
@@ -81,6 +81,7 @@ class Session(Writer):
             "cwd": os.fspath(cwd) if cwd is not None else os.getcwd(),
         }
         if name is not None:
+            check_session_name(name)
             fields["name"] = name
         if metadata is not None:
             check_fields("custom", {"customType": HEADER, "metadata": metadata})

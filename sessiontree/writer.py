@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sessiontree import refs
 from sessiontree.core.codec import encode
 from sessiontree.core.entry import ANNOTATIONS, Entry, moved, stored
-from sessiontree.core.fields import REFERENCES, check_fields
+from sessiontree.core.fields import REFERENCES, check_fields, check_session_name
 from sessiontree.core.message import Message
+from sessiontree.core.tree import NO_ROW
 from sessiontree.errors import CallerError, EntryError, RefError
 from sessiontree.hooks import Hooks
 from sessiontree.reader import Reader, Ref
@@ -47,7 +48,7 @@ class Writer(Reader):
         super().__init__(journal, lane)
         self._hooks = Hooks(hooks)
         self._tail = self._leaf.uuid
-        self._waiting: list[Entry] | None = None
+        self._waiting: dict[str, Entry] | None = None
 
     def close(self) -> None:
         """Let go of the file and its lock; entries of an open batch are written first."""
@@ -83,12 +84,15 @@ class Writer(Reader):
             fields["metadata"] = metadata
         check_fields(type, fields)
         self._check_references(type, fields)
+        self._check_name(type, fields)
         if uuid is not None:
             self._check_fresh(uuid)
         if type in ANNOTATIONS:
+            if parent is not None:
+                raise EntryError(f"a {type} hangs below the lane's leaf; leave 'parent' out")
             return self._annotate(type, fields, uuid)
         above = None if parent is None else self.entry(parent)
-        if type == "compaction":
+        if type == "compaction" and fields["firstKeptEntryUuid"] != uuid:
             self._check_first_kept(fields["firstKeptEntryUuid"], above)
         return self._write(type, fields, above, uuid=uuid)
 
@@ -110,10 +114,22 @@ class Writer(Reader):
             if self._by_uuid(uuid) is None:
                 raise RefError(f"{key!r} of the {type} names no entry: {uuid}", uuid)
 
+    def _check_name(self, type: str, fields: Mapping[str, Any]) -> None:
+        """Refuse a name that no ref could spell, or that stands for another entry."""
+        if type == "branch" and fields.get("name") is not None:
+            self._check_name_is_free(refs.check_name(fields["name"], "branch name"))
+        elif type == "label" and fields["label"] is not None:
+            name = refs.check_name(fields["label"], "label")
+            self._check_name_is_free(name, fields["targetUuid"])
+
+    def _by_uuid(self, uuid: str) -> Entry | None:
+        waiting = self._waiting.get(uuid) if self._waiting else None
+        return waiting or super()._by_uuid(uuid)
+
     def _check_fresh(self, uuid: str) -> None:
         if not isinstance(uuid, str) or not uuid:
             raise EntryError(f"a uuid is a string that is not empty, not {uuid!r}")
-        if self._by_uuid(uuid) is not None:
+        if uuid in (self._waiting or ()) or self._view.tree().row(uuid) != NO_ROW:
             raise EntryError(
                 f"the uuid {uuid} is taken by another entry; leave it out to get a fresh one"
             )
@@ -144,20 +160,37 @@ class Writer(Reader):
         event: str = "",
     ) -> Entry:
         """Write an entry below another, by default the leaf, and stand at it."""
-        uuid = uuid or fresh_uuid()
+        return self._write_run([(type, fields, uuid or fresh_uuid())], above, event)
+
+    def _write_run(
+        self, wanted: Sequence[tuple[str, Mapping[str, Any], str]], above: Entry | None, event: str
+    ) -> Entry:
+        """Write entries, each below the one before, all or none; stand at the last."""
         parent = above or self._leaf
-        entry = self._draft(type, fields, parent.uuid, uuid)
+        entries = self._drafts(wanted, parent.uuid)
         if self._hooks:
-            self._call_before(event, entry)
-            if above is None and self._leaf.uuid != entry.parent_uuid:  # a hook wrote
-                entry = self._draft(type, fields, self._leaf.uuid, uuid)
+            for entry in entries:
+                self._call_before(event, entry)
+            if above is None and self._leaf is not parent:  # a hook wrote
+                entries = self._drafts(wanted, self._leaf.uuid)
         with self._holding():
-            self._put(entry)
-            self._move(entry)
-            self._tail = entry.uuid
+            self._put(entries)
+            for entry in entries:
+                self._move(entry)
+            self._tail = entries[-1].uuid
         if self._hooks:
-            self._call_after(event, entry)
-        return entry
+            for entry in entries:
+                self._call_after(event, entry)
+        return entries[-1]
+
+    def _drafts(
+        self, wanted: Sequence[tuple[str, Mapping[str, Any], str]], parent: str
+    ) -> list[Entry]:
+        entries = []
+        for type, fields, uuid in wanted:
+            entries.append(self._draft(type, fields, parent, uuid))
+            parent = uuid
+        return entries
 
     def _annotate(self, type: str, fields: Mapping[str, Any], uuid: str | None = None) -> Entry:
         """Write an entry below the lane's leaf in the file, and stay where we are."""
@@ -166,7 +199,7 @@ class Writer(Reader):
             self._call_before("", self._draft(type, fields, self._tail, uuid))
         with self._holding():
             entry = self._draft(type, fields, self._tail, uuid)
-            self._put(entry)
+            self._put([entry])
             self._tail = entry.uuid
         if self._hooks:
             self._call_after("", entry)
@@ -182,12 +215,12 @@ class Writer(Reader):
         if event:
             self._hooks.call(f"after_{event}", self, entry)
 
-    def _put(self, entry: Entry) -> None:
-        """Write an entry's line, or keep it for the end of the batch."""
+    def _put(self, entries: list[Entry]) -> None:
+        """Write the lines of entries, or keep them for the end of the batch."""
         if self._waiting is not None:
-            self._waiting.append(entry)
+            self._waiting.update((entry.uuid, entry) for entry in entries)
             return
-        self._put_all([entry])
+        self._put_all(entries)
 
     def _put_all(self, entries: list[Entry]) -> None:
         block = b"".join([entry.line + b"\n" for entry in entries])
@@ -254,7 +287,7 @@ class Writer(Reader):
         if self._waiting is not None:
             raise CallerError("a batch is open already; append inside it")
         with self._holding():
-            self._waiting = []
+            self._waiting = {}
             try:
                 yield
             finally:
@@ -265,8 +298,8 @@ class Writer(Reader):
 
     def _flush(self) -> None:
         if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self._put_all(waiting)
+            waiting, self._waiting = self._waiting, {}
+            self._put_all(list(waiting.values()))
 
     def _ready(self) -> View:
         self._flush()
@@ -283,6 +316,8 @@ class Writer(Reader):
         """Name an entry; None takes its name away. Returns the `label` entry."""
         self._journal.check_writable()
         target = self.entry(ref)
+        while target.type in ANNOTATIONS:  # `@` after a label means what was labelled
+            target = self._parent(target)
         if text is not None:
             self._check_name_is_free(refs.check_name(text, "label"), target.uuid)
         return self._annotate("label", {"targetUuid": target.uuid, "label": text})
@@ -294,8 +329,7 @@ class Writer(Reader):
 
     def rename(self, name: str) -> Entry:
         """Give the session a name."""
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise EntryError(f"a session's name is printable text, not {name!r}")
+        check_session_name(name)
         return self._annotate("session_info", {"name": name})
 
     def update_metadata(self, **facts: Any) -> Entry:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
-import orjson
 
+from sessiontree.core.entry import Entry
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
     RESULT_BLOCKS,
     Message,
     calls_of,
     is_prompt,
+    json_text,
+    kind_of,
     result_ids,
     role_of,
 )
@@ -61,7 +63,7 @@ def _size_of_content(message: Message) -> tuple[int, int]:
 
 
 def _size_of_block(block: dict[str, Any]) -> tuple[int, int]:
-    kind = block.get("type")
+    kind = kind_of(block)
     if kind in IMAGE_BLOCKS:
         return 0, 1
     if kind in RESULT_BLOCKS:
@@ -75,7 +77,7 @@ def _size_of_block(block: dict[str, Any]) -> tuple[int, int]:
 
 
 def _size_of_value(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(orjson.dumps(value, default=str))
+    return len(value) if isinstance(value, str) else len(json_text(value))
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -84,11 +86,12 @@ class Piece(msgspec.Struct, frozen=True):
     Attributes:
         uuid: the entry on the path it stands for.
         messages: its messages, in order; empty for an entry that says nothing.
-        whole: no cut may fall before it, as before a merge's second message.
+        sources: the entry each message came from; those of a merge are others.
     """
 
     uuid: str
     messages: Sequence[Message]
+    sources: Sequence[Entry] = ()
 
 
 def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | None:
@@ -113,7 +116,8 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
     kept = 0
     prompts: list[tuple[int, int]] = []
     others: list[tuple[int, int]] = []
-    for place in range(len(pieces) - 1, 0, -1):
+    first = next((at for at, piece in enumerate(pieces) if _says_something_new(piece)), 0)
+    for place in range(len(pieces) - 1, first, -1):
         kept += costs[place]
         messages = pieces[place].messages
         if not messages or open_after[place - 1] or result_ids(messages[0]):
@@ -127,19 +131,25 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
     return pieces[best[1]].uuid if best else None
 
 
+def _says_something_new(piece: Piece) -> bool:
+    """Whether a piece holds more than an earlier compaction's summary."""
+    return any(role_of(message) != "compactionSummary" for message in piece.messages)
+
+
 def _open_calls(pieces: Sequence[Piece]) -> list[bool]:
     """For each piece, whether a call made up to it gets its result only after it."""
-    answered_at: dict[str, list[int]] = {}
+    answered_by = [-1] * len(pieces)
+    waiting: dict[str, list[int]] = {}
     for place, piece in enumerate(pieces):
         for message in piece.messages:
             for id in result_ids(message):
-                answered_at.setdefault(id, []).append(place)
+                if waiting.get(id):
+                    answered_by[waiting[id].pop()] = place
+            for call in calls_of(message):
+                waiting.setdefault(call.id, []).append(place)
     last_answer = -1
     spans = []
-    for place, piece in enumerate(pieces):
-        for message in piece.messages:
-            for call in calls_of(message):
-                later = [at for at in answered_at.get(call.id, ()) if at > place]
-                last_answer = max(last_answer, min(later, default=-1))
+    for place, answered in enumerate(answered_by):
+        last_answer = max(last_answer, answered)
         spans.append(last_answer > place)
     return spans

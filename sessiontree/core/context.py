@@ -143,14 +143,17 @@ class Fold:
         self._merged = False
         visible = _visible(path, self._warnings)
         self._edits = _edits(visible)
-        self._blocks = _Blocks(visible)
-        if not _REBUILD.isdisjoint({entry.type for entry in visible[1:]}):
+        self._blocks = _Blocks(visible, self._warnings)
+        if not _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction}):
             for _, message, source in self._contributions(visible):
                 self._out.take(message, source)
         else:
             for entry in visible:
                 self._take(entry)
-        self._warnings += self._blocks.warnings
+        if path.compaction is not None:  # it stands before what it kept, and speaks after it
+            self.settings = {}
+            for entry in path.entries:
+                self._note_setting(entry)
 
     def take(self, entry: Entry) -> bool:
         """Take in one more entry at the end; False where the fold must be made anew."""
@@ -204,13 +207,23 @@ class Fold:
             if entry.uuid in told:
                 continue
             told.add(entry.uuid)
-            if entry.type == "merge" and "summary" not in entry and entry.uuid not in edits:
-                visible = _visible_segment(self._segment(entry["baseUuid"], entry["mergedUuid"]))
-                frames.append((iter(visible), {**_edits(visible), **self._edits}, _Blocks(visible)))
+            is_told = entry.get("summary") is not None or entry.uuid in edits
+            if entry.type == "merge" and not is_told:
+                visible = _visible_segment(self._segment_of(entry))
+                inside = {**_edits(visible), **edits}
+                frames.append((iter(visible), inside, _Blocks(visible, self._warnings)))
                 continue
             message = self._edited(entry, edits, blocks)
             if message is not None and (self._verbatim or message.get("role") != "system"):
                 yield message, entry
+
+    def _segment_of(self, merge: Entry) -> Sequence[Entry]:
+        base, merged = merge.get("baseUuid"), merge.get("mergedUuid")
+        named = isinstance(base, str) and isinstance(merged, str)
+        segment = self._segment(base, merged) if named else ()
+        if not segment:
+            self._warnings.append(f"merge {merge.uuid} says nothing: {merged} is not in the file")
+        return segment
 
     def _edited(self, entry: Entry, edits: Mapping[str, Any], blocks: _Blocks) -> Message | None:
         """What an entry contributes under the edits of its path."""
@@ -238,7 +251,9 @@ class Fold:
         elif kind == "custom_message":
             return custom_message(entry)
         elif kind == "handle":
-            return {"role": entry.get("role") or "user", "content": handle_text(entry)}
+            role = entry.get("role")
+            role = role if isinstance(role, str) and role else "user"
+            return {"role": role, "content": handle_text(entry)}
         elif kind not in KNOWN and kind not in self._unknown:
             self._unknown.add(kind)
             self._warnings.append(f"entries of the unknown type {kind!r} are kept and say nothing")
@@ -262,10 +277,12 @@ class Fold:
     def pieces(self, path: PathRead) -> list[Piece]:
         """What each entry of a path contributes, for choosing where to cut it."""
         visible = _visible(path, [])
-        said: dict[str, list[Message]] = {entry.uuid: [] for entry in visible}
-        for entry, message, _ in self._contributions(visible):
-            said[entry.uuid].append(message)
-        return [Piece(uuid, messages) for uuid, messages in said.items()]
+        said: dict[str, tuple[list[Message], list[Entry]]] = {e.uuid: ([], []) for e in visible}
+        for entry, message, source in self._contributions(visible):
+            messages, sources = said[entry.uuid]
+            messages.append(message)
+            sources.append(source)
+        return [Piece(uuid, *told) for uuid, told in said.items()]
 
 
 def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
@@ -279,7 +296,7 @@ def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
     after = entries[at + 1 :]
     if first_kept == compaction.uuid:
         return [compaction, *after]
-    kept_from = next((i for i in range(at) if entries[i].uuid == first_kept), None)
+    kept_from = next((i for i in reversed(range(at)) if entries[i].uuid == first_kept), None)
     if kept_from is not None:
         return [compaction, *_without_compactions(entries[kept_from:at]), *after]
     if path.cut_above:
@@ -322,7 +339,9 @@ def _edits(entries: Iterable[Entry]) -> dict[str, Any]:
 def _replaced(message: Message, replacement: Any) -> Message | None:
     if not isinstance(replacement, dict):
         return None
-    edited = {**message, "content": replacement.get("content")}
+    # A command that was run, and a Responses item, say what they say as `output`.
+    key = "output" if "output" in message and "content" not in message else "content"
+    edited = {**message, key: replacement.get("content")}
     if "summary" in edited:
         edited["summary"] = edited["content"]
     return edited
@@ -331,13 +350,12 @@ def _replaced(message: Message, replacement: Any) -> Message | None:
 class _Blocks:
     """The messages that were written block by block, each at its first block's place."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self.warnings: list[str] = []
+    def __init__(self, entries: Iterable[Entry], warnings: list[str]) -> None:
+        self._warnings = warnings
         self._members: dict[str, list[Entry]] = {}
         for entry in entries:
             if entry.type in ("block", "message_end"):
-                uuid = entry.get("messageUuid")
-                self._members.setdefault(uuid if isinstance(uuid, str) else "", []).append(entry)
+                self._members.setdefault(_message_uuid(entry), []).append(entry)
 
     def __bool__(self) -> bool:
         return bool(self._members)
@@ -346,13 +364,18 @@ class _Blocks:
         """The message that starts at an entry, and the uuids of all its entries."""
         if entry.type not in ("block", "message_end"):
             return None
-        members = self._members.get(entry.get("messageUuid", ""), [])
+        members = self._members.get(_message_uuid(entry), [])
         if not members or members[0] != entry:
             return None
         message = folded_message(members)
         if message.get("partial"):
-            self.warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
+            self._warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
         return message, [member.uuid for member in members]
+
+
+def _message_uuid(entry: Entry) -> str:
+    uuid = entry.get("messageUuid")
+    return uuid if isinstance(uuid, str) else ""
 
 
 def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
@@ -362,11 +385,11 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     index. Without its end the message is marked `"partial": true`.
     """
     blocks = {
-        entry.get("index", place): entry.get("block")
+        _index(entry, place): entry.get("block")
         for place, entry in enumerate(members)
         if entry.type == "block"
     }
-    content = [blocks[index] for index in sorted(blocks, key=_index_order)]
+    content = [blocks[index] for index in sorted(blocks) if isinstance(blocks[index], dict)]
     end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
     if end is None:
         return {"role": "assistant", "content": content, "partial": True}
@@ -374,8 +397,9 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     return {"role": end.get("role") or "assistant", "content": content, **extra}
 
 
-def _index_order(index: Any) -> tuple[bool, Any]:
-    return (False, index) if isinstance(index, int | float) else (True, str(index))
+def _index(entry: Entry, place: int) -> float:
+    index = entry.get("index")
+    return index if isinstance(index, int | float) else place
 
 
 def summary_message(role: str, entry: Entry) -> dict[str, Any]:

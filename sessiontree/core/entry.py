@@ -109,6 +109,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
             return NotImplemented
         return self.uuid == other.uuid and self.line == other.line
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # the base class has one, which goes by identity
+
     def __hash__(self) -> int:
         return hash(self.uuid)
 
@@ -140,29 +143,44 @@ _decode_any: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
-    """The keys of a line; empty when it is no JSON object even when read leniently.
-
-    msgspec reads every number as it was written; what it refuses (a lone
-    surrogate, a deep nesting, a stray byte) the standard library may not.
-    """
-    try:
-        value = _decode_any(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        value = decode_leniently(line)
+    """The keys of a line; empty when it is no JSON object even when read leniently."""
+    value = decode_leniently(line)
     return value if isinstance(value, dict) else {}
 
 
 def decode_leniently(line: bytes) -> Any:
-    """A line's JSON value by the decoders that accept more, or None."""
+    """A line's JSON value by the first decoder that accepts it, or None.
+
+    msgspec reads every number as it was written; what it refuses (a lone
+    surrogate, a stray byte, a number too large) the standard library may not;
+    orjson reads a nesting as deep as 1,024 levels however deep the caller stands.
+    """
+    try:
+        return _decode_any(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(
+            line.decode("utf-8", "replace"),
+            parse_constant=_refuse_constant,
+            parse_int=_whole_number,
+        )
+    except ValueError:
+        return None
+    except RecursionError:
+        pass
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        pass
-    try:
-        return json.loads(line.decode("utf-8", "replace"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
         return None
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+def _whole_number(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:  # Python refuses thousands of digits; too large, as 1e999 is
+        return float(digits)

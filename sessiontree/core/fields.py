@@ -108,6 +108,18 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
             raise EntryError(f"{key!r} of a {kind} is {wanted}, not {fields[key]!r:.60}")
     if kind == "message":
         check_message(fields["message"])
+    if kind == "session_info" and fields.get("name") is not None:
+        check_session_name(fields["name"])
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise EntryError(f"metadata is a dict, not {metadata!r:.60}")
+
+
+def check_session_name(name: Any) -> None:
+    """Refuse a session's name that could not be shown on one line.
+
+    Raises:
+        EntryError: no text, or with control characters.
+    """
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise EntryError(f"a session's name is printable text, not {name!r:.60}")

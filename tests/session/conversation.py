@@ -1,0 +1,82 @@
+"""What the tests of a session say, and how they read it back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sessiontree import Context, Session
+
+HEADER: dict[str, Any] = {
+    "type": "session",
+    "version": 2,
+    "uuid": "root",
+    "parentUuid": None,
+    "id": "abc",
+    "cwd": "/project",
+}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def call(*ids: str) -> dict[str, Any]:
+    blocks = [{"type": "toolCall", "id": id, "name": "read", "arguments": {}} for id in ids]
+    return {"role": "assistant", "content": blocks}
+
+
+def result(id: str, text: str = "done") -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"role": "toolResult", "toolCallId": id, "toolName": "read", "content": content}
+
+
+def text(message: Mapping[str, Any]) -> str:
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return " ".join(block.get("text", block.get("id", "")) for block in content)
+
+
+def said(context: Context) -> list[str]:
+    """The text of each message of a context."""
+    return [text(message) for message in context.messages]
+
+
+def line(type: str, uuid: str, parent: str | None, **fields: Any) -> dict[str, Any]:
+    return {"type": type, "uuid": uuid, "parentUuid": parent, **fields}
+
+
+def message(uuid: str, parent: str, said: str, role: str = "user") -> dict[str, Any]:
+    return line("message", uuid, parent, message={"role": role, "content": said})
+
+
+def chain(*uuids: str, below: str = "root") -> list[dict[str, Any]]:
+    """Messages below each other that say their uuids, user and assistant in turn."""
+    lines = []
+    for place, uuid in enumerate(uuids):
+        lines.append(message(uuid, below, uuid, "assistant" if place % 2 else "user"))
+        below = uuid
+    return lines
+
+
+def write(file: Path, lines: Iterable[Mapping[str, Any]]) -> Path:
+    """A session file as another program writes it: no format, no crc, spaced out."""
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def in_memory(**options: Any) -> Session:
+    return Session.create(cwd="/project", **options)
+
+
+def talk(session: Session, *texts: str) -> None:
+    """Append messages, user and assistant in turn."""
+    for place, words in enumerate(texts):
+        session.append_message(assistant(words) if place % 2 else user(words))
