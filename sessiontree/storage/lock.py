@@ -4,7 +4,8 @@ The lock is the system's own, on a descriptor of `<file>.lock` kept open: it end
 with its process, however that ends. It is held for the length of one write, or
 for life by an exclusive writer, who then leaves its name in the lock file.
 
-Invariant: while `held`, no other descriptor of the lock file at that path holds it.
+Invariants: while `held`, no other descriptor of the lock file at that path holds
+it; a forked child never takes its parent's lock for its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final
 
 import orjson
 
-from sessiontree.errors import DiskError, SessionBusyError
+from sessiontree.errors import DiskError, FileMissingError, SessionBusyError
 from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, write_all
 
 POLL_SECONDS: Final = 0.001
@@ -44,6 +45,11 @@ class WriterLock:
         self._process = os.getpid()
         self._threads = threading.RLock()
         self._depth = 0
+        self._kept = False
+
+    @property
+    def _file(self) -> str:
+        return self.path.removesuffix(".lock")
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -53,38 +59,48 @@ class WriterLock:
             SessionBusyError: an exclusive writer has it, or nobody lets go.
             DiskError: the lock file cannot be made.
         """
+        process = self._enter_process()
         with self._threads:
-            if not self._depth:
+            if not self._depth and not self._is_still_kept():
                 self._take()
+                if self._kept:
+                    self._name_owner()
             self._depth += 1
             try:
                 yield
             finally:
-                self._depth -= 1
-                if not self._depth:
-                    self._fs.unlock(self._fd)
+                if process == os.getpid():
+                    self._depth -= 1
+                    if not self._depth and not self._kept:
+                        self._let_go()
 
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
         with self._threads:
             self._take()
-            self._depth += 1
-            owner = {
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "since": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-            self._write_owner(orjson.dumps(owner))
+            self._kept = True
+            self._name_owner()
 
     def close(self) -> None:
         """Let go of the lock and its descriptor."""
+        self._enter_process()
         with self._threads:
-            if self._fd < 0:
-                return
-            if self._depth:
-                self._depth = 0
+            if self._is_still_kept():
                 self._write_owner(b"")
+            self._kept = False
+            self._depth = 0
             self._forget()
+
+    def _enter_process(self) -> int:
+        """Start anew in a forked child: it shares the descriptor, and so the lock."""
+        process = os.getpid()
+        if self._process != process:
+            self._forget()
+            self._threads = threading.RLock()
+            self._depth = 0
+            self._kept = False
+            self._process = process
+        return process
 
     def _take(self) -> None:
         started = time.monotonic()
@@ -93,47 +109,73 @@ class WriterLock:
             owner = self._owner() if waited > OWNER_GRACE_SECONDS else ""
             if owner:
                 raise SessionBusyError(
-                    f"{self.path.removesuffix('.lock')} is held by {owner}; "
+                    f"{self._file} is held by {owner}; "
                     "close that session, or open this one with readonly=True",
-                    self.path,
+                    self._file,
                 )
             if waited > PATIENCE_SECONDS:
                 raise SessionBusyError(
-                    f"{self.path.removesuffix('.lock')}: another writer has held {self.path} for "
+                    f"{self._file}: another writer has held {self.path} for "
                     f"{PATIENCE_SECONDS:.0f} s; look for a process that hangs",
-                    self.path,
+                    self._file,
                 )
             time.sleep(POLL_SECONDS)
 
     def _try(self) -> bool:
         """Try once to take the lock that now stands at the path."""
-        if self._process != os.getpid():  # a forked child shares the descriptor, and so the lock
-            self._forget()
-            self._process = os.getpid()
         try:
             if self._fd < 0:
                 self._fd = self._fs.open(self.path, LOCK)
             if not self._fs.lock(self._fd):
                 return False
-            mine = self._fs.stat(self._fd)
+            stands = self._stands()
+            was_owned = self._fs.stat(self._fd).size > 0
+        except FileNotFoundError as error:
+            raise FileMissingError(
+                f"{self._file} vanished with its folder while it was open; nothing was written. "
+                "Put it back, or export from this session to a new file",
+                self._file,
+            ) from error
         except OSError as error:
+            self._forget()
             raise DiskError(
                 f"cannot lock {self.path}: {error.strerror or error}; "
                 "a writer must be able to make files in that folder",
                 self.path,
             ) from error
-        if self._is_current(mine.identity):
-            if mine.size:
+        if stands:
+            if was_owned:
                 self._write_owner(b"")  # its owner is gone, or we would not hold the lock
             return True
         self._forget()
         return False
 
-    def _is_current(self, identity: tuple[int, int]) -> bool:
+    def _stands(self) -> bool:
+        """Whether the lock file that is open still stands at the path."""
         try:
-            return self._fs.stat(self.path).identity == identity
+            return self._fs.stat(self.path).identity == self._fs.stat(self._fd).identity
         except FileNotFoundError:
             return False
+
+    def _is_still_kept(self) -> bool:
+        try:
+            return self._kept and self._stands()
+        except OSError:
+            return False  # taking it again tells what is wrong
+
+    def _let_go(self) -> None:
+        try:
+            self._fs.unlock(self._fd)
+        except OSError:
+            self._forget()  # closing lets go as well
+
+    def _name_owner(self) -> None:
+        owner = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        self._write_owner(orjson.dumps(owner))
 
     def _owner(self) -> str:
         """Who holds the lock for life, in words; empty when nobody says so."""

@@ -1,0 +1,398 @@
+"""One writer at a time: across sessions, threads and processes, however they end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sessiontree import DiskError, FileMissingError, Session, SessionBusyError
+from sessiontree.storage.fs import Disk
+from sessiontree.storage.lock import WriterLock
+
+HELLO = {"role": "user", "content": "hello"}
+
+OWNER = """
+import sys
+from sessiontree import Session
+session = Session.open(sys.argv[1], exclusive=True)
+session.append_message({"role": "user", "content": "mine"})
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+WRITER = """
+import sys
+from sessiontree import Session
+path, name, count = sys.argv[1:]
+with Session.open(path, durability="os") as session:
+    for number in range(int(count)):
+        entry = session.append_message({"role": "user", "content": f"{name}-{number}"})
+        print(entry.uuid, flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "s.jsonl"
+    Session.create(path, cwd="/project").close()
+    return path
+
+
+@contextmanager
+def exclusive_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the session with `exclusive=True`."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def in_child(act: Callable[[], bool]) -> int:
+    """Run `act` in a forked child; the exit status is 0 where it returned True."""
+    pid = os.fork()
+    if not pid:  # pragma: no cover
+        status = 1
+        try:
+            status = 0 if act() else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_second_writer_is_told_who_holds_the_session(path: Path) -> None:
+    with exclusive_process(path) as owner, Session.open(path) as session:
+        with pytest.raises(SessionBusyError) as caught:
+            session.append_message(HELLO)
+        said = str(caught.value)
+        assert str(path) in said
+        assert f"process {owner.pid} on {socket.gethostname()} since 20" in said
+        assert "readonly=True" in said
+        assert "\n" not in said
+        assert caught.value.file == str(path)
+        with pytest.raises(SessionBusyError, match=str(owner.pid)):
+            Session.open(path, exclusive=True)
+
+
+def test_a_reader_is_not_kept_out(path: Path) -> None:
+    with exclusive_process(path), Session.open(path, readonly=True) as session:
+        assert [message["content"] for message in session.context().messages] == ["mine"]
+
+
+def test_a_killed_owner_lets_go(path: Path) -> None:
+    with exclusive_process(path) as owner, Session.open(path) as session:
+        with pytest.raises(SessionBusyError):
+            session.append_message(HELLO)
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        session.append_message(HELLO)
+        session.refresh()
+    assert path.read_bytes().count(b"\n") == 3
+
+
+def test_a_closed_owner_leaves_no_name_behind(path: Path) -> None:
+    lock_file = Path(f"{path}.lock")
+    with Session.open(path, exclusive=True) as session:
+        assert str(os.getpid()) in lock_file.read_text()
+        session.append_message(HELLO)
+        assert str(os.getpid()) in lock_file.read_text()
+    assert lock_file.read_bytes() == b""
+    with Session.open(path) as other:
+        other.append_message(HELLO)
+
+
+def test_two_writers_of_one_process_take_turns(path: Path) -> None:
+    with Session.open(path) as one, Session.open(path) as other:
+        for _ in range(3):
+            one.append_message(HELLO)
+            other.append_message(HELLO)
+        with Session.open(path, readonly=True) as reader:
+            assert len(list(reader.entries())) == 7
+
+
+def test_a_writer_whose_lock_file_was_removed_makes_it_anew(path: Path) -> None:
+    with Session.open(path) as one, Session.open(path) as other:
+        one.append_message(HELLO)
+        os.unlink(f"{path}.lock")
+        other.append_message(HELLO)
+        one.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 4
+
+
+def test_an_owner_whose_lock_file_was_removed_takes_the_new_one(path: Path) -> None:
+    with Session.open(path, exclusive=True) as owner:
+        os.unlink(f"{path}.lock")
+        owner.append_message(HELLO)
+        with Session.open(path) as other, pytest.raises(SessionBusyError, match=str(os.getpid())):
+            other.append_message(HELLO)
+
+
+def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
+    path: Path,
+) -> None:
+    with Session.open(path, exclusive=True) as owner:
+        os.unlink(f"{path}.lock")
+        with (
+            Session.open(path, exclusive=True),
+            pytest.raises(SessionBusyError, match=str(os.getpid())),
+        ):
+            owner.append_message(HELLO)
+        owner.append_message(HELLO)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_child_does_not_write_under_its_parents_lock(path: Path) -> None:
+    with Session.open(path, exclusive=True) as session:
+
+        def child() -> bool:
+            with pytest.raises(SessionBusyError):
+                session.append_message(HELLO)
+            session.close()
+            return True
+
+        assert in_child(child) == 0
+        assert str(os.getpid()) in Path(f"{path}.lock").read_text()
+        with Session.open(path) as other, pytest.raises(SessionBusyError):
+            other.append_message(HELLO)
+        session.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
+    with Session.open(path) as session:
+        session.append_message(HELLO)
+        lock = WriterLock(Disk(), f"{path}.lock")
+        with lock.held():
+
+            def child() -> bool:
+                with pytest.raises(TimeoutError), lock_given_up():
+                    session.append_message(HELLO)
+                return True
+
+            assert in_child(child) == 0
+        lock.close()
+        assert in_child(lambda: bool(session.append_message(HELLO).uuid)) == 0
+        session.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 4
+
+
+@contextmanager
+def lock_given_up() -> Iterator[None]:
+    """Waits for a lock end in TimeoutError instead of going on for a minute."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def sleep(_: float) -> None:
+            raise TimeoutError
+
+        patch.setattr("sessiontree.storage.lock.time.sleep", sleep)
+        yield
+
+
+def test_a_writer_that_gives_no_name_is_waited_for_and_then_named_as_hanging(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.storage.lock.PATIENCE_SECONDS", 0.0)
+    lock = WriterLock(Disk(), f"{path}.lock")
+    with lock.held(), Session.open(path) as session:
+        with pytest.raises(SessionBusyError, match=r"look for a process that hangs") as caught:
+            session.append_message(HELLO)
+        assert caught.value.file == str(path)
+    lock.close()
+
+
+def test_a_wait_ends_when_the_other_lets_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = WriterLock(Disk(), f"{path}.lock")
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock.held():
+            held.set()
+            let_go.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    monkeypatch.setattr("sessiontree.storage.lock.time.sleep", lambda _: let_go.set())
+    with Session.open(path) as session:
+        session.append_message(HELLO)
+    assert let_go.is_set()
+    thread.join()
+    lock.close()
+    assert path.read_bytes().count(b"\n") == 2
+
+
+class Failing(Disk):
+    """The disk, on which one call on the lock file fails."""
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+
+    def _may_fail(self, call: str, path: object) -> None:
+        if call == self.call and str(path).endswith(".lock"):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    def open(self, path: str, flags: int) -> int:
+        self._may_fail("open", path)
+        return super().open(path, flags)
+
+    def lock(self, fd: int) -> bool:
+        self._may_fail("lock", ".lock")
+        return super().lock(fd)
+
+    def unlock(self, fd: int) -> None:
+        self._may_fail("unlock", ".lock")
+        super().unlock(fd)
+
+
+@pytest.mark.parametrize("call", ["open", "lock"])
+def test_a_lock_that_cannot_be_had_is_an_error_and_nothing_is_written(
+    path: Path, call: str
+) -> None:
+    before = path.read_bytes()
+    failing = Failing(call)
+    with Session.open(path, fs=failing) as session:
+        with pytest.raises(DiskError, match=r"cannot lock .*: Permission denied; a writer"):
+            session.append_message(HELLO)
+        assert path.read_bytes() == before
+        failing.call = ""
+        session.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 2
+
+
+def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(
+    path: Path,
+) -> None:
+    with Session.open(path, fs=Failing("unlock")) as session, Session.open(path) as other:
+        session.append_message(HELLO)
+        other.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 3
+
+
+def test_a_folder_that_vanished_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / "s.jsonl"
+    with Session.create(path) as session:
+        session.append_message(HELLO)
+        folder.rename(tmp_path / "elsewhere")
+        with pytest.raises(FileMissingError, match=r"s\.jsonl vanished .*nothing was written"):
+            session.append_message(HELLO)
+        assert not folder.exists()
+        (tmp_path / "elsewhere").rename(folder)
+        session.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 3
+
+
+def test_threads_that_share_a_session_lose_and_double_nothing(path: Path) -> None:
+    acknowledged: list[str] = []
+    with Session.open(path, durability="os") as session:
+
+        def write() -> None:
+            for _ in range(40):
+                entry = session.append_message(HELLO)
+                acknowledged.append(entry.uuid)
+
+        in_threads(write, write, write, write)
+        assert len(list(session.entries())) == 161
+    check_all_kept(path, acknowledged)
+
+
+def test_threads_with_a_session_each_lose_and_double_nothing(path: Path) -> None:
+    acknowledged: list[str] = []
+
+    def write() -> None:
+        with Session.open(path, durability="os") as session:
+            for _ in range(40):
+                entry = session.append_message(HELLO)
+                acknowledged.append(entry.uuid)
+                assert session.leaf == entry
+
+    in_threads(write, write, write, write)
+    check_all_kept(path, acknowledged)
+
+
+def test_batches_and_single_entries_of_threads_do_not_mix(path: Path) -> None:
+    acknowledged: list[str] = []
+    with Session.open(path, durability="os") as session:
+
+        def write_batches() -> None:
+            for _ in range(10):
+                with session.batch():
+                    entries = [session.append_message(HELLO) for _ in range(4)]
+                acknowledged.extend(entry.uuid for entry in entries)
+
+        def write() -> None:
+            for _ in range(40):
+                entry = session.append_message(HELLO)
+                acknowledged.append(entry.uuid)
+
+        in_threads(write_batches, write, write_batches)
+    check_all_kept(path, acknowledged)
+
+
+def test_processes_lose_and_double_nothing_and_each_goes_on_from_its_own(path: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), name, "50"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abcd"
+    ]
+    chains = [writer.communicate()[0].split() for writer in writers]
+    assert [writer.returncode for writer in writers] == [0] * 4
+    check_all_kept(path, [uuid for chain in chains for uuid in chain])
+    with Session.open(path, readonly=True) as session:
+        parents = {entry.uuid: entry.parent_uuid for entry in session.entries()}
+        for chain in chains:
+            assert [parents[uuid] for uuid in chain[1:]] == chain[:-1]
+        assert session.damage == []
+
+
+def in_threads(*acts: Callable[[], None]) -> None:
+    failures: list[BaseException] = []
+
+    def run(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def check_all_kept(path: Path, acknowledged: list[str]) -> None:
+    """Every acknowledged entry stands in the file once, on a whole line, and nothing else does."""
+    assert path.read_bytes().endswith(b"}\n")
+    with Session.open(path, readonly=True) as session:
+        uuids = [entry.uuid for entry in session.entries()]
+        for uuid in acknowledged:
+            session.path(uuid)
+        assert session.damage == []
+    assert sorted(uuids[1:]) == sorted(acknowledged)
