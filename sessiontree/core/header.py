@@ -12,6 +12,7 @@ from typing import Any
 
 from sessiontree.core.codec import FORMAT, VERSION
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.message import kind_of
 from sessiontree.errors import (
     ForeignFormatError,
     NewerFormatError,
@@ -93,7 +94,7 @@ def _version_refusal(header: Mapping[str, Any], file: str) -> SessionTreeError |
 
 def _foreign_program(value: Mapping[str, Any]) -> str | None:
     """The program that writes lines like this one, or None."""
-    kind = value.get("type")
+    kind = kind_of(value)
     if kind == "session":
         return _foreign_session(value)
     if value.get("kind") == "header" and "version" in value:

@@ -8,6 +8,7 @@ Responses' (items with a `call_id`, most of them without a role).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -49,7 +50,7 @@ def check_message(message: Any) -> None:
     role = message.get("role")
     if isinstance(role, str) and role:
         return
-    if role is None and message.get("type") in RESPONSES_ITEMS:
+    if role is None and kind_of(message) in RESPONSES_ITEMS:
         return
     raise EntryError(
         f"the message has {'no role' if role is None else f'the role {role!r}'}; "
@@ -62,7 +63,13 @@ def role_of(message: Message) -> str:
     role = message.get("role")
     if isinstance(role, str):
         return role
-    return "tool" if message.get("type") in RESULT_ITEMS else "assistant"
+    return "tool" if kind_of(message) in RESULT_ITEMS else "assistant"
+
+
+def kind_of(block: Mapping[str, Any]) -> str:
+    """The `type` of a content block or an item; empty where it is no string."""
+    kind = block.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
@@ -117,19 +124,18 @@ def calls_of(message: Message) -> list[Call]:
     content = message.get("content")
     if isinstance(content, list):
         for block in content:
-            if isinstance(block, dict) and block.get("type") in CALL_BLOCKS:
-                _add_call(
-                    calls, block, "id", block.get("arguments", block.get("input")), block["type"]
-                )
+            if isinstance(block, dict) and (kind := kind_of(block)) in CALL_BLOCKS:
+                arguments = block.get("arguments", block.get("input"))
+                _add_call(calls, block, "id", arguments, kind)
     chat_calls = message.get("tool_calls")
     if isinstance(chat_calls, list):
         for call in chat_calls:
             if isinstance(call, dict):
-                made = call.get("function") or call.get("custom") or {}
+                made = call.get("function") or call.get("custom")
+                made = made if isinstance(made, dict) else {}
                 named = {"id": call.get("id"), "name": made.get("name")}
                 _add_call(calls, named, "id", made.get("arguments", made.get("input")), "chat")
-    kind = message.get("type")
-    if isinstance(kind, str) and kind in CALL_ITEMS:
+    if (kind := kind_of(message)) in CALL_ITEMS:
         arguments = message.get("arguments", message.get("input", message.get("action")))
         _add_call(calls, message, "call_id", arguments, kind)
     return calls
@@ -148,8 +154,7 @@ def result_ids(message: Message) -> list[str]:
         return _ids(message.get("toolCallId"))
     if role == "tool":
         return _ids(message.get("tool_call_id"))
-    kind = message.get("type")
-    if isinstance(kind, str) and kind in RESULT_ITEMS:
+    if kind_of(message) in RESULT_ITEMS:
         return _ids(message.get("call_id"))
     content = message.get("content")
     if role != "user" or not isinstance(content, list):
@@ -166,7 +171,7 @@ def is_result_block(block: Any) -> bool:
     """Whether a content block is a tool result that names its call."""
     return (
         isinstance(block, dict)
-        and block.get("type") in RESULT_BLOCKS
+        and kind_of(block) in RESULT_BLOCKS
         and isinstance(block.get("tool_use_id"), str)
     )
 
@@ -202,7 +207,7 @@ def interrupted_result(call: Call) -> dict[str, Any]:
 
 def block_preview(block: Mapping[str, Any]) -> str:
     """A content block in a few words."""
-    kind = block.get("type")
+    kind = kind_of(block)
     if text := block_text(block):
         return text
     if kind in CALL_BLOCKS:
@@ -213,7 +218,7 @@ def block_preview(block: Mapping[str, Any]) -> str:
         return "[image]"
     if kind == "thinking":
         return f"(thinking) {block.get('thinking', '')}"
-    return f"[{kind}]" if isinstance(kind, str) else ""
+    return f"[{kind}]" if kind else ""
 
 
 def preview_of(message: Message) -> str:
@@ -239,5 +244,17 @@ def _arguments_text(arguments: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    text = value if isinstance(value, str) else json_text(value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, to be looked at or measured; never refused, so not always JSON."""
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except TypeError:  # a lone surrogate, an integer of more than 64 bits, a deep nesting
+        pass
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (ValueError, RecursionError):
+        return "…"
