@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +39,9 @@ _HEX: Final = frozenset(b"0123456789abcdef")
 
 _LEADING: Final = ("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp")
 _TRAILING: Final = ("metadata", "spilled")
+
+_DEEPEST: Final = 254
+"""Levels of nesting that orjson writes."""
 
 DUMP_OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
@@ -99,48 +103,53 @@ def dumps(value: Any) -> bytes:
             is no string, or a nesting deeper than 254 levels.
     """
     try:
-        body = orjson.dumps(value, option=DUMP_OPTIONS)
+        body = _dump(value)
     except TypeError as error:
-        if "64-bit" in str(error):
-            return _dumps_with_big_integers(value)
-        raise EntryError(
-            f"not JSON: {error}; use strings, finite numbers, booleans, null, lists and dicts"
-        ) from error
+        if "64-bit" not in str(error):
+            raise _no_json(error) from error
+        try:
+            body = _dump(_with_big_integers(value, 0))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _no_json(error) from error
     if b"null" in body:  # orjson writes NaN and infinities as null
         _refuse_non_finite(value)
     return body
 
 
-def _dumps_with_big_integers(value: Any) -> bytes:
-    _refuse_non_finite(value)
-    _refuse_other_than_json(value)
-    return msgspec.json.encode(value)
+def _dump(value: Any) -> bytes:
+    return orjson.dumps(value, option=DUMP_OPTIONS)
 
 
-def _refuse_other_than_json(value: Any) -> None:
-    """What orjson refuses and msgspec would write in its own way."""
-    for part in _parts(value):
-        if isinstance(part, dict) and not all(isinstance(key, str) for key in part):
-            raise EntryError("not JSON: a key is no string; make all keys of dicts strings")
-        if not isinstance(part, str | int | float | dict | list | tuple | None):
-            raise EntryError(f"not JSON: a {type(part).__name__}; convert it to a JSON value")
+def _no_json(error: Exception) -> EntryError:
+    return EntryError(
+        f"not JSON: {error}; use strings, finite numbers, booleans, null, lists and dicts"
+    )
+
+
+def _with_big_integers(value: Any, depth: int) -> Any:
+    """The value with the integers that orjson refuses spelled out for it."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        return orjson.Fragment(str(int(value)))
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth > _DEEPEST:  # a circle ends here too
+        raise ValueError("nested too deeply")
+    if isinstance(value, dict):
+        return {key: _with_big_integers(part, depth + 1) for key, part in value.items()}
+    return [_with_big_integers(part, depth + 1) for part in value]
 
 
 def _refuse_non_finite(value: Any) -> None:
-    for part in _parts(value):
-        if isinstance(part, float) and not math.isfinite(part):
-            raise EntryError(f"not JSON: the number {part}; use a finite number, null or a string")
-
-
-def _parts(value: Any) -> list[Any]:
-    """All values inside a value, itself included, without recursion."""
-    found = [value]
-    for part in found:
+    parts = [value]
+    for part in parts:
         if isinstance(part, dict):
-            found.extend(part.values())
+            parts.extend(part.values())
         elif isinstance(part, list | tuple):
-            found.extend(part)
-    return found
+            parts.extend(part)
+        elif isinstance(part, Enum):
+            parts.append(part.value)
+        elif isinstance(part, float) and not math.isfinite(part):
+            raise EntryError(f"not JSON: the number {part}; use a finite number, null or a string")
 
 
 def raw_values(line: bytes) -> dict[str, orjson.Fragment]:
@@ -174,6 +183,12 @@ def decode(line: bytes, offset: int, report: Report) -> Entry | None:
     if line[-10:] != b'%08x"}' % zlib.crc32(line[:-CRC_LENGTH]):
         _check_unsealed(line, offset, report)
     return stored(entry, line, offset)
+
+
+def check_seal(line: bytes, offset: int, report: Report) -> None:
+    """Report a wrong checksum, and what else may be wrong with a line that has none."""
+    if line[-10:] != b'%08x"}' % zlib.crc32(line[:-CRC_LENGTH]):
+        _check_unsealed(line, offset, report)
 
 
 def is_sealed(line: bytes) -> bool:

@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import zlib
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.codec import (
+    check_seal,
+    crc,
+    decode,
+    dumps,
+    encode,
+    head,
+    is_sealed,
+    raw_values,
+)
+from sessiontree.core.damage import ignore
+from sessiontree.errors import EntryError
+
+from .lines import Findings, read, values
+
+SOUND = encode({"type": "message", "uuid": "u", "parentUuid": "p", "lane": "l", "message": {}})
+
+keys = st.text(st.characters(codec="utf-8"), max_size=5).filter(
+    lambda key: key not in ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
+)
+
+
+@dataclasses.dataclass
+class Point:
+    x: int = 1
+
+
+class Odd(enum.Enum):
+    NAN = float("nan")
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.dictionaries(keys, values, max_size=5))
+@example({"(line)": "x", "(body)": {"uuid": "z"}, "(offset)": 7, "message": None})
+@example({"n": 2**63, "m": -(2**200), "f": 5e-324, "z": -0.0, "max": 1.7976931348623157e308})
+def test_what_is_encoded_is_decoded_again(fields: dict[str, Any]) -> None:
+    whole = {"type": "t", "uuid": "u", "parentUuid": None, **fields}
+    entry, kinds = read(encode(whole))
+    assert entry is not None
+    assert kinds == []
+    body = {key: value for key, value in entry.body.items() if key != "crc"}
+    assert body == whole
+    assert repr(sorted(body.items())) == repr(sorted(whole.items()))  # 1 is not 1.0, -0.0 not 0.0
+
+
+def test_keys_are_written_in_the_order_of_the_format() -> None:
+    keys = ["spilled", "metadata", "z", "crc", "timestamp", "lane", "parentUuid", "uuid"]
+    keys += ["format", "version", "type", "a"]
+    line = encode(dict.fromkeys(keys, "v"))
+    assert list(json.loads(line)) == [
+        *("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp"),
+        *("z", "a"),
+        *("metadata", "spilled", "crc"),
+    ]
+
+
+def test_the_last_18_bytes_are_the_checksum_of_all_before_them() -> None:
+    line = encode({"type": "t", "uuid": "ü"})
+    assert line[-18:] == b',"crc":"%08x"}' % zlib.crc32(line[:-18])
+    assert crc(line[:-18]) == line[-10:-2]
+    assert is_sealed(line)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        {"deep": [None, {"a": float("-inf")}]},
+        Odd.NAN,
+        "\ud83d",
+        {"\ud83d": 1},
+        b"bytes",
+        {1, 2},
+        {1: "a"},
+        {None: "a"},
+        datetime.datetime(2025, 1, 1),
+        datetime.date(2025, 1, 1),
+        Point(),
+        object(),
+        nested(300),
+        10**5000,
+    ],
+    ids=lambda value: f"{type(value).__name__}",
+)
+@pytest.mark.parametrize("beside", [0, 2**70], ids=["", "beside a big integer"])
+def test_what_json_cannot_carry_is_refused(value: Any, beside: int) -> None:
+    with pytest.raises(EntryError, match="not JSON"):
+        encode({"type": "t", "uuid": "u", "n": beside, "x": value})
+
+
+def test_two_megabytes_of_nesting_are_refused_and_nothing_else_happens() -> None:
+    deep = nested(1_000_000)
+    try:
+        for value in (deep, [2**70, deep]):
+            with pytest.raises(EntryError):
+                dumps(value)
+    finally:  # so that freeing it does not recurse either
+        while deep:
+            deep = deep.pop()
+
+
+@pytest.mark.parametrize("number", [1, 2**70])
+def test_a_circle_is_refused(number: int) -> None:
+    circle: dict[str, Any] = {"n": number}
+    circle["again"] = [circle, circle]
+    with pytest.raises(EntryError):
+        dumps(circle)
+
+
+def test_bytes_that_are_json_already_are_written_as_they_are() -> None:
+    spelled = orjson.Fragment(b'{"n":1.50e1}')
+    assert dumps({"a": spelled}) == b'{"a":{"n":1.50e1}}'
+    assert dumps({"a": spelled, "b": (2**70,)}) == b'{"a":{"n":1.50e1},"b":[%d]}' % 2**70
+
+
+def test_the_values_of_a_line_come_as_their_very_bytes() -> None:
+    line = b'{ "a" : 1.50e1 , "b":"\\u0041","c":{"d" :[ ]}}'
+    assert dumps(raw_values(line)) == b'{"a":1.50e1,"b":"\\u0041","c":{"d" :[ ]}}'
+
+
+def test_foreign_spacing_and_key_order_make_no_difference() -> None:
+    line = b' { "message" : {"role":"user"} ,\t"parentUuid":"p", "uuid" : "u","type":"message" } '
+    entry, kinds = read(line)
+    assert entry is not None
+    assert (entry.type, entry.uuid, entry.parent_uuid) == ("message", "u", "p")
+    assert entry["message"] == {"role": "user"}
+    assert entry.line == line
+    assert kinds == []
+
+
+@pytest.mark.parametrize("key", ["(line)", "(body)", "(offset)"])
+@pytest.mark.parametrize("value", ["null", "5", '"x"', "{}", '{"uuid":"z"}', "[1]", "true"])
+def test_no_key_of_a_file_reaches_the_inside_of_an_entry(key: str, value: str) -> None:
+    line = f'{{"{key}":{value},"type":"t","uuid":"u","x":1,"{key}":{value}}}'.encode()
+    entry = decode(line, 40, ignore)
+    assert entry is not None
+    assert entry.line == line
+    assert entry.offset == 40
+    assert entry["x"] == 1
+    assert entry[key] == json.loads(value)
+    assert entry["uuid"] == "u"
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        (SOUND + b"\r", ["crlf"]),
+        (b"\xef\xbb\xbf" + SOUND, ["bom"]),
+        (b"\0\0" + SOUND + b"\0", ["nul"]),
+        (b"\0\xef\xbb\xbf" + SOUND, ["nul", "bom"]),
+        (SOUND.replace(b"message", b"mess\xffge", 1), ["crc", "utf-8"]),
+        (SOUND.replace(b'"l"', b'"k"'), ["crc"]),
+        (SOUND.replace(b'"l"', b'"k"') + b"\r", ["crlf", "crc"]),
+    ],
+)
+def test_a_flawed_line_is_used_and_its_flaw_reported(line: bytes, kinds: list[str]) -> None:
+    entry, found = read(line)
+    assert entry is not None
+    assert (entry.uuid, entry.parent_uuid) == ("u", "p")
+    assert found == kinds
+    assert entry.line == line
+    assert entry.body["message"] == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        SOUND[:-10] + SOUND[-10:].upper().replace(b'"}', b'"}'),
+        SOUND[:-18] + b"}",
+        SOUND[:-10] + b'zzzzzzzz"}',
+        SOUND[:-18] + b',"crc": "00000000"}',
+        SOUND[:-18] + b',"crc":null}',
+    ],
+)
+def test_a_checksum_of_another_shape_is_unverifiable_not_wrong(line: bytes) -> None:
+    if line == SOUND:
+        pytest.fail("the checksum has no letters; choose another line")
+    entry, kinds = read(line)
+    assert entry is not None
+    assert kinds == []
+
+
+def test_a_wrong_checksum_names_both_sums() -> None:
+    findings = Findings()
+    line = SOUND.replace(b'"l"', b'"k"')
+    assert decode(line, 99, findings) is not None
+    [(kind, offset, cause)] = findings.told
+    assert (kind, offset) == ("crc", 99)
+    assert SOUND[-10:-2].decode() in cause
+    assert crc(line[:-18]).decode() in cause
+
+
+def test_check_seal_finds_what_decode_finds() -> None:
+    for line in (SOUND, SOUND + b"\r", SOUND.replace(b'"l"', b'"k"')):
+        findings = Findings()
+        check_seal(line, 0, findings)
+        assert findings.kinds == read(line)[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        (b"", ["blank"]),
+        (b" \t\r", ["blank"]),
+        (b"\xef\xbb\xbf", ["bom", "blank"]),
+        (b"\0\0\0", ["nul"]),
+        (SOUND[:-1], ["json"]),
+        (SOUND + SOUND, ["json"]),
+        (b'{"type":"t","uuid":"u","x":NaN}', ["json"]),
+        (b'{"type":"t","uuid":"u","message":[Infinity]}', ["json"]),
+        (b"[1]", ["object"]),
+        (b'"text"', ["object"]),
+        (b"null", ["json"]),
+        (b"12", ["object"]),
+        (b"true", ["object"]),
+        (b"{}", ["no uuid"]),
+        (b'{"type":"t","uuid":""}', ["no uuid"]),
+        (b'{"type":"t","uuid":7}', ["no uuid"]),
+        (b'{"type":"t","uuid":null}', ["no uuid"]),
+        (b'{"uuid":"u"}', ["object"]),
+        (b'{"uuid":"u","type":null}', ["object"]),
+    ],
+)
+def test_a_line_that_is_no_entry_is_reported_not_skipped(line: bytes, kinds: list[str]) -> None:
+    assert read(line) == (None, kinds)
+    findings = Findings()
+    assert head(line, 0, findings) is None
+    assert findings.kinds == kinds
+
+
+def test_structural_keys_of_a_wrong_kind_cost_the_key_not_the_entry() -> None:
+    entry, kinds = read(b'{"type":"t","uuid":"u","parentUuid":5,"lane":[],"timestamp":1}')
+    assert entry is not None
+    assert (entry.parent_uuid, entry.lane, entry.timestamp) == (None, None, None)
+    assert entry["timestamp"] == 1
+    assert kinds == ["missing parent"]
+
+
+def test_a_lone_surrogate_as_node_writes_it_is_read() -> None:
+    entry, kinds = read(b'{"type":"message","uuid":"u","message":{"content":"\\ud83d!"},"n":1}')
+    assert entry is not None
+    assert entry["message"] == {"content": "\ud83d!"}
+    assert entry["n"] == 1
+    assert kinds == []
+
+
+@pytest.mark.parametrize("key", ["x", "message"])
+@pytest.mark.parametrize("around", [b"%b", b"\0%b", b"\xef\xbb\xbf%b"])
+def test_big_integers_keep_every_digit(key: str, around: bytes) -> None:
+    number = 123456789012345678901234567890
+    line = around % f'{{"type":"t","uuid":"u","{key}":{number}}}'.encode()
+    entry, _ = read(line)
+    assert entry is not None
+    assert entry[key] == number
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 5000])
+def test_a_number_too_large_to_hold_costs_no_entry(number: str) -> None:
+    for key in ("x", "message"):
+        line = f'{{"type":"t","uuid":"u","{key}":[{number}],"y":2}}'.encode()
+        entry, _ = read(line)
+        assert entry is not None
+        assert abs(entry[key][0]) == float("inf")
+        assert entry["y"] == 2
+        assert head(line, 0, ignore) is not None
+
+
+@pytest.mark.parametrize("levels", [300, 900, 1000])
+@pytest.mark.parametrize("key", ["x", "message"])
+def test_deep_nesting_is_read_however_deep_the_caller_stands(levels: int, key: str) -> None:
+    line = b'{"type":"t","uuid":"u","%b":%b}' % (key.encode(), b"[" * levels + b"]" * levels)
+
+    def below(frames: int) -> bool:
+        if frames:
+            return below(frames - 1)
+        entry = decode(line, 0, ignore)
+        return entry is not None and entry.get(key) is not None and bool(head(line, 0, ignore))
+
+    assert below(0)
+    assert below(300)
+
+
+@pytest.mark.parametrize("levels", [5_000, 1_000_000])
+def test_nesting_beyond_all_decoders_is_reported(levels: int) -> None:
+    for key in (b"x", b"message"):
+        line = b'{"type":"t","uuid":"u","%b":%b}' % (key, b"[" * levels + b"]" * levels)
+        assert read(line) == (None, ["json"])
+        assert head(line, 0, ignore) is None
+
+
+def test_of_a_key_that_stands_twice_the_last_counts_for_every_reader() -> None:
+    line = b'{"type":"t","uuid":"a","uuid":"b","message":1,"message":{"n":2}}'
+    entry, _ = read(line)
+    found = head(line, 0, ignore)
+    assert entry is not None
+    assert found is not None
+    assert found.uuid == entry.uuid == entry["uuid"] == "b"
+    assert entry["message"] == entry.body["message"] == {"n": 2}
+
+
+FRAGMENTS = [
+    *(b'"uuid":"b"', b'"uuid":""', b'"uuid":5', b'"\\u0075uid":"c"', b'"type":7', b'"type":"x"'),
+    *(b'"lane":1', b'"lane":"k"', b'"parentUuid":[]', b'"parentUuid":"q"', b'"timestamp":3'),
+    *(b'"(line)":1', b'"(body)":null', b'"x":"\\ud800"', b'"x":"\xff"', b'"x":1e999', b'"x":01'),
+    *(b'"message":"\\udc00"', b'"message":[[[]]]', b'"message":"\x01"', b'"x":"\\q"'),
+    b'"\\ud800":1',
+]
+EDGES = [b"", b"\0", b"\r", b" ", b"\xef\xbb\xbf", b"{", b"}", b",", b'"', b"\\", b"\xff"]
+
+
+@st.composite
+def mutated_lines(draw: st.DrawFn) -> bytes:
+    parts = draw(st.lists(st.sampled_from(FRAGMENTS), max_size=4))
+    base = [b'"type":"t"', b'"uuid":"a"', b'"parentUuid":"p"']
+    body = b",".join(draw(st.permutations([*base, *parts])))
+    line = draw(st.sampled_from(EDGES)) + b"{" + body + b"}" + draw(st.sampled_from(EDGES))
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(line)))
+        line = line[:at] + draw(st.sampled_from(EDGES)) + line[at + draw(st.integers(0, 2)) :]
+    return line
+
+
+@settings(deadline=None, max_examples=800)
+@given(mutated_lines() | st.binary(max_size=20))
+def test_the_index_and_the_decoder_agree_on_what_is_an_entry(line: bytes) -> None:
+    entry, kinds = read(line)
+    findings = Findings()
+    found = head(line, 0, findings)
+    assert (found is None) == (entry is None)
+    if found is None:
+        assert findings.kinds == kinds != []
+    else:
+        assert entry is not None
+        assert (found.type, found.uuid) == (entry.type, entry.uuid)
+        assert (found.parent_uuid, found.lane) == (entry.parent_uuid, entry.lane)
+        assert entry.body["uuid"] == entry.uuid

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from sessiontree.core.codec import decode, encode
+from sessiontree.core.damage import NEXT_STEP, Damage, ignore
+from sessiontree.core.entry import CONTENT, KNOWN, MARKERS, decode_object, moved
+
+from .lines import entry
+
+
+def test_all_but_the_structure_is_read_by_key() -> None:
+    found = entry("message", "u", "p", lane="l", timestamp="t", message={"role": "user"}, x=1)
+    assert (found.type, found.uuid, found.parent_uuid) == ("message", "u", "p")
+    assert (found.lane, found.timestamp) == ("l", "t")
+    assert found["message"] == found.get("message") == {"role": "user"}
+    assert found["x"] == 1
+    assert found.get("y", 5) == 5
+    assert "x" in found
+    assert "y" not in found
+    assert list(found) == ["type", "uuid", "parentUuid", "lane", "timestamp", "message", "x", "crc"]
+    with pytest.raises(KeyError):
+        found["y"]
+
+
+def test_an_entry_is_frozen() -> None:
+    found = entry("t")
+    with pytest.raises(AttributeError):
+        found.uuid = "z"  # type: ignore[misc]
+
+
+def test_entries_are_equal_by_uuid_and_line_wherever_they_lie() -> None:
+    line = encode({"type": "t", "uuid": "u"})
+    one, other = decode(line, 0, ignore), decode(line, 70, ignore)
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != entry("t", "u", x=1)
+    assert one != "u"
+
+
+def test_an_entry_can_be_told_its_place() -> None:
+    found = entry("t")
+    assert moved(found, 12) is found
+    assert found.offset == 12
+
+
+def test_an_entry_shows_what_it_is() -> None:
+    assert repr(entry("message", "u", "p")) == "<Entry message u parent=p>"
+
+
+def test_content_is_what_stands_for_something_in_a_context() -> None:
+    assert entry("merge").is_content
+    assert not entry("label").is_content
+    assert CONTENT.isdisjoint(MARKERS)
+    assert CONTENT | MARKERS <= KNOWN
+
+
+def test_a_million_entries_do_not_burden_the_garbage_collector() -> None:
+    assert not gc.is_tracked(entry("message", message={"role": "user"}))
+
+
+@pytest.mark.parametrize("line", [b"", b"[1]", b"{", b"5"])
+def test_a_line_that_is_no_object_has_no_keys(line: bytes) -> None:
+    assert decode_object(line) == {}
+
+
+def test_every_damage_says_where_it_is_and_what_to_do() -> None:
+    for kind, step in NEXT_STEP.items():
+        told = str(Damage("f.jsonl", 3, 120, kind, "the cause"))
+        assert told == f"f.jsonl, line 3 (byte 120): the cause; {step}"
