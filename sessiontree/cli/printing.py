@@ -106,10 +106,18 @@ def _stored(entry: Entry) -> str:
     """An entry's line as stored; a damaged one by what could be decoded of it."""
     try:
         text = entry.line.decode()
-        orjson.loads(text)
-    except (UnicodeDecodeError, orjson.JSONDecodeError):
+        _check_json(text)
+    except (ValueError, RecursionError):
         return json.dumps(dict(entry.body), separators=(",", ":"))
     return text.strip().replace("\r", " ")
+
+
+def _check_json(text: str) -> None:
+    """Refuse what is no JSON; the standard library allows some that is, and orjson refuses."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        json.loads(text, parse_constant=int)  # int() refuses NaN and the infinities
 
 
 def _escaped(text: str) -> str:

@@ -67,12 +67,16 @@ def append(
     """
     if role is not None and text is None:
         raise click.UsageError("--role needs --text; a message as JSON names its own role")
-    message = _message_read() if text is None else {"role": role or "user", "content": text}
+    message = _message_read() if text is None else _message_of(role, text)
     check_message(message)  # before the file is touched
     with writing(file, lane=lane) as session:
         entry = session.append_message(message, parent=parent, metadata=metadata)
     done = f"Appended {speaker(entry)} {short(entry.uuid)} below {short(entry.parent_uuid or '')}"
     out_written(entry, done, as_json=as_json)
+
+
+def _message_of(role: str | None, text: str) -> dict[str, Any]:
+    return {"role": "user" if role is None else role, "content": text}
 
 
 def _message_read() -> Any:

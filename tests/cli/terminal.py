@@ -1,0 +1,53 @@
+"""The command line as a person uses it: typed words in, two streams and a status out."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from sessiontree.cli import main
+
+
+def run(*words: str | Path, input: str | bytes | None = None) -> Result:
+    """What a command does, in this process."""
+    return CliRunner().invoke(main, [str(word) for word in words], input=input)
+
+
+def done(*words: str | Path, input: str | bytes | None = None) -> str:
+    """The standard output of a command that must succeed."""
+    result = run(*words, input=input)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def printed_json(*words: str | Path, input: str | bytes | None = None) -> Any:
+    """The value that a command prints with `--json`."""
+    return json.loads(done(*words, "--json", input=input))
+
+
+def said(file: Path, role: str, text: str) -> str:
+    """Append a message; its uuid."""
+    return done("append", file, "--role", role, "--text", text).strip()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files of a folder but the writer's lock, which holds nothing."""
+    return {
+        file.name: file.read_bytes()
+        for file in folder.iterdir()
+        if file.is_file() and file.suffix != ".lock"
+    }
+
+
+def lines(file: Path) -> list[bytes]:
+    return file.read_bytes().splitlines()
+
+
+def driving(text: str) -> set[str]:
+    """The characters of a text that drive a terminal."""
+    found = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    return found - {"\n"}

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.terminal import contents, done, lines, printed_json, run, said
+
+
+def texts(file: Path) -> list[Any]:
+    return [message["content"] for message in printed_json("context", file)["messages"]]
+
+
+@pytest.mark.parametrize("command", ["fork", "branch"])
+def test_fork_copies_the_path_and_leaves_the_source_alone(forked: Path, command: str) -> None:
+    before = contents(forked.parent)
+    copy = forked.with_name("copy.jsonl")
+    assert done(command, forked, copy) == f"{copy}\n"
+    assert texts(copy) == texts(forked)
+    assert len(printed_json("tree", copy)) < len(printed_json("tree", forked))
+    assert printed_json("show", copy)["parentSession"]["id"] == "chat-id"
+    after = contents(forked.parent)
+    assert after.pop("copy.jsonl")
+    assert after == before
+
+
+def test_fork_at_a_ref_ends_there(forked: Path) -> None:
+    copy = forked.with_name("copy.jsonl")
+    header = printed_json("fork", forked, copy, "--at", "@~2")
+    assert texts(copy) == ["hello", "hi"]
+    assert header == json.loads(lines(copy)[0])
+
+
+def test_a_version_1_file_is_forked_without_being_migrated(version_1: Path) -> None:
+    before = version_1.read_bytes()
+    copy = version_1.with_name("copy.jsonl")
+    done("fork", version_1, copy)
+    assert version_1.read_bytes() == before
+    assert texts(copy) == ["first", "second"]
+
+
+def test_export_branch_copies_a_subtree(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    copy, whole = forked.with_name("sub.jsonl"), forked.with_name("whole.jsonl")
+    assert done("export-branch", forked, left, copy) == f"{copy}\n"
+    assert texts(copy) == ["sure"]
+    header = printed_json("export-branch", forked, left, whole, "--with-path")
+    assert texts(whole) == ["hello", "hi", "more", "sure"]
+    assert header["type"] == "session"
+
+
+def test_cherry_pick_copies_an_entry_of_another_branch(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    entry = printed_json("cherry-pick", forked, left)
+    assert entry["metadata"] == {"cherryPickedFrom": left}
+    assert texts(forked)[-1] == "sure"
+
+
+def test_cherry_pick_from_another_file_leaves_that_alone(chat: Path, version_1: Path) -> None:
+    before = version_1.read_bytes()
+    done("cherry-pick", chat, "@~1", "--from", version_1)
+    assert texts(chat)[-1] == "first"
+    assert version_1.read_bytes() == before
+
+
+def test_cherry_pick_from_the_same_file_by_name(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    done("cherry-pick", forked, left, "--from", forked)
+    assert texts(forked)[-1] == "sure"
+
+
+def test_merge_takes_another_branch_in(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    entry = printed_json("merge", forked, left)
+    assert entry["mergedUuid"] == left
+    assert texts(forked) == ["hello", "hi", "went elsewhere", "instead", "more", "sure"]
+
+
+def test_merge_with_a_summary_takes_that_alone(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    done("merge", forked, left, "--summary", "they agreed")
+    assert texts(forked)[-1] == "they agreed"
+
+
+def test_a_copy_is_never_made_over_a_file(forked: Path) -> None:
+    taken = forked.with_name("taken.jsonl")
+    taken.write_text("precious")
+    before = contents(forked.parent)
+    for words in (("fork", forked, taken), ("export-branch", forked, "@", taken)):
+        result = run(*words)
+        assert result.exit_code == 1
+        assert "is there already and was left as it is" in result.stderr
+    assert contents(forked.parent) == before
+
+
+def test_a_copy_can_be_gone_on_with(forked: Path) -> None:
+    copy = forked.with_name("copy.jsonl")
+    done("fork", forked, copy)
+    said(copy, "user", "on its own")
+    assert texts(copy)[-1] == "on its own"
+    assert "on its own" not in texts(forked)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+import sessiontree
+from sessiontree.cli import COMMANDS, main
+from tests.cli.terminal import done
+
+
+def command(name: str) -> click.Command:
+    found = main.get_command(click.Context(main), name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_names_all_its_options_with_a_text(name: str) -> None:
+    shown = done(name, "--help")
+    for parameter in command(name).params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help
+            assert all(spelling in shown for spelling in parameter.opts)
+
+
+@pytest.mark.parametrize("name", set(COMMANDS) - {"branch"})
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    text = command(name).help
+    assert text is not None
+    assert text.splitlines()[0] == COMMANDS[name][1]
+    assert command(name).name == name
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_lists_every_command_and_shows_an_example(flag: str) -> None:
+    shown = done(flag)
+    for name, (_, text) in COMMANDS.items():
+        assert f"  {name} " in shown
+        assert text in shown
+    assert "sessiontree append chat.jsonl" in shown
+
+
+def test_help_imports_no_command() -> None:
+    source = (
+        "import sys; from sessiontree.cli import main; main(['--help'], standalone_mode=False);"
+        "sys.exit([m for m in sys.modules if m.startswith('sessiontree.cli.')]"
+        " != ['sessiontree.cli.printing'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", source], stdout=subprocess.DEVNULL)
+    assert ended.returncode == 0
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert done("--version") == f"sessiontree {sessiontree.__version__}\n"
+
+
+def test_every_command_that_prints_data_takes_json() -> None:
+    for name in set(COMMANDS) - {"demo"}:
+        assert "--json" in done(name, "--help")

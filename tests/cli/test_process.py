@@ -1,0 +1,124 @@
+"""The command as the shell runs it: streams that close, signals, a terminal."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session
+from tests.cli.terminal import lines
+
+COMMAND = [sys.executable, "-m", "sessiontree"]
+
+
+def spawn(*words: str | Path, **streams: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*COMMAND, *map(str, words)], **streams)  # type: ignore[call-overload,no-any-return]
+
+
+def ended(*words: str | Path, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *map(str, words)], input=input, capture_output=True)
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    """A session whose tree fills any pipe."""
+    file = tmp_path / "long.jsonl"
+    with Session.create(file, durability="os") as session, session.batch():
+        for number in range(3_000):
+            session.append_message({"role": "user", "content": f"message {number} " + "x" * 50})
+    return file
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    made = ended("new", file)
+    assert (made.returncode, made.stdout.decode().strip()) == (0, header_uuid(file))
+    added = ended("append", file, input='{"role": "user", "content": "é"}'.encode())
+    assert added.returncode == 0
+    assert "user              é\n" in ended("context", file).stdout.decode()
+    assert ended("show", file, "nosuch").returncode == 1
+    assert ended("show").returncode == 2
+
+
+def header_uuid(file: Path) -> str:
+    with Session.open(file, readonly=True) as session:
+        return session.header.uuid
+
+
+@pytest.mark.parametrize(
+    "words", [("tree", "--all"), ("tree", "--json"), ("path", "--json"), ("context",)]
+)
+def test_a_reader_that_has_enough_ends_the_command_quietly(
+    long: Path, words: tuple[str, ...]
+) -> None:
+    process = spawn(words[0], long, *words[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+def test_output_that_cannot_be_written_is_one_clear_line(long: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full here")
+    with full.open("wb") as stdout:
+        process = spawn("show", long, stdout=stdout.fileno(), stderr=subprocess.PIPE)
+        _, told = process.communicate()
+    assert process.returncode == 1
+    assert told == b"Error: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_stream_that_was_closed_before_does_no_harm(tmp_path: Path, closed: int) -> None:
+    file = tmp_path / "chat.jsonl"
+    assert ended("new", file).returncode == 0
+    script = f'exec {closed}>&-; exec "$@"'
+    words = ["sh", "-c", script, "sh", *COMMAND, "append", str(file), "--text", "x"]
+    done = subprocess.run(words, capture_output=True)
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == 0
+    assert b'"content":"x"' in lines(file)[-1]
+    assert len(lines(file)) == 2
+
+
+def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    ended("new", file)
+    ended("append", file, "--text", "x")
+    ended("append", file, "--text", "y")
+    interrupt = "import os, signal; os.kill(os.getppid(), signal.SIGINT); input()"
+    summarizer = shlex.join([sys.executable, "-c", interrupt])
+    stopped = ended("pop", file, "@~1", "--summarizer", summarizer)
+    assert stopped.returncode == 130
+    assert stopped.stdout == b""
+    assert b"Error" not in stopped.stderr
+    assert len(lines(file)) == 3
+
+
+def test_a_terminal_as_standard_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    ended("new", file)
+    terminal, other_end = os.openpty()
+    process = spawn("append", file, stdin=other_end, stderr=subprocess.PIPE)
+    _, told = process.communicate()
+    os.close(terminal)
+    os.close(other_end)
+    assert process.returncode == 2
+    assert b"pipe it in as JSON" in told
+    assert len(lines(file)) == 1
+
+
+def test_a_terminal_that_speaks_no_unicode_still_gets_its_tree(long: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    for words in (["tree", str(long)], ["tree", str(long), "--json"]):
+        done = subprocess.run([*COMMAND, *words], capture_output=True, env=environment)
+        assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,269 @@
+"""Each bad input: one clear line, the right status, nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import contents, done, run
+
+COMMANDS_ON_A_FILE = [
+    ("show",),
+    ("tree",),
+    ("branches",),
+    ("path",),
+    ("context",),
+    ("append", "--text", "x"),
+    ("branch-here", "@"),
+    ("switch", "@"),
+    ("rewind",),
+    ("push",),
+    ("pop",),
+    ("compact",),
+    ("fork", "copy.jsonl"),
+    ("export-branch", "@", "copy.jsonl"),
+    ("cherry-pick", "@"),
+    ("merge", "@"),
+    ("edit-context", "@", "--drop"),
+    ("label", "@", "name"),
+    ("rename", "name"),
+    ("migrate",),
+]
+
+NO_SESSIONS = {
+    "empty": (b"", "it is empty"),
+    "binary": (b"\x7fELF\x02\x01\x01\x00\x00\x00", "is binary"),
+    "text": (b"hello\n", "does not start with a JSON object"),
+    "list": (b"[1]\n", "does not start with a JSON object"),
+    "no header": (b'{"type":"message","uuid":"m"}\n', "is no header"),
+    "foreign": (b'{"type":"session","version":3,"id":"x"}\n', "the pi coding agent"),
+    "newer": (
+        b'{"type":"session","version":2,"format":"sessiontree/9","uuid":"x"}\n',
+        "upgrade sessiontree",
+    ),
+}
+
+
+def fails(folder: Path, *words: str | Path, input: str | bytes | None = None) -> str:
+    """The one line that a command fails with, the folder as it was."""
+    before = contents(folder)
+    result = run(*words, input=input)
+    assert result.exit_code == 1, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.endswith("\n")
+    assert result.stderr.count("\n") == 1
+    assert "fault in sessiontree" not in result.stderr
+    assert contents(folder) == before
+    return result.stderr
+
+
+def is_misused(folder: Path, *words: str | Path, input: str | bytes | None = None) -> str:
+    """What a command says of wrong usage, the folder as it was."""
+    before = contents(folder)
+    result = run(*words, input=input)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert contents(folder) == before
+    return result.stderr
+
+
+@pytest.mark.parametrize("words", COMMANDS_ON_A_FILE, ids=lambda words: words[0])
+@pytest.mark.parametrize("kind", NO_SESSIONS)
+def test_a_file_that_is_no_session_of_ours_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content, error = NO_SESSIONS[kind]
+    (tmp_path / "file.jsonl").write_bytes(content)
+    assert error in fails(tmp_path, words[0], "file.jsonl", *words[1:])
+    assert os.listdir(tmp_path) == ["file.jsonl"]
+
+
+@pytest.mark.parametrize("words", COMMANDS_ON_A_FILE, ids=lambda words: words[0])
+def test_a_missing_file_and_a_folder_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "there is no file missing.jsonl" in fails(
+        tmp_path, words[0], "missing.jsonl", *words[1:]
+    )
+    assert "is a folder" in fails(tmp_path, words[0], ".", *words[1:])
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "nosuch"),
+        ("branches", "nosuch"),
+        ("path", "nosuch"),
+        ("context", "nosuch"),
+        ("append", "--parent", "nosuch", "--text", "x"),
+        ("branch-here", "nosuch"),
+        ("switch", "nosuch"),
+        ("rewind", "nosuch"),
+        ("pop", "nosuch"),
+        ("compact", "--first-kept", "nosuch"),
+        ("fork", "copy.jsonl", "--at", "nosuch"),
+        ("export-branch", "nosuch", "copy.jsonl"),
+        ("cherry-pick", "nosuch"),
+        ("merge", "nosuch"),
+        ("edit-context", "nosuch", "--drop"),
+        ("label", "nosuch", "name"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_ref_that_names_nothing_is_refused(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(chat.parent)
+    error = fails(chat.parent, words[0], "chat.jsonl", *words[1:])
+    assert "no entry is named 'nosuch'" in error
+
+
+def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
+    file = tmp_path / "twins.jsonl"
+    file.write_text(
+        '{"type":"session","version":2,"uuid":"root1","parentUuid":null}\n'
+        '{"type":"message","uuid":"twin-a","parentUuid":"root1","message":{"role":"user","content":"a"}}\n'
+        '{"type":"message","uuid":"twin-b","parentUuid":"root1","message":{"role":"user","content":"b"}}\n'
+    )
+    assert "it may be twin-a, twin-b" in fails(tmp_path, "show", file, "twin")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("switch", "@~9"), "goes too far"),
+        (("label", "@", "a b"), "no spaces"),
+        (("label", "@", "a@b"), "no @ ~ :"),
+        (("label", "@", ""), "not empty"),
+        (("branch-here", "@", "--name", "a:b"), "no @ ~ :"),
+        (("branch-here", "@", "--summary", "  "), "text that is not empty"),
+        (("append", "--lane", "a b", "--text", "x"), "no spaces"),
+        (("append", "--role", "", "--text", "x"), "role"),
+        (("rename", " "), "printable text"),
+        (("rename", "a\x1b[31m"), "printable text"),
+        (("merge", "@~1"), "on the current path already"),
+        (("rewind", "@"), "is no prompt"),
+        (("pop", "@"), "nothing to pop"),
+        (("compact", "--keep", "20000"), "nothing to compact"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(chat: Path, words: tuple[str, ...], error: str) -> None:
+    assert error in fails(chat.parent, words[0], chat, *words[1:])
+
+
+def test_a_name_that_is_taken_is_refused(chat: Path) -> None:
+    done("label", chat, "@", "here")
+    assert "is taken by" in fails(chat.parent, "label", chat, "@~1", "here")
+    assert "is taken by" in fails(chat.parent, "branch-here", chat, "@~1", "--name", "here")
+
+
+def test_a_first_kept_entry_off_the_path_is_refused(forked: Path) -> None:
+    left = json.loads(forked.read_bytes().splitlines()[4])["uuid"]
+    error = fails(forked.parent, "compact", forked, "--first-kept", left)
+    assert "is not on the current path" in error
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (b"", "standard input is empty"),
+        (b" \n", "standard input is empty"),
+        (b"hello", "not JSON"),
+        (b'{"role":"user"', "not JSON"),
+        (b'{"role":"user"} {"role":"user"}', "not JSON"),
+        (b'{"role":"user","content":NaN}', "not JSON"),
+        (b'{"role":"user","content":1e999}', "not JSON"),
+        (b'{"role":"user","content":"\\ud800"}', "not JSON"),
+        (b'{"role":"user","content":"\xff"}', "not JSON"),
+        (b'{"role":"user","content":' + b"[" * 2_000_000, "nested too deep"),
+        (b'{"role":"user","content":' + b"[" * 400 + b"]" * 400 + b"}", "not JSON"),
+        (b"[]", "a message is a dict with a role"),
+        (b'"hello"', "a message is a dict with a role"),
+        (b'{"content":"x"}', "has no role"),
+        (b'{"role":7,"content":"x"}', "the role 7"),
+        (b'{"type":[],"content":"x"}', "has no role"),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, bytes) else None,
+)
+def test_what_is_no_message_is_refused(chat: Path, message: bytes, error: str) -> None:
+    assert error in fails(chat.parent, "append", chat, input=message)
+
+
+def test_new_refuses_a_path_that_is_taken_or_cannot_be(chat: Path) -> None:
+    folder = chat.parent
+    assert "is there already" in fails(folder, "new", chat)
+    assert "is there already" in fails(folder, "new", folder)
+    assert "there is no folder" in fails(folder, "new", folder / "none" / "x.jsonl")
+    assert "is a file, not a folder" in fails(folder, "new", chat / "x.jsonl")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
+def test_a_file_one_may_not_read_or_write_is_refused(chat: Path) -> None:
+    chat.chmod(0o400)
+    assert "Permission denied" in run("append", chat, "--text", "x").stderr
+    chat.chmod(0)
+    result = run("tree", chat)
+    chat.chmod(0o600)
+    assert result.exit_code == 1
+    assert "Permission denied" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("append", "--role", "user"), "--role needs --text"),
+        (("append", "--text", "x", "--metadata", "[1]"), "no JSON object"),
+        (("append", "--text", "x", "--metadata", "{"), "not JSON"),
+        (("edit-context", "@"), "give one of"),
+        (("edit-context", "@", "--drop", "--text", "x"), "give one of"),
+        (("edit-context", "@", "--text", "x", "--content", '"x"'), "give one of"),
+        (("edit-context", "@", "--content", "{"), "not JSON"),
+        (("edit-context", "@", "--content", "null"), "a string or a list of blocks"),
+        (("label", "@"), "either a NAME or --clear"),
+        (("label", "@", "name", "--clear"), "either a NAME or --clear"),
+        (("label",), "Missing argument"),
+        (("switch",), "Missing argument"),
+        (("switch", "@", "more"), "unexpected extra argument"),
+        (("tree", "--nosuch"), "No such option"),
+        (("pop", "--summary", "x", "--summarize"), "give one of"),
+        (("branch-here", "@", "--summarize", "--summarizer", "cat"), "give one of"),
+        (("compact", "--summary", "x", "--summarizer", "cat"), "give one of"),
+        (("merge", "@", "--summary", "", "--summarize"), "give one of"),
+        (("pop", "--summarizer", "'"), "No closing quotation"),
+        (("pop", "--summarizer", " "), "needs a command"),
+        (("compact", "--keep", "-1"), "not in the range"),
+        (("compact", "--keep", "many"), "not a valid integer"),
+        (("compact", "--keep", "5", "--first-kept", "@"), "not both"),
+    ],
+)
+def test_wrong_usage_is_told_with_status_2(chat: Path, words: tuple[str, ...], error: str) -> None:
+    assert error in is_misused(chat.parent, words[0], chat, *words[1:])
+
+
+def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
+    assert "did you mean 'switch'?" in is_misused(tmp_path, "swich", "x")
+    assert "'--help' lists the commands" in is_misused(tmp_path, "\x1b[31m", "x")
+
+
+def test_a_newline_in_a_path_does_not_make_a_second_line(tmp_path: Path) -> None:
+    assert "a↵b.jsonl" in fails(tmp_path, "tree", tmp_path / "a\nb.jsonl")
+
+
+def test_metadata_of_new_that_json_cannot_carry_is_refused(tmp_path: Path) -> None:
+    error = is_misused(tmp_path, "new", tmp_path / "x.jsonl", "--metadata", '{"a": NaN}')
+    assert "not JSON" in error
+
+
+def test_a_write_that_fails_after_a_migration_says_that_it_was_migrated(version_1: Path) -> None:
+    result = run("label", version_1, "nosuch", "name")
+    assert result.exit_code == 1
+    migrated, error = result.stderr.splitlines()
+    assert migrated.startswith("Migrated ")
+    assert error.startswith("Error: no entry is named 'nosuch'")
