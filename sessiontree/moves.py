@@ -176,7 +176,7 @@ def compact(
         **extra,
         "state": state,
     }
-    return session._write("compaction", fields, None, uuid=uuid, event="compact")
+    return session._write_run([("compaction", fields, uuid)], None, "compact")
 
 
 def _pieces(session: Writer) -> list[Piece]:

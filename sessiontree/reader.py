@@ -105,7 +105,7 @@ class Reader:
     @property
     def metadata(self) -> dict[str, Any]:
         """The header's metadata with all later changes. Reads the whole file."""
-        return self._all_names().metadata
+        return self._all_names().metadata.copy()
 
     @property
     def leaf(self) -> Entry:
@@ -144,7 +144,7 @@ class Reader:
 
     def _own(self, entry: Entry) -> Entry:
         """The same entry, if it is this session's."""
-        if entry is self._leaf or self._ready().holds(entry):
+        if entry is self._leaf or self._view.holds(entry):
             return entry
         found = self._by_uuid(entry.uuid)
         if found is None:
@@ -155,12 +155,11 @@ class Reader:
     def _by_uuid(self, uuid: str) -> Entry | None:
         if self._leaf.uuid == uuid:
             return self._leaf
-        view = self._ready()
         if self._path is not None:
             for entry in reversed(self._path.entries):
                 if entry.uuid == uuid:
                     return entry
-        return view.walk().entry(uuid)
+        return self._view.walk().entry(uuid)
 
     def _entry_at(self, row: int) -> Entry:
         offset = self._index().offsets[row]
@@ -404,19 +403,31 @@ class Reader:
         return list(self._view.grow(size))
 
     def _reopen(self) -> None:
-        """Read the file that took this one's place."""
-        old = self._leaf
-        self._journal.reopen()
-        self._view = View(self._journal)
-        self._names = None
-        self._path = None
-        leaf = self._view.walk().entry(old.uuid)
+        """Go on with the file that took this one's place.
+
+        Where it does not hold what was last seen, the old one stays open, to be read.
+        """
+        journal = self._journal.successor()
+        try:
+            self._go_on_with(journal)
+        except BaseException:
+            journal.release()
+            raise
+
+    def _go_on_with(self, journal: Journal) -> None:
+        view = View(journal)
+        leaf = view.walk().entry(self._leaf.uuid)
         if leaf is None:
             raise FileReplacedError(
-                f"{self._journal.path} was replaced by a file without entry {old.uuid}, "
-                "the last that this session saw; open it again",
-                self._journal.path,
+                f"{journal.path} was replaced by a file without entry {self._leaf.uuid}, "
+                "the last that this session saw; nothing was written: open it again",
+                journal.path,
             )
+        self._journal.release()
+        self._journal = journal
+        self._view = view
+        self._names = None
+        self._path = None
         self._leaf = leaf
 
     def _move(self, leaf: Entry) -> None:

@@ -160,12 +160,23 @@ class Writer(Reader):
         event: str = "",
     ) -> Entry:
         """Write an entry below another, by default the leaf, and stand at it."""
-        return self._write_run([(type, fields, uuid or fresh_uuid())], above, event)
+        return self._write_run([(type, fields, uuid or fresh_uuid())], above, event, uuid)
 
     def _write_run(
-        self, wanted: Sequence[tuple[str, Mapping[str, Any], str]], above: Entry | None, event: str
+        self,
+        wanted: Sequence[tuple[str, Mapping[str, Any], str]],
+        above: Entry | None,
+        event: str,
+        chosen: str | None = None,
     ) -> Entry:
-        """Write entries, each below the one before, all or none; stand at the last."""
+        """Write entries, each below the one before, all or none; stand at the last.
+
+        Args:
+            wanted: the type, fields and uuid of each.
+            above: what the first hangs below, by default the leaf.
+            event: the hooks to call beside those of appending.
+            chosen: the uuid that the caller chose, which another writer may have taken.
+        """
         parent = above or self._leaf
         entries = self._drafts(wanted, parent.uuid)
         if self._hooks:
@@ -174,6 +185,8 @@ class Writer(Reader):
             if above is None and self._leaf is not parent:  # a hook wrote
                 entries = self._drafts(wanted, self._leaf.uuid)
         with self._holding():
+            if chosen is not None:
+                self._check_fresh(chosen)
             self._put(entries)
             for entry in entries:
                 self._move(entry)
@@ -194,10 +207,12 @@ class Writer(Reader):
 
     def _annotate(self, type: str, fields: Mapping[str, Any], uuid: str | None = None) -> Entry:
         """Write an entry below the lane's leaf in the file, and stay where we are."""
-        uuid = uuid or fresh_uuid()
+        chosen, uuid = uuid, uuid or fresh_uuid()
         if self._hooks:
             self._call_before("", self._draft(type, fields, self._tail, uuid))
         with self._holding():
+            if chosen is not None:
+                self._check_fresh(chosen)
             entry = self._draft(type, fields, self._tail, uuid)
             self._put([entry])
             self._tail = entry.uuid
@@ -272,8 +287,7 @@ class Writer(Reader):
 
     def _reopen_on(self, journal: Journal) -> None:
         """Go on with another file that holds the same session."""
-        self._journal = journal
-        self._reopen()
+        self._go_on_with(journal)
         self._move(self._leaf_in_file())
 
     @contextlib.contextmanager

@@ -1,0 +1,163 @@
+"""Labels, names, metadata and usage: they speak for the whole file and move nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiontree import EntryError, RefError, Session
+
+from .conversation import HEADER, assistant, chain, in_memory, line, said, talk, user, write
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def test_your_parent_is_what_you_saw(file: Path) -> None:
+    with Session.create(file, cwd="/p") as one:
+        start = one.append_message(user("p1"))
+        with Session.open(file) as other:
+            theirs = other.append_message(assistant("a1"))
+            mine = one.append_message(assistant("a2"))
+            assert mine.parent_uuid == theirs.parent_uuid == start.uuid
+            assert other.append_message(user("p2")).parent_uuid == theirs.uuid
+            assert one.append_message(user("p3")).parent_uuid == mine.uuid
+            assert said(one.context()) == ["p1", "a2", "p3"]
+            assert said(other.context()) == ["p1", "a1", "p2"]
+    with Session.open(file, readonly=True) as reader:
+        assert said(reader.context()) == ["p1", "a2", "p3"]
+
+
+def test_refresh_shows_what_others_wrote_and_moves_a_reader_alone(file: Path) -> None:
+    with Session.create(file, cwd="/p") as one, Session.open(file, readonly=True) as reader:
+        start = one.append_message(user("p1"))
+        assert reader.leaf == reader.header
+        reader.refresh()
+        assert reader.leaf == start
+        with Session.open(file) as other:
+            other.append_message(assistant("a1"))
+        assert one.children(start) == []
+        one.refresh()
+        assert one.leaf == start
+        assert len(one.children(start)) == 1
+
+
+def test_an_annotation_hangs_below_the_leaf_in_the_file_and_moves_nobody(file: Path) -> None:
+    """The annotator saw less than the file holds: its label must not steal the leaf."""
+    with Session.create(file, cwd="/p") as writer:
+        start = writer.append_message(user("p1"))
+        with Session.open(file) as annotator:
+            newest = writer.append_message(assistant("a1"))
+            label = annotator.label(start, "start")
+            assert label.parent_uuid == newest.uuid
+            assert annotator.leaf == start
+            assert writer.append_message(user("p2")).parent_uuid == newest.uuid
+            assert annotator.rename("talk").parent_uuid == writer.leaf.uuid
+    with Session.open(file, readonly=True) as reader:
+        assert said(reader.context()) == ["p1", "a1", "p2"]
+        assert (reader.name, reader.entry("start")) == ("talk", start)
+
+
+def test_an_annotation_after_another_keeps_the_leaf_in_its_path(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session:
+        talk(session, "p1", "a1")
+        leaf = session.leaf
+        session.label("@", "x")
+        session.rename("n")
+        session.append("usage", kind="chat", provider="p", model="m", usage={"input": 1})
+        assert session.leaf == leaf
+    with Session.open(file) as session:
+        assert session.leaf.type == "usage"
+        assert said(session.context()) == ["p1", "a1"]
+        assert session.append_message(user("p2")).parent_uuid in [
+            entry.uuid for entry in session.entries()
+        ]
+        assert said(session.context()) == ["p1", "a1", "p2"]
+
+
+def test_a_label_is_set_moved_and_cleared(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session:
+        first = session.append_message(user("p1"))
+        second = session.append_message(user("p2"))
+        session.label(first, "one")
+        session.label(first, "uno")
+        with pytest.raises(RefError):
+            session.entry("one")
+        assert session.entry("uno") == first
+        session.label(first, None)
+        session.label(second, "uno")
+        assert session.entry("uno") == second
+        assert [row.label for row in session.tree()][1:3] == [None, "uno"]
+
+
+def test_the_latest_label_in_file_order_wins_wherever_it_hangs(tmp_path: Path) -> None:
+    lines = [
+        HEADER,
+        *chain("aaaa", "bbbb"),
+        line("label", "l1", "bbbb", targetUuid="aaaa", label="deep"),
+        line("label", "l2", "root", targetUuid="aaaa", label="high"),
+        line("session_info", "i1", "bbbb", name="first", metadata={"a": 1, "b": 1}),
+        line("session_info", "i2", "root", metadata={"b": 2, "c": None}),
+        line("session_info", "i3", "aaaa", name="last"),
+        *chain("cccc", below="bbbb"),
+    ]
+    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert session.entry("high").uuid == "aaaa"
+        with pytest.raises(RefError):
+            session.entry("deep")
+        assert session.name == "last"
+        assert session.metadata == {"a": 1, "b": 2, "c": None}
+
+
+def test_a_label_after_reopening_goes_to_what_was_said_and_not_to_the_last_label(
+    file: Path,
+) -> None:
+    with Session.create(file, cwd="/p") as session:
+        first = session.append_message(user("p1"))
+        session.label("@", "one")
+    with Session.open(file) as session:
+        assert session.label("@", "two")["targetUuid"] == first.uuid
+
+
+def test_an_annotation_takes_no_parent() -> None:
+    with in_memory() as session:
+        first = session.append_message(user("p1"))
+        with pytest.raises(EntryError, match="parent"):
+            session.append("label", targetUuid=first.uuid, label="x", parent=first)
+
+
+def test_update_metadata_patches_key_by_key(file: Path) -> None:
+    with Session.create(file, cwd="/p", metadata={"a": 1, "nested": {"x": 1}}) as session:
+        session.update_metadata(b=[1], nested={"y": 2})
+        session.update_metadata(a=None)
+        assert session.metadata == {"a": None, "nested": {"y": 2}, "b": [1]}
+        session.metadata["b"] = "only in this dict"
+        assert session.metadata["b"] == [1]
+    with Session.open(file, readonly=True) as session:
+        assert session.metadata == {"a": None, "nested": {"y": 2}, "b": [1]}
+        assert session.header["metadata"] == {"a": 1, "nested": {"x": 1}}
+
+
+def test_a_session_is_renamed(file: Path) -> None:
+    with Session.create(file, cwd="/p", name="one") as session:
+        assert session.name == "one"
+        session.rename("Größe of 分支 🌳")
+        assert session.name == "Größe of 分支 🌳"
+        for refused in ("", "  ", "a\nb", "\x1b[2J", None, 5):
+            with pytest.raises(EntryError, match="name"):
+                session.rename(refused)  # type: ignore[arg-type]
+        with pytest.raises(EntryError):
+            session.update_metadata()
+    with pytest.raises(EntryError, match="name"):
+        Session.create(cwd="/p", name=5)  # type: ignore[arg-type]
+
+
+def test_usage_says_nothing_to_the_model() -> None:
+    with in_memory() as session:
+        talk(session, "p1")
+        entry = session.append("usage", kind="summary", provider=None, model=None, usage={})
+        assert session.find(type="usage") == [entry]
+        assert said(session.context()) == ["p1"]

@@ -1,0 +1,339 @@
+"""Appending: what is kept as given, and what is refused with nothing written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import (
+    CallerError,
+    EntryError,
+    FileTakenError,
+    ReadOnlyError,
+    RefError,
+    Session,
+    SessionTreeError,
+)
+
+from .conversation import assistant, in_memory, said, talk, user
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+@pytest.fixture
+def session(file: Path) -> Iterator[Session]:
+    with Session.create(file, cwd="/p") as session:
+        talk(session, "p1", "a1")
+        yield session
+
+
+def _refused(session: Session, append: Callable[[], object], error: type[Exception]) -> str:
+    """The message of a refusal that left the file, the leaf and the session as they were."""
+    assert session.file is not None
+    before, leaf = Path(session.file).read_bytes(), session.leaf
+    with pytest.raises(error) as caught:
+        append()
+    assert Path(session.file).read_bytes() == before
+    assert session.leaf is leaf
+    assert isinstance(caught.value, SessionTreeError)
+    assert session.append_message(user("still here")).parent_uuid == leaf.uuid
+    return str(caught.value)
+
+
+def test_unknown_types_and_keys_are_kept_as_given(session: Session, file: Path) -> None:
+    odd = {"nested": [1, 2.5, None, {"ключ": "\u2028\x00"}], "big": 2**80}
+    entry = session.append("todo_list", items=odd, firstKeptEntryUuid="whatever")
+    message = session.append(
+        "message", message={**user("p2"), "vendor": odd}, extra=True, metadata={"cost": 1}
+    )
+    assert session.context().warnings == [
+        "entries of the unknown type 'todo_list' are kept and say nothing"
+    ]
+    with Session.open(file, readonly=True) as reader:
+        again = reader.entry(entry.uuid)
+        assert (again["items"], again["firstKeptEntryUuid"]) == (odd, "whatever")
+        assert reader.leaf["message"]["vendor"] == odd
+        assert (reader.leaf["extra"], reader.leaf["metadata"]) == (True, {"cost": 1})
+        assert reader.leaf == message
+
+
+def test_a_parent_may_be_any_entry(session: Session) -> None:
+    entry = session.append_message(user("p2"), parent="@~1", metadata={"why": "retry"})
+    assert entry.parent_uuid == session.path()[-2].uuid
+    assert said(session.context()) == ["p1", "p2"]
+    assert entry["metadata"] == {"why": "retry"}
+
+
+def test_a_parent_that_does_not_exist_is_refused(session: Session) -> None:
+    text = _refused(session, lambda: session.append_message(user("x"), parent="gone"), RefError)
+    assert "gone" in text
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_uuid_that_is_taken_is_refused(session: Session, waiting: bool) -> None:
+    taken = session.append("custom", customType="x", uuid="mine")
+    assert taken.uuid == "mine"
+    for uuid in ("mine", session.header.uuid, "", 5):
+        _refused(
+            session,
+            lambda: session.append("custom", customType="x", uuid=uuid),  # type: ignore[arg-type]  # noqa: B023
+            EntryError,
+        )
+
+
+def test_a_uuid_that_another_writer_took_is_refused(session: Session, file: Path) -> None:
+    with Session.open(file) as other:
+        other.append("custom", customType="x", uuid="theirs")
+    with pytest.raises(EntryError, match="taken"):
+        session.append("custom", customType="x", uuid="theirs")
+
+
+@pytest.mark.parametrize(
+    "key", ["version", "format", "parentUuid", "lane", "timestamp", "spilled", "crc"]
+)
+def test_a_reserved_key_is_refused(session: Session, key: str) -> None:
+    fields: dict[str, Any] = {"customType": "x", key: 1}
+    assert key in _refused(session, lambda: session.append("custom", **fields), EntryError)
+
+
+def test_the_callers_dict_is_not_kept(session: Session, file: Path) -> None:
+    message = assistant("as it was")
+    metadata: dict[str, Any] = {"n": [1]}
+    entry = session.append_message(message, metadata=metadata)
+    message["content"][0]["text"] = "changed"
+    message["role"] = "user"
+    metadata["n"].append(2)
+    assert said(session.context())[-1] == "as it was"
+    assert (entry["message"]["role"], entry["metadata"]) == ("assistant", {"n": [1]})
+    with Session.open(file, readonly=True) as reader:
+        assert said(reader.context())[-1] == "as it was"
+
+
+def test_the_dict_is_not_kept_in_a_batch_either(session: Session) -> None:
+    message = user("as it was")
+    with session.batch():
+        session.append_message(message)
+        message["content"] = "changed"
+    assert said(session.context())[-1] == "as it was"
+
+
+@pytest.mark.parametrize(
+    "message", [{}, {"content": "x"}, {"role": ""}, {"role": 5}, None, "x", []]
+)
+def test_a_message_without_a_role_is_refused(session: Session, message: Any) -> None:
+    text = _refused(session, lambda: session.append_message(message), EntryError)
+    assert "role" in text or "dict" in text
+
+
+def _nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        math.nan,
+        math.inf,
+        -math.inf,
+        "\ud800",
+        b"bytes",
+        {"a", "set"},
+        object(),
+        1 + 2j,
+        {1: "key"},
+        {("a", "b"): 1},
+        {"\udfff": 1},
+        [2**80, math.nan],
+        [2**80, b"x"],
+        [2**80, {"a"}],
+        Path("/p"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("where", ["message", "field", "metadata"])
+def test_what_json_cannot_carry_is_refused(session: Session, where: str, value: Any) -> None:
+    wanted: dict[str, Callable[[], object]] = {
+        "message": lambda: session.append_message({"role": "user", "content": value}),
+        "field": lambda: session.append("custom", customType="x", data=[value]),
+        "metadata": lambda: session.append_message(user("x"), metadata={"k": value}),
+    }
+    _refused(session, wanted[where], EntryError)
+
+
+@pytest.mark.parametrize("depth", [300, 5_000, 1_000_000])
+def test_a_nesting_too_deep_for_other_readers_is_refused(session: Session, depth: int) -> None:
+    message = {"role": "user", "content": _nested(depth)}
+    _refused(session, lambda: session.append_message(message), EntryError)
+
+
+def test_what_contains_itself_is_refused(session: Session) -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    _refused(
+        session, lambda: session.append_message({"role": "user", "content": circle}), EntryError
+    )
+
+
+@pytest.mark.parametrize("metadata", ["text", 5, ["x"]])
+def test_metadata_is_a_dict(session: Session, metadata: Any) -> None:
+    _refused(session, lambda: session.append_message(user("x"), metadata=metadata), EntryError)
+
+
+REQUIRED: dict[str, dict[str, Any]] = {
+    "message": {"message": user("x")},
+    "handle": {"handle": "blob@1.0.0::sha256:aa:1:text/plain", "kind": "document"},
+    "compaction": {"summary": "s", "firstKeptEntryUuid": "LEAF", "tokensBefore": 0},
+    "branch_summary": {"summary": "s", "fromUuid": "LEAF"},
+    "stack_summary": {"summary": "s", "fromUuid": "LEAF"},
+    "merge": {"mergedUuid": "LEAF", "baseUuid": "LEAF"},
+    "context_edit": {"targetUuid": "LEAF", "replacement": None},
+    "model_change": {"provider": "anthropic", "modelId": "m"},
+    "thinking_level_change": {"thinkingLevel": "high"},
+    "custom": {"customType": "x"},
+    "custom_message": {"customType": "x", "content": "c", "display": True},
+    "label": {"targetUuid": "LEAF", "label": "name"},
+    "usage": {"kind": "chat", "provider": "p", "model": "m", "usage": {}},
+    "block": {"messageUuid": "m", "index": 0, "block": {"type": "text", "text": "x"}},
+    "message_end": {"messageUuid": "m", "role": "assistant"},
+}
+OPTIONAL: dict[str, dict[str, Any]] = {
+    "branch": {"name": "n"},
+    "stack_push": {"note": "n"},
+    "session_info": {"name": "n", "metadata": {"a": 1}},
+}
+
+
+def _fields(session: Session, type: str) -> dict[str, Any]:
+    fields = {**REQUIRED, **OPTIONAL}[type]
+    return {key: session.leaf.uuid if value == "LEAF" else value for key, value in fields.items()}
+
+
+@pytest.mark.parametrize("type", [*REQUIRED, *OPTIONAL])
+def test_every_type_is_written_with_its_fields(session: Session, file: Path, type: str) -> None:
+    fields = _fields(session, type)
+    entry = session.append(type, **fields)
+    assert entry.type == type
+    with Session.open(file, readonly=True) as reader:
+        assert {key: reader.leaf[key] for key in fields} == fields
+        reader.context()
+        list(reader.tree())
+        list(reader.render())
+
+
+@pytest.mark.parametrize(
+    ("type", "key"), [(t, k) for t, fields in REQUIRED.items() for k in fields]
+)
+def test_a_missing_or_wrong_field_is_refused_by_name(session: Session, type: str, key: str) -> None:
+    fields = _fields(session, type)
+    without = {k: v for k, v in fields.items() if k != key}
+    assert repr(key) in _refused(session, lambda: session.append(type, **without), EntryError)
+    wrong = {**fields, key: object if key == "message" else b"wrong"}
+    _refused(session, lambda: session.append(type, **wrong), EntryError)
+
+
+@pytest.mark.parametrize(
+    ("type", "key"),
+    [
+        ("compaction", "firstKeptEntryUuid"),
+        ("branch_summary", "fromUuid"),
+        ("stack_summary", "fromUuid"),
+        ("merge", "mergedUuid"),
+        ("merge", "baseUuid"),
+        ("context_edit", "targetUuid"),
+        ("label", "targetUuid"),
+    ],
+)
+def test_a_reference_to_no_entry_is_refused(session: Session, type: str, key: str) -> None:
+    fields = {**_fields(session, type), key: "gone"}
+    assert "gone" in _refused(session, lambda: session.append(type, **fields), RefError)
+
+
+def test_a_compaction_may_name_itself_and_keeps_nothing_then(session: Session) -> None:
+    session.append("compaction", uuid="c", summary="s", firstKeptEntryUuid="c", tokensBefore=9)
+    assert said(session.context()) == ["s"]
+
+
+def test_a_second_header_or_no_type_is_refused(session: Session) -> None:
+    for type in ("session", "", None, 5):
+        _refused(session, lambda: session.append(type), EntryError)  # type: ignore[arg-type]  # noqa: B023
+
+
+WRITES: dict[str, Callable[[Session], object]] = {
+    "append": lambda s: s.append("custom", customType="x"),
+    "append_message": lambda s: s.append_message(user("x")),
+    "label": lambda s: s.label("@", "x"),
+    "rename": lambda s: s.rename("x"),
+    "update_metadata": lambda s: s.update_metadata(a=1),
+    "set_model": lambda s: s.set_model("p", "m"),
+    "branch": lambda s: s.branch(s.header),
+    "branch with a summary": lambda s: s.branch(s.header, summary="s"),
+    "switch": lambda s: s.switch(s.header),
+    "rewind": lambda s: s.rewind(),
+    "push": lambda s: s.push(),
+    "pop": lambda s: s.pop(s.header, summary="s"),
+    "compact": lambda s: s.compact("s", keep=0),
+    "edit_context": lambda s: s.edit_context("@", None),
+    "cherry_pick": lambda s: s.cherry_pick("@"),
+    "batch": lambda s: s.batch().__enter__(),
+    "at_tip": lambda s: s.at_tip().__enter__(),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_session_opened_to_read_refuses_to_write(
+    session: Session, file: Path, tmp_path: Path, write: str
+) -> None:
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with Session.open(file, readonly=True) as reader:
+        with pytest.raises(ReadOnlyError, match="to read"):
+            WRITES[write](reader)
+        assert said(reader.context()) == ["p1", "a1"]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_closed_session_refuses_to_write(session: Session, file: Path, write: str) -> None:
+    session.close()
+    session.close()
+    before = file.read_bytes()
+    with pytest.raises(ReadOnlyError, match="closed"):
+        WRITES[write](session)
+    assert file.read_bytes() == before
+
+
+def test_a_session_is_not_made_where_a_file_is(session: Session, file: Path) -> None:
+    before = file.read_bytes()
+    with pytest.raises(FileTakenError):
+        Session.create(file, cwd="/p")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"a": math.nan}, {"a": b"x"}, "text", {"a": "\ud800"}, {1: 2}], ids=repr
+)
+def test_a_session_with_metadata_that_is_no_json_is_not_made(file: Path, metadata: Any) -> None:
+    with pytest.raises(EntryError):
+        Session.create(file, cwd="/p", metadata=metadata)
+    assert list(file.parent.iterdir()) == []
+
+
+def test_contradicting_options_are_refused(session: Session, file: Path) -> None:
+    with pytest.raises(CallerError, match="durability"):
+        Session.open(file, durability="none")  # type: ignore[arg-type]
+    with pytest.raises(CallerError, match="readonly or exclusive"):
+        Session.open(file, readonly=True, exclusive=True)
+
+
+def test_find_needs_something_to_find() -> None:
+    with in_memory() as session, pytest.raises(CallerError, match="find what"):
+        session.find()
