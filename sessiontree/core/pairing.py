@@ -4,7 +4,8 @@ Providers refuse a context in which a call has no result, or a result no call.
 Stored histories have both: a run that was interrupted, a user who steered while
 a tool ran, a branch taken between the two. The rules:
 
-- a result stands directly behind its call, parallel ones in the order of the calls;
+- a result stands directly behind its call, parallel ones in the order of the calls,
+  and before all else that the messages which bring them say;
 - a call that was never answered gets a result that says it was interrupted;
 - a result without its call, or a second one for the same call, is left out.
 
@@ -33,7 +34,7 @@ from sessiontree.core.message import (
 
 Source = TypeVar("Source")
 
-_PLAIN_ROLES = frozenset({"user", "assistant"})
+_PLAIN_ROLES = ("user", "assistant")
 
 
 class Answer(Generic[Source]):
@@ -193,12 +194,12 @@ def _assign(
 
 def _hand_out(
     answer: Answer[Source],
-    place: int,
+    at: int,
     open_calls: dict[str, list[Group[Source]]],
     warnings: list[str],
 ) -> Message | None:
     """Give the results of one message to their groups; what is left of the message."""
-    home = _home(answer, place, open_calls)
+    home = _home(answer, at, open_calls)
     if home is not None:
         home.place += 1
         home.answers.append(answer)
@@ -206,13 +207,13 @@ def _hand_out(
             open_calls[id].remove(home)
             home.open.discard(id)
         return None
-    for id in answer.ids:
+    for place, id in enumerate(answer.ids):
         if not open_calls.get(id):
             warnings.append(_orphan_warning(id))
             continue
         group = open_calls[id].pop()
         group.open.discard(id)
-        group.answers.append(Answer([id], _only_result(answer.message, id), answer.source))
+        group.answers.append(Answer([id], _only_result(answer.message, place), answer.source))
         warnings.append(f"the result of call {id} stood apart from it and was moved behind it")
     return _without_results(answer.message)
 
@@ -232,7 +233,8 @@ def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[s
     """The results of a group in call order, made up where there are none."""
     order = [call.id for call in group.calls]
     brought = [id for answer in group.answers for id in answer.ids]
-    if brought == order:
+    lead = _results_lead(group.answers)
+    if brought == order and lead:
         return (
             [answer.message for answer in group.answers],
             [answer.source for answer in group.answers],
@@ -241,6 +243,8 @@ def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[s
     messages: list[Message] = []
     sources: list[Source] = []
     warnings = [] if _in_order(brought, order) else ["parallel results were put in call order"]
+    if not lead:
+        warnings.append("results were put before what was said between them")
     by_id = {id: answer for answer in group.answers for id in answer.ids}
     for call in {call.id: call for call in group.calls}.values():
         answer = by_id.get(call.id)
@@ -249,7 +253,7 @@ def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[s
             messages.append(interrupted_result(call))
             sources.append(group.source)
         else:
-            messages.append(_only_result(answer.message, call.id))
+            messages.append(_only_result(answer.message, answer.ids.index(call.id)))
             sources.append(answer.source)
     for answer in group.answers:
         rest = _without_results(answer.message)
@@ -279,12 +283,25 @@ def _holds_blocks(message: Message) -> bool:
     return message.get("role") == "user" and isinstance(message.get("content"), list)
 
 
-def _only_result(message: Message, id: str) -> Message:
-    """The message with this one result alone; itself where results are whole messages."""
-    if not _holds_blocks(message):
+def _results_lead(answers: Sequence[Answer[Source]]) -> bool:
+    """Whether nothing is said before the last of the results."""
+    said = False
+    for answer in answers:
+        message = answer.message
+        for block in message["content"] if _holds_blocks(message) else (None,):
+            if block is not None and not is_result_block(block):
+                said = True
+            elif said:
+                return False
+    return True
+
+
+def _only_result(message: Message, place: int) -> Message:
+    """The message with one of its results alone; itself where results are whole messages."""
+    if not _holds_blocks(message) or len(message["content"]) == 1:
         return message
-    blocks = [b for b in message["content"] if is_result_block(b) and b["tool_use_id"] == id]
-    return message if len(message["content"]) == 1 else {**message, "content": blocks[:1]}
+    blocks = [block for block in message["content"] if is_result_block(block)]
+    return {**message, "content": [blocks[place]]}
 
 
 def _without_results(message: Message) -> Message | None:
