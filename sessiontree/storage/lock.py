@@ -25,6 +25,11 @@ from sessiontree.errors import DiskError, FileMissingError, SessionBusyError
 from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, write_all
 
 POLL_SECONDS: Final = 0.001
+EAGER_POLL_SECONDS: Final = 0.0001
+EAGER_AFTER_SECONDS: Final = 0.005
+"""After so long a writer looks twice as often, and oftener the longer it waits, down to
+`EAGER_POLL_SECONDS`: whoever has waited longest is the likeliest to find the lock free."""
+
 OWNER_GRACE_SECONDS: Final = 0.25
 """How long an owner's name is not believed: the lock may have been left this moment."""
 
@@ -61,18 +66,20 @@ class WriterLock:
         """
         process = self._enter_process()
         with self._threads:
-            if not self._depth and not self._is_still_kept():
-                self._take()
-                if self._kept:
-                    self._name_owner()
-            self._depth += 1
             try:
-                yield
-            finally:
-                if process == os.getpid():
-                    self._depth -= 1
-                    if not self._depth and not self._kept:
-                        self._let_go()
+                if not self._depth and not self._is_still_kept():
+                    self._take()
+                    if self._kept:
+                        self._name_owner()
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    if process == os.getpid():
+                        self._depth -= 1
+            finally:  # also where Ctrl-C came between taking it and counting it
+                if process == os.getpid() and not self._depth and not self._kept:
+                    self._let_go()
 
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
@@ -119,7 +126,8 @@ class WriterLock:
                     f"{PATIENCE_SECONDS:.0f} s; look for a process that hangs",
                     self._file,
                 )
-            time.sleep(POLL_SECONDS)
+            eagerness = 1 + waited / EAGER_AFTER_SECONDS
+            time.sleep(max(POLL_SECONDS / eagerness, EAGER_POLL_SECONDS))
 
     def _try(self) -> bool:
         """Try once to take the lock that now stands at the path."""
@@ -164,6 +172,8 @@ class WriterLock:
             return False  # taking it again tells what is wrong
 
     def _let_go(self) -> None:
+        if self._fd < 0:
+            return
         try:
             self._fs.unlock(self._fd)
         except OSError:
