@@ -157,9 +157,12 @@ class Session(Writer):
 
     def refresh(self) -> None:
         super().refresh()
-        if self._upgraded is not None and (again := self._upgraded.again()) is not None:
+        if self._upgraded is not None and self._upgraded.is_outdated():
+            original = self._upgraded.original
+            original.reopen()
+            again = upgrade.to_current(original, migrate=False)
+            self._reopen_on(again.journal if again else original)  # none: a writer migrated it
             self._upgraded = again
-            self._reopen_on(again.journal)
 
     def verify(self, progress: recovery.Progress | None = None) -> list[Damage]:
         found = super().verify(progress)

@@ -24,12 +24,16 @@ READ: Final = os.O_RDONLY
 
 
 class Stat(NamedTuple):
-    """What a file is: `identity` tells one file from another at the same path."""
+    """What a file is: `identity` tells one file from another at the same path.
+
+    `is_stream` is a pipe, a socket or a device: nothing that is read by position.
+    """
 
     size: int
     identity: tuple[int, int]
     is_folder: bool
     mode: int
+    is_stream: bool = False
 
 
 class FileSystem(Protocol):
@@ -110,8 +114,14 @@ class Disk:
 
     def stat(self, file: int | str) -> Stat:
         found = os.stat(file)
-        is_folder = (found.st_mode & 0o170000) == 0o040000
-        return Stat(found.st_size, (found.st_dev, found.st_ino), is_folder, found.st_mode & 0o7777)
+        kind = found.st_mode & 0o170000
+        return Stat(
+            size=found.st_size,
+            identity=(found.st_dev, found.st_ino),
+            is_folder=kind == 0o040000,
+            mode=found.st_mode & 0o7777,
+            is_stream=kind not in (0o040000, 0o100000),
+        )
 
     def replace(self, source: str, target: str) -> None:
         os.replace(source, target)

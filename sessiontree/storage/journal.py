@@ -10,6 +10,7 @@ file is opened again, for nobody can say what of it reached the medium.
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import os
 from collections.abc import Iterator
@@ -57,19 +58,33 @@ class Journal:
 
         Raises:
             FileMissingError: there is none.
-            NotASessionError: it is a folder.
+            NotASessionError: it is a folder, or a pipe, on which opening might wait for ever.
             DiskError: it may not be opened.
         """
         flags = READ if self.readonly else APPEND
         with _speaking_of(self.path, "open"):
-            if self.fs.stat(self._real_path).is_folder:
-                raise NotASessionError(f"{self.path} is a folder; give a session file", self.path)
+            found = self.fs.stat(self._real_path)
+            if found.is_folder or found.is_stream:
+                what = "a folder" if found.is_folder else "a device or a pipe"
+                raise NotASessionError(f"{self.path} is {what}; give a session file", self.path)
             fd = self.fs.open(self._real_path, flags)
             self._identity = self.fs.stat(fd).identity
-        self._release()
+        self.release()
         self._fd = fd
 
-    def _release(self) -> None:
+    def successor(self) -> Journal:
+        """The file that now stands at the path, opened beside this one, under the same lock.
+
+        Raises:
+            FileMissingError, NotASessionError, DiskError: as `reopen` does.
+        """
+        journal = copy.copy(self)
+        journal._fd = -1
+        journal.reopen()
+        return journal
+
+    def release(self) -> None:
+        """Let go of the file, and keep the lock."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):
                 self.fs.close(self._fd)
@@ -82,7 +97,7 @@ class Journal:
     def close(self) -> None:
         """Let go of the file and the lock."""
         self.lock.close()
-        self._release()
+        self.release()
 
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end of the file."""
@@ -196,10 +211,15 @@ def _name(fs: FileSystem, beside: str, target: str) -> None:
         if error.errno not in _NO_LINKS:
             raise
         fs.close(fs.open(target, CREATE))  # takes the name, or fails where it is taken
-        fs.replace(beside, target)
+        try:
+            fs.replace(beside, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                fs.unlink(target)
+            raise
 
 
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK}
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]) -> None:
@@ -217,7 +237,7 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
     beside = _write_beside(fs, path, target, blocks)
     try:
         with _speaking_of(kept, "make"):
-            _link_again(fs, target, kept)
+            _keep(fs, target, kept)
             fs.sync_folder(folder)
         with _speaking_of(path, "replace"):
             fs.replace(beside, target)
@@ -229,13 +249,31 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
         fs.sync_folder(folder)
 
 
-def _link_again(fs: FileSystem, target: str, kept: str) -> None:
-    """Link, unless an attempt that was cut short has kept this file's bytes already."""
+def _keep(fs: FileSystem, target: str, kept: str) -> None:
+    """Give a file a second name, unless an attempt that was cut short has done so already.
+
+    Where a file can have one name only, the second is a copy.
+    """
     try:
         fs.link(target, kept)
     except FileExistsError:
         if not _same_bytes(fs, target, kept):
             raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        create_file(fs, kept, _blocks(fs, target))
+
+
+def _blocks(fs: FileSystem, path: str) -> Iterator[bytes]:
+    fd = fs.open(path, READ)
+    try:
+        offset = 0
+        while block := fs.read(fd, LARGEST_BLOCK, offset):
+            yield block
+            offset += len(block)
+    finally:
+        fs.close(fd)
 
 
 def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:

@@ -51,17 +51,9 @@ class Upgraded:
         """Damage with the offsets of the original file: the lines are the same."""
         return [replace(found, offset=self._offsets[found.line - 1]) for found in damage]
 
-    def again(self) -> Upgraded | None:
-        """The file migrated anew, or None where it has not changed."""
-        if self.original.was_replaced():
-            self.original.reopen()
-        elif not self.is_outdated():
-            return None
-        return Upgraded(self.original)
-
     def is_outdated(self) -> bool:
-        """Whether the original has changed since."""
-        return self.original.size() != self._size
+        """Whether the original has changed since, or another file stands in its place."""
+        return self.original.was_replaced() or self.original.size() != self._size
 
 
 def to_current(journal: Journal, *, migrate: bool) -> Upgraded | None:

@@ -162,12 +162,17 @@ class View:
         self._set_size(size)
         for offset, block in whole_lines(self._journal.read, known, self._complete):
             for line in block.split(b"\n")[:-1]:
-                found = head(line, offset, self.report)
-                if found is not None and offset + len(line) > seen:
-                    yield stored(
-                        Entry(found.type, found.uuid, found.parent_uuid, found.lane), line, offset
-                    )
+                yield from self._grown(line, offset, seen)
                 offset += len(line) + 1
+        if self._complete < size:
+            rest = self._journal.read(size - self._complete, self._complete)
+            yield from self._grown(rest, self._complete, seen)
+
+    def _grown(self, line: bytes, offset: int, seen: int) -> Iterator[Entry]:
+        found = head(line, offset, self.report)
+        if found is not None and offset + len(line) > seen:
+            entry = Entry(found.type, found.uuid, found.parent_uuid, found.lane)
+            yield stored(entry, line, offset)
 
     def appended(self, offset: int, entries: Sequence[Entry]) -> None:
         """Note the lines of a block that this process wrote at `offset`."""
