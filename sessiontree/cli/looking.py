@@ -20,7 +20,7 @@ from sessiontree.cli.printing import (
     out_message,
     short,
     speaker,
-    tell,
+    tell_each,
     text_of_message,
 )
 from sessiontree.core.entry import Entry
@@ -199,5 +199,4 @@ def context(file: str, ref: str | None, verbatim: bool, as_json: bool) -> None:
                 f"model {one_line(model)}" if model else "",
             ]
             out("— " + ", ".join(fact for fact in facts if fact))
-        for warning in found.warnings:
-            tell(f"Warning: {warning}")
+        tell_each("Warning", found.warnings)

@@ -19,7 +19,7 @@ def reading(file: str) -> Iterator[Session]:
     """A session opened to look; what was met that is not sound is told at the end."""
     with Session.open(file, readonly=True) as session:
         yield session
-        printing.tell_damage(session.damage)
+        printing.tell_each("Damage", session.damage)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from sessiontree.core.preview import one_line, printable
 from sessiontree.core.preview import preview as entry_preview
 from sessiontree.core.preview import role as entry_role
 
-DAMAGE_TOLD: Final = 10
+MOST_TOLD: Final = 10
 _LONGEST_LINE: Final = 2000
 _SHORT: Final = 8
 
@@ -45,12 +45,12 @@ def told(text: str) -> str:
     return one_line(text, _LONGEST_LINE)
 
 
-def tell_damage(damage: Sequence[Damage]) -> None:
-    """Tell what was met in a file that is not sound."""
-    for found in damage[:DAMAGE_TOLD]:
-        tell(f"Damage: {found}")
-    if len(damage) > DAMAGE_TOLD:
-        tell(f"Damage: and {len(damage) - DAMAGE_TOLD:,} more")
+def tell_each(title: str, findings: Sequence[Damage | str]) -> None:
+    """Tell findings, a line each, the first of them where there are many."""
+    for found in findings[:MOST_TOLD]:
+        tell(f"{title}: {found}")
+    if len(findings) > MOST_TOLD:
+        tell(f"{title}: and {len(findings) - MOST_TOLD:,} more")
 
 
 def finish() -> None:
