@@ -14,10 +14,11 @@ from typing import Any, Self
 from sessiontree import outline, refs
 from sessiontree.core.codec import decode
 from sessiontree.core.compaction import TokenCounter, estimate_tokens
-from sessiontree.core.context import Context, Fold, header_settings, settings_of
+from sessiontree.core.context import Context, Fold
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import calls_of, result_ids
+from sessiontree.core.settings import header_settings, settings_of
 from sessiontree.core.tree import NO_ROW, Branch, Tree
 from sessiontree.errors import CallerError, FileReplacedError, RefError
 from sessiontree.outline import TreeRow

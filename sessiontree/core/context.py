@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from sessiontree.core.blocks import Blocks
 from sessiontree.core.compaction import Piece, TokenCounter, estimate_tokens
 from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
 from sessiontree.core.message import Message, system_text
 from sessiontree.core.pairing import Pairing
+from sessiontree.core.settings import model_of, settings_of
 
 Segment = Callable[[str, str], Sequence[Entry]]
 """Takes `baseUuid` and `mergedUuid`, gives the path below the one down to the other."""
 
-SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
 
@@ -143,7 +144,7 @@ class Fold:
         self._merged = False
         visible = _visible(path, self._warnings)
         self._edits = _edits(visible)
-        self._blocks = _Blocks(visible, self._warnings)
+        self._blocks = Blocks(visible, self._warnings)
         if not _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction}):
             for _, message, source in self._contributions(visible):
                 self._out.take(message, source)
@@ -195,7 +196,7 @@ class Fold:
 
     def _merge(self, merge: Entry, told: set[str]) -> Iterator[tuple[Message, Entry]]:
         """What a merge contributes, merges inside it included, each entry once."""
-        frames: list[tuple[Iterator[Entry], dict[str, Any], _Blocks]] = [
+        frames: list[tuple[Iterator[Entry], dict[str, Any], Blocks]] = [
             (iter([merge]), self._edits, self._blocks)
         ]
         while frames:
@@ -211,7 +212,7 @@ class Fold:
             if entry.type == "merge" and not is_told:
                 visible = _visible_segment(self._segment_of(entry))
                 inside = {**_edits(visible), **edits}
-                frames.append((iter(visible), inside, _Blocks(visible, self._warnings)))
+                frames.append((iter(visible), inside, Blocks(visible, self._warnings)))
                 continue
             message = self._edited(entry, edits, blocks)
             if message is not None and (self._verbatim or message.get("role") != "system"):
@@ -225,7 +226,7 @@ class Fold:
             self._warnings.append(f"merge {merge.uuid} says nothing: {merged} is not in the file")
         return segment
 
-    def _edited(self, entry: Entry, edits: Mapping[str, Any], blocks: _Blocks) -> Message | None:
+    def _edited(self, entry: Entry, edits: Mapping[str, Any], blocks: Blocks) -> Message | None:
         """What an entry contributes under the edits of its path."""
         folded = blocks.message_at(entry)
         message = folded[0] if folded else self._message(entry)
@@ -347,61 +348,6 @@ def _replaced(message: Message, replacement: Any) -> Message | None:
     return edited
 
 
-class _Blocks:
-    """The messages that were written block by block, each at its first block's place."""
-
-    def __init__(self, entries: Iterable[Entry], warnings: list[str]) -> None:
-        self._warnings = warnings
-        self._members: dict[str, list[Entry]] = {}
-        for entry in entries:
-            if entry.type in ("block", "message_end"):
-                self._members.setdefault(_message_uuid(entry), []).append(entry)
-
-    def __bool__(self) -> bool:
-        return bool(self._members)
-
-    def message_at(self, entry: Entry) -> tuple[Message, list[str]] | None:
-        """The message that starts at an entry, and the uuids of all its entries."""
-        if entry.type not in ("block", "message_end"):
-            return None
-        members = self._members.get(_message_uuid(entry), [])
-        if not members or members[0] != entry:
-            return None
-        message = folded_message(members)
-        if message.get("partial"):
-            self._warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
-        return message, [member.uuid for member in members]
-
-
-def _message_uuid(entry: Entry) -> str:
-    uuid = entry.get("messageUuid")
-    return uuid if isinstance(uuid, str) else ""
-
-
-def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
-    """One message from its `block` entries and, where it was closed, its `message_end`.
-
-    Blocks stand by `index`, a later one in place of an earlier with the same
-    index. Without its end the message is marked `"partial": true`.
-    """
-    blocks = {
-        _index(entry, place): entry.get("block")
-        for place, entry in enumerate(members)
-        if entry.type == "block"
-    }
-    content = [blocks[index] for index in sorted(blocks) if isinstance(blocks[index], dict)]
-    end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
-    if end is None:
-        return {"role": "assistant", "content": content, "partial": True}
-    extra = {k: end[k] for k in ("provider", "model", "usage", "stopReason") if k in end}
-    return {"role": end.get("role") or "assistant", "content": content, **extra}
-
-
-def _index(entry: Entry, place: int) -> float:
-    index = entry.get("index")
-    return index if isinstance(index, int | float) else place
-
-
 def summary_message(role: str, entry: Entry) -> dict[str, Any]:
     """A summary as a message: `content` for any reader, `summary` as pi names it."""
     summary = entry.get("summary")
@@ -425,52 +371,3 @@ def handle_text(entry: Entry) -> str:
     if isinstance(handle, dict):
         return f"{handle.get('source')}@{handle.get('source_version')}::{handle.get('identifier')}"
     return str(handle)
-
-
-def model_of(message: Message) -> dict[str, Any] | None:
-    """The model that an assistant message names, as a setting."""
-    model = message.get("model")
-    if not isinstance(model, str) or not model:
-        return None
-    return {"provider": message.get("provider"), "modelId": model}
-
-
-def settings_of(entry: Entry) -> dict[str, Any]:
-    """The settings that an entry puts in force; None for those it says were never set."""
-    kind = entry.type
-    if kind == "message":
-        message = entry.get("message")
-        if not isinstance(message, dict):
-            return {}
-        if message.get("role") == "system":
-            return {"system": system_text(message)}
-        model = model_of(message) if message.get("role") == "assistant" else None
-        return {"model": model} if model else {}
-    if kind == "model_change":
-        return {"model": {"provider": entry.get("provider"), "modelId": entry.get("modelId")}}
-    if kind == "thinking_level_change":
-        return {"thinkingLevel": entry.get("thinkingLevel")}
-    if kind == "message_end":
-        model = model_of(entry.body)
-        return {"model": model} if model else {}
-    if kind == "compaction":
-        state = entry.get("state")
-        if isinstance(state, dict):
-            return {key: state[key] for key in SETTING_KEYS if key in state}
-    return {}
-
-
-def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings a session starts with, from its header."""
-    metadata = header.get("metadata")
-    facts: dict[str, Any] = {**header, **(metadata if isinstance(metadata, dict) else {})}
-    settings: dict[str, Any] = {}
-    model = facts.get("model", facts.get("modelId"))
-    if isinstance(model, dict):
-        settings["model"] = {"provider": model.get("provider"), "modelId": model.get("modelId")}
-    elif isinstance(model, str):
-        settings["model"] = {"provider": facts.get("provider"), "modelId": model}
-    for key in ("thinkingLevel", "system"):
-        if isinstance(facts.get(key), str):
-            settings[key] = facts[key]
-    return settings

@@ -1,0 +1,64 @@
+"""Blocks: messages that were written piece by piece, folded into one again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sessiontree.core.entry import Entry
+from sessiontree.core.message import Message
+
+
+class Blocks:
+    """The messages that were written block by block, each at its first block's place."""
+
+    def __init__(self, entries: Iterable[Entry], warnings: list[str]) -> None:
+        self._warnings = warnings
+        self._members: dict[str, list[Entry]] = {}
+        for entry in entries:
+            if entry.type in ("block", "message_end"):
+                self._members.setdefault(_message_uuid(entry), []).append(entry)
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def message_at(self, entry: Entry) -> tuple[Message, list[str]] | None:
+        """The message that starts at an entry, and the uuids of all its entries."""
+        if entry.type not in ("block", "message_end"):
+            return None
+        members = self._members.get(_message_uuid(entry), [])
+        if not members or members[0] != entry:
+            return None
+        message = folded_message(members)
+        if message.get("partial"):
+            self._warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
+        return message, [member.uuid for member in members]
+
+
+def _message_uuid(entry: Entry) -> str:
+    uuid = entry.get("messageUuid")
+    return uuid if isinstance(uuid, str) else ""
+
+
+def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
+    """One message from its `block` entries and, where it was closed, its `message_end`.
+
+    Blocks stand by `index`, a later one in place of an earlier with the same
+    index. Without its end the message is marked `"partial": true`.
+    """
+    blocks = {
+        _index(entry, place): entry.get("block")
+        for place, entry in enumerate(members)
+        if entry.type == "block"
+    }
+    content = [blocks[index] for index in sorted(blocks) if isinstance(blocks[index], dict)]
+    end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
+    if end is None:
+        return {"role": "assistant", "content": content, "partial": True}
+    extra = {k: end[k] for k in ("provider", "model", "usage", "stopReason") if k in end}
+    return {"role": end.get("role") or "assistant", "content": content, **extra}
+
+
+def _index(entry: Entry, place: int) -> float:
+    index = entry.get("index")
+    return index if isinstance(index, int | float) else place

@@ -1,0 +1,65 @@
+"""Settings: what is in force without being said in the conversation.
+
+The model, the thinking level, the system message and the session's name. The
+latest on the path counts; a compaction repeats those in force at its place, so
+that nothing older need be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sessiontree.core.entry import Entry
+from sessiontree.core.message import Message, system_text
+
+SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
+
+
+def model_of(message: Message) -> dict[str, Any] | None:
+    """The model that an assistant message names, as a setting."""
+    model = message.get("model")
+    if not isinstance(model, str) or not model:
+        return None
+    return {"provider": message.get("provider"), "modelId": model}
+
+
+def settings_of(entry: Entry) -> dict[str, Any]:
+    """The settings that an entry puts in force; None for those it says were never set."""
+    kind = entry.type
+    if kind == "message":
+        message = entry.get("message")
+        if not isinstance(message, dict):
+            return {}
+        if message.get("role") == "system":
+            return {"system": system_text(message)}
+        model = model_of(message) if message.get("role") == "assistant" else None
+        return {"model": model} if model else {}
+    if kind == "model_change":
+        return {"model": {"provider": entry.get("provider"), "modelId": entry.get("modelId")}}
+    if kind == "thinking_level_change":
+        return {"thinkingLevel": entry.get("thinkingLevel")}
+    if kind == "message_end":
+        model = model_of(entry.body)
+        return {"model": model} if model else {}
+    if kind == "compaction":
+        state = entry.get("state")
+        if isinstance(state, dict):
+            return {key: state[key] for key in SETTING_KEYS if key in state}
+    return {}
+
+
+def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings a session starts with, from its header."""
+    metadata = header.get("metadata")
+    facts: dict[str, Any] = {**header, **(metadata if isinstance(metadata, dict) else {})}
+    settings: dict[str, Any] = {}
+    model = facts.get("model", facts.get("modelId"))
+    if isinstance(model, dict):
+        settings["model"] = {"provider": model.get("provider"), "modelId": model.get("modelId")}
+    elif isinstance(model, str):
+        settings["model"] = {"provider": facts.get("provider"), "modelId": model}
+    for key in ("thinkingLevel", "system"):
+        if isinstance(facts.get(key), str):
+            settings[key] = facts[key]
+    return settings
