@@ -1,37 +1,46 @@
-"""sessiontree: a coding agent's conversations as trees in append-only files."""
+"""sessiontree: a coding agent's conversations as trees in append-only files.
 
-from sessiontree.core.compaction import estimate_tokens
-from sessiontree.core.context import Context
-from sessiontree.core.damage import Damage
-from sessiontree.core.entry import Entry
-from sessiontree.core.summary import summarize
-from sessiontree.core.tree import Branch
-from sessiontree.errors import (
-    CallerError,
-    DamageError,
-    DiskError,
-    EntryError,
-    FileError,
-    FileMissingError,
-    FileReplacedError,
-    FileTakenError,
-    ForeignFormatError,
-    HookDepthError,
-    IllegalNameError,
-    MigrationRefusedError,
-    NewerFormatError,
-    NotASessionError,
-    NothingToDoError,
-    ReadOnlyError,
-    RefError,
-    SessionBusyError,
-    SessionTreeError,
-    SessionTreeWarning,
-    Veto,
-    WriteFailedError,
-)
-from sessiontree.outline import TreeRow
-from sessiontree.session import Session
+Names are imported when they are first used, so that a program pays only for
+what it needs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sessiontree.core.compaction import estimate_tokens
+    from sessiontree.core.context import Context
+    from sessiontree.core.damage import Damage
+    from sessiontree.core.entry import Entry
+    from sessiontree.core.summary import summarize
+    from sessiontree.core.tree import Branch
+    from sessiontree.errors import (
+        CallerError,
+        DamageError,
+        DiskError,
+        EntryError,
+        FileError,
+        FileMissingError,
+        FileReplacedError,
+        FileTakenError,
+        ForeignFormatError,
+        HookDepthError,
+        IllegalNameError,
+        MigrationRefusedError,
+        NewerFormatError,
+        NotASessionError,
+        NothingToDoError,
+        ReadOnlyError,
+        RefError,
+        SessionBusyError,
+        SessionTreeError,
+        SessionTreeWarning,
+        Veto,
+        WriteFailedError,
+    )
+    from sessiontree.outline import TreeRow
+    from sessiontree.session import Session
+    from sessiontree.storage.recovery import Repair
 
 __version__ = "0.1.0"
 
@@ -57,6 +66,7 @@ __all__ = [
     "NothingToDoError",
     "ReadOnlyError",
     "RefError",
+    "Repair",
     "Session",
     "SessionBusyError",
     "SessionTreeError",
@@ -67,3 +77,28 @@ __all__ = [
     "estimate_tokens",
     "summarize",
 ]
+
+_HOMES = {
+    "Branch": "core.tree",
+    "Context": "core.context",
+    "Damage": "core.damage",
+    "Entry": "core.entry",
+    "Repair": "storage.recovery",
+    "Session": "session",
+    "TreeRow": "outline",
+    "estimate_tokens": "core.compaction",
+    "summarize": "core.summary",
+}
+"""Where each name that is no error is defined."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
