@@ -18,13 +18,15 @@ decoder reads it; a sound line is decoded once.
 from __future__ import annotations
 
 import math
-import zlib
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 import orjson
+from msgspec.structs import force_setattr
 
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import Entry, decode_leniently, stored
@@ -63,13 +65,13 @@ _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 def crc(body: bytes) -> bytes:
     """The checksum of a line's bytes before its `,"crc"`, as eight hex digits."""
-    return b"%08x" % zlib.crc32(body)
+    return b"%08x" % crc32(body)
 
 
 def seal(body: bytes) -> bytes:
     """A JSON object's bytes with the `crc` key added as its last."""
     open_body = body[:-1]
-    return b'%b,"crc":"%08x"}' % (open_body, zlib.crc32(open_body))
+    return b'%b,"crc":"%08x"}' % (open_body, crc32(open_body))
 
 
 def encode(fields: Mapping[str, Any]) -> bytes:
@@ -154,7 +156,32 @@ def _refuse_non_finite(value: Any) -> None:
 
 def raw_values(line: bytes) -> dict[str, orjson.Fragment]:
     """The keys of a line, each value as the very bytes it was written with."""
-    return {key: orjson.Fragment(bytes(raw)) for key, raw in _decode_values(line).items()}
+    try:
+        values = _decode_values(line)
+    except msgspec.MsgspecError:
+        return _raw_values_with_surrogates(line)
+    return {key: orjson.Fragment(bytes(raw)) for key, raw in values.items()}
+
+
+def _raw_values_with_surrogates(line: bytes) -> dict[str, orjson.Fragment]:
+    """The same where lone surrogates are in the way: private characters stand in for them."""
+    values = _decode_values(_SURROGATE.sub(lambda found: _respelled(found, 1), line))
+    if _STAND_IN.search(line) or any(_PRIVATE.search(key) for key in values):
+        raise msgspec.DecodeError("lone surrogates cannot be told from private characters")
+    return {
+        key: orjson.Fragment(_STAND_IN.sub(lambda found: _respelled(found, -1), bytes(raw)))
+        for key, raw in values.items()
+    }
+
+
+_SURROGATE: Final = re.compile(rb"\\u([dD])([89a-fA-F][0-9a-fA-F]{2})")
+_STAND_IN: Final = re.compile(rb"\\u([eE])([89a-fA-F][0-9a-fA-F]{2})")
+_PRIVATE: Final = re.compile("[\ue800-\uefff]")
+
+
+def _respelled(escape: re.Match[bytes], step: int) -> bytes:
+    """An escape with its first digit moved: `\\ud83d` becomes `\\ue83d`, and back."""
+    return b"\\u%c%b" % (ord(escape[1]) + step, escape[2])
 
 
 def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
@@ -180,14 +207,16 @@ def decode(line: bytes, offset: int, report: Report) -> Entry | None:
         return _decode_hard(line, offset, report)
     if not entry.uuid:
         return _decode_hard(line, offset, report)
-    if line[-10:] != b'%08x"}' % zlib.crc32(line[:-CRC_LENGTH]):
+    if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]):
         _check_unsealed(line, offset, report)
-    return stored(entry, line, offset)
+    force_setattr(entry, "_line", line)  # as `stored` does: this is what every line of a path costs
+    force_setattr(entry, "_at", offset)
+    return entry
 
 
 def check_seal(line: bytes, offset: int, report: Report) -> None:
     """Report a wrong checksum, and what else may be wrong with a line that has none."""
-    if line[-10:] != b'%08x"}' % zlib.crc32(line[:-CRC_LENGTH]):
+    if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]):
         _check_unsealed(line, offset, report)
 
 

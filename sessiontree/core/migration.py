@@ -7,13 +7,13 @@ the indices into uuids. The format is described in MIGRATION.md.
 
 Invariants: values are carried over as the bytes they were; the same file gives
 the same uuids wherever and whenever it is migrated; a line that does not parse
-is carried over as it is, and counts for nothing, as before.
+is carried over as it is, and counts for nothing, as before. So is a line that
+cannot take part in a tree (without a type, or a second header), but it is counted.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -21,8 +21,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from sessiontree.core.codec import FORMAT, VERSION, encode, raw_values
-from sessiontree.core.entry import decode_leniently
+from sessiontree.core.codec import FORMAT, VERSION, dumps, encode, raw_values
+from sessiontree.core.entry import HEADER, decode_leniently
+from sessiontree.errors import EntryError
 
 _NAMESPACE: Final = uuid.UUID("6f1c2b0e-7a53-5d7e-9c39-0d5f5f0c7b1a").bytes
 
@@ -56,27 +57,45 @@ class _Linear:
         self.session_id = ""
         self.uuids: list[str] = []
         self.parents: list[int] = []
+        self._taken: set[str] = set()
+        self._left_out: set[int] = set()
 
     def take(self, line: bytes, parsed: dict[str, Any]) -> bytes:
         """The version 2 line of the next line that parsed."""
         position = len(self.uuids)
         if not position:
             self.session_id = str(parsed.get("id", ""))
-        own = parsed.get("uuid")
-        fields = values_of(line, parsed)
-        for key in ("uuid", "parentUuid", "version", "format", "crc"):
-            fields.pop(key, None)
-        fresh = uuid_of_line(self.session_id, position, line)
-        self.uuids.append(own if isinstance(own, str) and own else fresh)
         self.parents.append(self._parent(parsed, position))
-        return encode(self._version_2(fields, parsed, position))
+        self.uuids.append(self._uuid(line, parsed, position))
+        try:
+            if position and not _is_entry(parsed):
+                raise EntryError("no entry")
+            fields = values_of(line, parsed)
+            for key in ("uuid", "parentUuid", "version", "format", "crc"):
+                fields.pop(key, None)
+            return encode(self._version_2(fields, parsed, position))
+        except EntryError:
+            self.uuids[position] = self.uuids[self.parents[position]]
+            self._left_out.add(position)
+            return line
+
+    def _uuid(self, line: bytes, parsed: dict[str, Any], position: int) -> str:
+        own = parsed.get("uuid")
+        if not isinstance(own, str) or not own or own in self._taken:
+            own = uuid_of_line(self.session_id, position, line)
+        self._taken.add(own)
+        return own
 
     def _parent(self, parsed: dict[str, Any], position: int) -> int:
         if parsed.get("type") == "stack_pop":
             target = self._index(parsed.get("backToIndex"), position)
             if target is not None:
-                return target
-        return position - 1
+                return self._entry_at(target)
+        return self._entry_at(position - 1)
+
+    def _entry_at(self, position: int) -> int:
+        """The position itself, or the nearest entry above one that takes no part."""
+        return self.parents[position] if position in self._left_out else position
 
     def _version_2(
         self, fields: dict[str, Any], parsed: dict[str, Any], position: int
@@ -113,24 +132,36 @@ class _Linear:
         return value if sound else None
 
 
+def _is_entry(parsed: dict[str, Any]) -> bool:
+    kind = parsed.get("type")
+    return isinstance(kind, str) and kind != HEADER
+
+
 def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a line, each value as the bytes it was written with."""
-    try:
-        return dict(raw_values(line))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {key: orjson.Fragment(_dumps_leniently(value)) for key, value in parsed.items()}
+    """The keys of a line, each value as the bytes it was written with.
+
+    Raises:
+        EntryError: what was read of the line cannot be written.
+    """
+    bare = _bare(line)
+    for text in (bare, bare.decode("utf-8", "replace").encode()):
+        try:
+            return dict(raw_values(text))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+    return {key: orjson.Fragment(dumps(value)) for key, value in parsed.items()}
 
 
-def _dumps_leniently(value: Any) -> bytes:
-    """A value that only the standard library could read, as it would write it."""
-    return json.dumps(value, separators=(",", ":")).encode()
+def _bare(line: bytes) -> bytes:
+    """The line without the bytes around it that carry nothing."""
+    return line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")
 
 
 def _linear_to_tree(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Version 1 to version 2."""
     linear = _Linear()
     for line in lines:
-        parsed = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf"))
+        parsed = decode_leniently(_bare(line))
         yield linear.take(line, parsed) if isinstance(parsed, dict) else line
 
 

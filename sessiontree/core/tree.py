@@ -61,10 +61,10 @@ class Tree:
         self._rows: dict[str, int] = {}
         self._types: list[str] = []
         self._type_ids: dict[str, int] = {}
-        self._type_of = array("H")
+        self._type_of = array("I")
         self._lanes: list[str | None] = [None]
         self._lane_ids: dict[str | None, int] = {None: 0}
-        self._lane_of = array("H")
+        self._lane_of = array("I")
         self._has_late_parents = False
         self._missing: dict[str, list[int]] = {}
         self._first_child = array("i")
@@ -146,6 +146,11 @@ class Tree:
     def has_late_parents(self) -> bool:
         """Whether some row hangs below one that stands after it."""
         return self._has_late_parents
+
+    @property
+    def has_duplicates(self) -> bool:
+        """Whether some uuid stands in more than one row."""
+        return len(self._rows) != len(self.uuids)
 
     def missing_parents(self) -> Iterator[tuple[int, str]]:
         """The rows whose parent is not in the file, with the parent's uuid."""
