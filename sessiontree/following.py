@@ -1,96 +1,215 @@
 """Following: each entry that is added to a session, once, in order, as it comes.
 
-Only lines that are ended by a newline are given, so a reader never sees half an
+Only lines that are ended by a newline are given, so a follower never sees half an
 entry, and a torn end is waited out. A file that is replaced (migrated, repaired)
 is read on in the new one: what stood in the old one is not given again.
+
+Invariants: what is given was not known when the following began, and was not
+given before; whatever is added after that moment is given, for the file is looked
+at again once the watch over it stands, and now and then without being told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Generator, Iterator
+from typing import Any, Final
 
-from sessiontree.core.codec import decode, head
+from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry
+from sessiontree.core.migration import migrate
+from sessiontree.errors import FileMissingError, FileReplacedError, NotASessionError
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import whole_lines
-from sessiontree.storage.upgrade import Upgraded, to_current
 from sessiontree.storage.view import View
 
-POLL_MILLISECONDS = 500
+POLL_MILLISECONDS: Final = 500
 """How often to look without being told of a change: not all file systems tell."""
+
+GONE_SECONDS: Final = 2.0
+"""How long a path may name no session: some programs remove a file and make it anew."""
+
+_MARK_LENGTH: Final = 64
+
+
+def follow(journal: Journal, known: View, of: Journal, stop: threading.Event) -> Iterator[Entry]:
+    """The entries added to a file from now on, until `stop` is set.
+
+    Args:
+        journal: the file, opened to read for this alone; closed at the end.
+        known: what is not to be given.
+        of: the file that this is known of: another one, where it was replaced since.
+        stop: ends it.
+    """
+    entries = _follow(journal, known, of, stop)
+    next(entries)
+    return entries
+
+
+def _follow(
+    journal: Journal, known: View, of: Journal, stop: threading.Event
+) -> Generator[Any, None, None]:
+    try:
+        follower = Follower(journal, known, of)
+    except BaseException:
+        journal.close()
+        raise
+    try:
+        yield None  # the beginning is fixed; what follows runs when the first entry is asked for
+        yield from follower.entries()
+        for _ in _changes(os.path.dirname(os.path.realpath(journal.path)), stop):
+            yield from follower.entries()
+    finally:
+        follower.close()
+
+
+def _changes(folder: str, stop: threading.Event) -> Iterator[object]:
+    """Wakes when something in a folder changed, and now and then, until `stop` is set."""
+    from watchfiles import watch  # heavy, and only followers need it
+
+    # Where the system has no more watches to give, looking now and then finds all the same.
+    with contextlib.suppress(OSError, RuntimeError):
+        yield from watch(
+            folder,
+            watch_filter=None,
+            stop_event=stop,
+            debounce=20,
+            step=5,
+            rust_timeout=POLL_MILLISECONDS,
+            yield_on_timeout=True,
+            recursive=False,
+        )
+    while not stop.wait(POLL_MILLISECONDS / 1000):
+        yield None
 
 
 class Follower:
-    """Gives what is added to a file after a place in it.
+    """Gives what is added to a file after what is known of it; see `follow`."""
 
-    Args:
-        journal: the file, opened to read by this follower alone.
-        start: the byte offset after the last line that is known already; for a
-            version 1 file, of its migrated lines.
-    """
-
-    def __init__(self, journal: Journal, start: int) -> None:
-        self._original = journal
-        self._upgraded: Upgraded | None = to_current(journal, migrate=False)
-        self._journal = self._upgraded.journal if self._upgraded else journal
-        self._at = start
+    def __init__(self, journal: Journal, known: View, of: Journal) -> None:
+        self._file = _Lines(journal)
+        self._seen: set[str] = set()
+        self._gone_since: float | None = None
+        if self._file.is_version_1 or journal.identity != of.identity:
+            self._seen = {entry.uuid for entry in _Lines(of).entries(known.complete)}
+        else:
+            self._file.skip(known.complete)
+        if not known.reads_to_end:  # a last line that decodes whole is known without its newline
+            rest = of.read(known.size - known.complete, known.complete)
+            entry = decode(rest, known.complete, ignore)
+            if entry is not None:
+                self._seen.add(entry.uuid)
 
     def close(self) -> None:
-        self._original.close()
+        self._file.journal.close()
 
     def entries(self) -> Iterator[Entry]:
-        """What was added since the last time."""
-        seen = self._seen_if_replaced()
-        complete = View(self._journal).complete
-        for offset, block in whole_lines(self._journal.read, self._at, complete):
+        """What was added since the last time.
+
+        Raises:
+            FileReplacedError: the file was rewritten in place, or is another session's.
+            FileMissingError, NotASessionError: there has been no session for a while.
+        """
+        self._notice()
+        met = set()
+        for entry in self._file.entries(self._file.journal.size()):
+            if entry.uuid in self._seen:
+                met.add(entry.uuid)
+            else:
+                yield entry
+        self._seen -= met  # what is left was in a file before this one, and may come back
+
+    def _notice(self) -> None:
+        """Go over to the file that now stands at the path."""
+        try:
+            if self._file.journal.was_replaced():
+                self._go_over()
+            self._gone_since = None
+        except (FileMissingError, NotASessionError):
+            now = time.monotonic()
+            self._gone_since = self._gone_since or now
+            if now - self._gone_since > GONE_SECONDS:
+                raise
+        self._file.check()
+
+    def _go_over(self) -> None:
+        old = self._file.journal
+        journal = Journal(old.fs, old.path, readonly=True)
+        try:
+            first = next(_Lines(journal).entries(journal.size()), None)
+            if first is None:  # its first line is being written
+                journal.close()
+                return
+            before = {entry.uuid for entry in _Lines(old).entries(self._file.at)} | self._seen
+            if before and first.uuid not in before:
+                raise FileReplacedError(
+                    f"{old.path} was replaced by another session; follow that one anew", old.path
+                )
+            file = _Lines(journal)
+        except BaseException:
+            journal.close()
+            raise
+        old.close()
+        self._file = file
+        self._seen = before
+
+
+class _Lines:
+    """The whole lines of one file, as entries, each once.
+
+    Attributes:
+        journal: the file, open.
+        at: the offset after the last line that was given or skipped.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.at = 0
+        self._mark = b""
+        self.is_version_1 = View(journal).is_version_1
+        self._waiting: deque[bytes] = deque()
+        self._migrated = migrate(iter(self._waiting.popleft, None), 1)
+
+    def skip(self, offset: int) -> None:
+        """Begin at an offset, which is after a newline."""
+        start = max(0, offset - _MARK_LENGTH)
+        self.at = offset
+        self._mark = self.journal.read(offset - start, start)
+
+    def entries(self, end: int) -> Iterator[Entry]:
+        """The entries from where this stands up to an offset."""
+        for offset, block in whole_lines(self.journal.read, self.at, end):
             for line in block.split(b"\n")[:-1]:
-                entry = decode(line, offset, ignore)
+                entry = decode(self._current(line), offset, ignore)
                 offset += len(line) + 1
-                self._at = offset
-                if entry is not None and entry.uuid not in seen:
+                self.at = offset
+                self._mark = line[-_MARK_LENGTH:] + b"\n"
+                if entry is not None:
                     yield entry
 
-    def _seen_if_replaced(self) -> set[str]:
-        """The uuids given already, where the file must be read anew; else nothing."""
-        original = self._original
-        was_replaced = original.was_replaced()
-        grew = self._upgraded is not None and self._upgraded.is_outdated()
-        if not was_replaced and not grew:
-            return set()
-        seen = set(self._uuids_before())
-        if was_replaced:
-            original.reopen()
-        self._upgraded = to_current(original, migrate=False)
-        self._journal = self._upgraded.journal if self._upgraded else original
-        self._at = 0
-        return seen
+    def _current(self, line: bytes) -> bytes:
+        """A line as the current version has it: migration takes and gives one at a time."""
+        if not self.is_version_1:
+            return line
+        self._waiting.append(line)
+        return next(self._migrated)
 
-    def _uuids_before(self) -> Iterator[str]:
-        for offset, block in whole_lines(self._journal.read, 0, self._at):
-            for line in block.split(b"\n")[:-1]:
-                found = head(line, offset, ignore)
-                if found is not None:
-                    yield found.uuid
+    def check(self) -> None:
+        """Refuse a file in which what was given no longer stands.
 
-
-def follow(follower: Follower, path: str, stop: threading.Event) -> Iterator[Entry]:
-    """The entries added to a file, until `stop` is set."""
-    from watchfiles import watch  # heavy, and only followers need it
-
-    real_path = os.path.realpath(path)
-    changes = watch(
-        os.path.dirname(real_path),
-        watch_filter=lambda _, changed: changed == real_path,
-        stop_event=stop,
-        debounce=20,
-        step=5,
-        rust_timeout=POLL_MILLISECONDS,
-        yield_on_timeout=True,
-        recursive=False,
-    )
-    yield from follower.entries()
-    for _ in changes:
-        yield from follower.entries()
+        Raises:
+            FileReplacedError: another program cut or rewrote it in place.
+        """
+        start = self.at - len(self._mark)
+        if self.journal.read(len(self._mark), start) != self._mark:
+            path = self.journal.path
+            raise FileReplacedError(
+                f"{path} was rewritten in place by another program, so what is new in it "
+                "cannot be told; follow it anew",
+                path,
+            )

@@ -188,16 +188,17 @@ class Session(Writer):
         """Each entry that anyone adds after what this session knows, as it comes.
 
         Ends when the session is closed. Only lines ended by a newline are given.
+
+        Raises:
+            FileReplacedError: the file was rewritten in place, or is another session's now.
+            FileMissingError: it is gone.
         """
-        self._ready()
-        path, start = self._journal.path, self._view.complete
+        view = self._ready()
         if self.file is None:
             raise CallerError("a session in memory has no file to follow")
-        follower = following.Follower(Journal(self._disk, path, readonly=True), start)
-        try:
-            yield from following.follow(follower, path, self._closing)
-        finally:
-            follower.close()
+        self._journal.size()  # refused where this is closed
+        journal = Journal(self._disk, self.file, readonly=True)
+        return following.follow(journal, view, self._journal, self._closing)
 
     def close(self) -> None:
         self._closing.set()
@@ -235,20 +236,21 @@ class Session(Writer):
         fields: dict[str, Any] = {} if note is None else {"note": note}
         return self.append("stack_push", **fields)
 
-    def pop(self, ref: Ref | None = None, summary: Summary = summarize) -> Entry:
+    def pop(self, ref: Ref | None = None, summary: Summary | None = None) -> Entry:
         """Go back up the path, with a summary of what is left behind.
 
         Without `ref`: to the innermost open push, and where none is open to the
         nearest prompt that has something besides summaries and markers after it.
+        Without `summary`: what `sessiontree.summarize` says.
 
         Returns:
             The `stack_summary` written, the new leaf.
         """
-        return moves.pop(self, ref, summary)
+        return moves.pop(self, ref, summarize if summary is None else summary)
 
     def compact(
         self,
-        summary: Summary = summarize,
+        summary: Summary | None = None,
         first_kept: Ref | None = None,
         *,
         keep: int = KEEP_TOKENS,
@@ -259,7 +261,8 @@ class Session(Writer):
         """Put a summary in place of the older part of the context.
 
         Args:
-            summary: text, or a summarizer of the entries it replaces.
+            summary: text, or a summarizer of the entries it replaces; by default
+                `sessiontree.summarize`.
             first_kept: the first entry to keep as it is; by default chosen.
             keep: about how many tokens to keep, where chosen; 0 keeps nothing.
             count: counts the tokens of one message.
@@ -271,6 +274,7 @@ class Session(Writer):
         if not isinstance(keep, int) or keep < 0:
             raise CallerError(f"keep is a number of tokens, 0 or more, not {keep!r}")
         extra = {k: v for k, v in (("details", details), ("usage", usage)) if v is not None}
+        summary = summarize if summary is None else summary
         return moves.compact(self, summary, first_kept, keep, count, extra)
 
     def cherry_pick(self, picked: Ref) -> Entry:

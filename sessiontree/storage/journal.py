@@ -47,7 +47,7 @@ class Journal:
         self.path = path
         self.readonly = readonly
         self._durability = durability
-        self._real_path = os.path.realpath(path)
+        self._real_path = _real(path)
         self.lock = WriterLock(fs, self._real_path + ".lock")
         self._failed = ""
         self._fd = -1
@@ -89,6 +89,11 @@ class Journal:
             with contextlib.suppress(OSError):
                 self.fs.close(self._fd)
         self._fd = -1
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Tells the open file from any other."""
+        return self._identity
 
     @property
     def closed(self) -> bool:
@@ -191,7 +196,7 @@ def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
         FileTakenError: the path is taken; what is there stays.
         DiskError: it cannot be written.
     """
-    target = os.path.realpath(path)
+    target = _real(path)
     beside = _write_beside(fs, path, target, blocks)
     try:
         with _speaking_of(path, "make"):
@@ -310,6 +315,17 @@ def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes
     return beside
 
 
+def _real(path: str) -> str:
+    """The path without links in it.
+
+    Raises:
+        FileMissingError: no file can have this name.
+    """
+    if not path or "\0" in path:
+        raise FileMissingError(f"{path!r} is no name of a file; check the path", path)
+    return os.path.realpath(path)
+
+
 @contextlib.contextmanager
 def _speaking_of(path: str, verb: str) -> Iterator[None]:
     """Turn the system's refusals into errors that name the file and the next step."""
@@ -319,7 +335,8 @@ def _speaking_of(path: str, verb: str) -> Iterator[None]:
         folder = os.path.dirname(path) or "."
         if os.path.isdir(folder):
             raise FileMissingError(f"there is no file {path}; check the path", path) from error
-        message = f"cannot {verb} {path}: there is no folder {folder}; make it first"
+        hint = "make it first" if verb == "make" else "check the path"
+        message = f"cannot {verb} {path}: there is no folder {folder}; {hint}"
         raise FileMissingError(message, path) from error
     except FileExistsError as error:
         message = f"{path} is there already and was left as it is; choose another name"

@@ -1,0 +1,477 @@
+"""`follow()` gives each entry that is added, once, in order, whatever befalls the file.
+
+A follower runs in a thread and puts what it gets into a queue; the tests wait for
+entries, never for time. That something is *not* given is shown by what comes next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sessiontree import CallerError, Entry, FileMissingError, FileReplacedError, Session
+from sessiontree.errors import ReadOnlyError, SessionTreeError
+
+PATIENCE = 60
+"""Seconds after which a test gives up waiting; none takes a tenth of it."""
+
+VERSION_1 = b"".join(
+    line + b"\n"
+    for line in (
+        b'{"type":"session","id":"old","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/p"}',
+        b'{"type":"message","message":{"role":"user","content":"one"}}',
+        b'{"type":"message","message":{"role":"assistant","content":"two"}}',
+    )
+)
+
+
+class Following:
+    """A follower at work in a thread of its own."""
+
+    def __init__(self, session: Session) -> None:
+        self._entries = session.follow()
+        self._given: queue.SimpleQueue[Entry | BaseException | None] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            for entry in self._entries:
+                self._given.put(entry)
+            self._given.put(None)
+        except BaseException as error:
+            self._given.put(error)
+
+    def next(self) -> Entry:
+        found = self._given.get(timeout=PATIENCE)
+        if isinstance(found, BaseException):
+            raise found
+        assert found is not None, "the following ended"
+        return found
+
+    def texts(self, count: int) -> list[str]:
+        return [text_of(self.next()) for _ in range(count)]
+
+    def ended(self) -> bool:
+        """Whether nothing more was given before the end."""
+        return self._given.get(timeout=PATIENCE) is None
+
+
+def text_of(entry: Entry) -> str:
+    content = entry["message"]["content"]
+    assert isinstance(content, str)
+    return content
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+@contextmanager
+def following(path: Path) -> Iterator[Following]:
+    """A session opened to read, followed; nothing but what is asked for was given."""
+    session = Session.open(path, readonly=True)
+    follower = Following(session)
+    try:
+        yield follower
+    except BaseException:
+        session.close()
+        raise
+    session.close()
+    follower.thread.join(PATIENCE)
+    assert follower.ended()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "chat.jsonl"
+    with Session.create(path, durability="os") as session:
+        session.append_message(user("before"))
+    return path
+
+
+def write_raw(path: Path, block: bytes) -> None:
+    with path.open("ab", buffering=0) as file:
+        file.write(block)
+
+
+def line(uuid: str, text: str) -> bytes:
+    keys = {"type": "message", "uuid": uuid, "parentUuid": None, "message": user(text)}
+    return json.dumps(keys).encode() + b"\n"
+
+
+def test_what_others_append_is_given_once_in_order(path: Path) -> None:
+    with following(path) as follower, Session.open(path, durability="os") as writer:
+        written = [writer.append_message(user(f"{n}")) for n in range(50)]
+        assert [follower.next() for _ in written] == written
+        with writer.batch():
+            batch = [writer.append_message(user(f"batch {n}")) for n in range(50)]
+        assert [follower.next() for _ in batch] == batch
+
+
+def test_what_was_added_before_the_first_entry_is_asked_for_is_given(path: Path) -> None:
+    with Session.open(path, readonly=True) as session, Session.open(path) as writer:
+        early = writer.append_message(user("after the open, before follow()"))
+        entries = session.follow()
+        late = writer.append_message(user("after follow(), before next()"))
+        assert [next(entries), next(entries)] == [early, late]
+
+
+def test_a_session_follows_itself_from_now_on(path: Path) -> None:
+    with Session.open(path, durability="os") as session:
+        session.append_message(user("known"))
+        entries = session.follow()
+        mine = session.append_message(user("mine"))
+        assert next(entries) == mine
+
+
+def test_an_entry_between_the_first_look_and_the_watch_is_not_missed(path: Path) -> None:
+    with Session.open(path, readonly=True) as session, Session.open(path) as writer:
+        entries = session.follow()
+        writer.append_message(user("first"))
+        assert text_of(next(entries)) == "first"  # the watch is not started yet
+        writer.append_message(user("second"))
+        assert text_of(next(entries)) == "second"
+
+
+def test_half_a_line_is_waited_out(path: Path) -> None:
+    with following(path) as follower:
+        whole = line("u1", "slow")
+        for byte in range(len(whole)):
+            write_raw(path, whole[byte : byte + 1])
+        assert follower.texts(1) == ["slow"]
+        write_raw(path, line("u2", "next")[:-1])
+        write_raw(path, b"\n")
+        assert follower.texts(1) == ["next"]
+
+
+def test_a_torn_end_that_the_next_writer_ends_is_no_entry(path: Path) -> None:
+    with following(path) as follower, Session.open(path, durability="os") as writer:
+        write_raw(path, line("torn", "never acknowledged")[:40])
+        writer.append_message(user("on a line of its own"))
+        assert follower.texts(1) == ["on a line of its own"]
+
+
+def test_an_end_without_newline_that_was_known_is_not_given_when_it_gets_one(path: Path) -> None:
+    write_raw(path, line("open", "whole, but for its newline")[:-1])
+    with Session.open(path, readonly=True) as session:
+        assert session.leaf.uuid == "open"
+    with following(path) as follower, Session.open(path, durability="os") as writer:
+        writer.append_message(user("next"))
+        assert follower.texts(1) == ["next"]
+
+
+def test_a_torn_end_that_was_met_is_given_when_it_is_completed(path: Path) -> None:
+    whole = line("slow", "slow")
+    write_raw(path, whole[:30])
+    with following(path) as follower:
+        write_raw(path, whole[30:])
+        assert follower.texts(1) == ["slow"]
+
+
+def test_damaged_lines_do_not_stop_it(path: Path) -> None:
+    with following(path) as follower:
+        write_raw(path, b"\0\0\0\0\n\xff\xfe\n[1]\n{}\n\n" + line("u1", "sound"))
+        assert follower.texts(1) == ["sound"]
+
+
+def test_a_migrated_file_is_followed_on(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(VERSION_1)
+    with following(path) as follower:
+        write_raw(path, b'{"type":"message","message":{"role":"user","content":"three"}}\n')
+        three = follower.next()
+        assert text_of(three) == "three"
+        with Session.open(path, durability="os") as writer:
+            assert writer.leaf == three
+            four = writer.append_message(user("four"))
+        assert follower.next() == four
+
+
+def test_a_version_1_file_gives_whole_lines_only(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(VERSION_1)
+    third = b'{"type":"message","message":{"role":"user","content":"three"}}\r\n'
+    with following(path) as follower:
+        write_raw(path, third[:20])
+        write_raw(path, third[20:-2])
+        write_raw(path, third[-2:])
+        three = follower.next()
+        assert text_of(three) == "three"
+        with Session.open(path, readonly=True) as session:
+            assert session.leaf.uuid == three.uuid
+
+
+def test_a_version_1_file_that_was_migrated_before_following_began_gives_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(VERSION_1)
+    with Session.open(path, readonly=True) as session:
+        with Session.open(path, durability="os") as writer:
+            new = writer.append_message(user("new"))
+        assert next(session.follow()) == new
+
+
+def test_a_repaired_file_gives_nothing_twice_and_what_the_repair_found(path: Path) -> None:
+    with following(path) as follower, Session.open(path, durability="os") as writer:
+        one = writer.append_message(user("one"))
+        assert follower.next() == one
+        fused = line("f1", "fused one")[:-1] + line("f2", "fused two")
+        write_raw(path, b"\0\0\n" + fused)
+        assert writer.repair().mended
+        two = writer.append_message(user("two"))
+        assert [follower.next().uuid for _ in range(3)] == ["f1", "f2", two.uuid]
+
+
+def test_a_file_replaced_twice_between_two_looks_gives_nothing_twice(path: Path) -> None:
+    with Session.open(path, readonly=True) as session:
+        entries = session.follow()
+        with Session.open(path, durability="os") as writer:
+            written = []
+            for number in range(3):
+                written.append(writer.append_message(user(f"{number}")))
+                write_raw(path, b"\n")
+                assert writer.repair().mended
+        assert [next(entries) for _ in written] == written
+        write_raw(path, line("last", "last"))
+        assert next(entries).uuid == "last"
+
+
+def test_entries_that_a_restored_backup_had_lost_are_not_given_again(path: Path) -> None:
+    backup = path.read_bytes()
+    with following(path) as follower:
+        write_raw(path, line("u1", "one"))
+        assert follower.texts(1) == ["one"]
+        replace(path, backup + line("u2", "two"))
+        assert follower.texts(1) == ["two"]
+        replace(path, backup + line("u1", "one") + line("u2", "two") + line("u3", "three"))
+        assert follower.texts(1) == ["three"]
+
+
+def test_a_file_replaced_before_following_began_gives_what_is_new_in_it(path: Path) -> None:
+    with Session.open(path, readonly=True) as session:
+        replace(path, path.read_bytes().replace(b"\n", b"\n\n", 1) + line("u1", "new"))
+        assert next(session.follow()).uuid == "u1"
+
+
+def replace(path: Path, content: bytes) -> None:
+    beside = path.with_name("beside")
+    beside.write_bytes(content)
+    beside.replace(path)
+
+
+def test_a_file_removed_and_made_anew_is_waited_for(path: Path) -> None:
+    with following(path) as follower:
+        write_raw(path, line("u1", "one"))
+        assert follower.texts(1) == ["one"]
+        content = path.read_bytes()
+        path.unlink()
+        for end in (0, 10, len(content)):
+            path.write_bytes(content[:end])
+        write_raw(path, line("u2", "two"))
+        assert follower.texts(1) == ["two"]
+
+
+def test_a_file_that_stays_away_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessiontree.following.GONE_SECONDS", 0.0)
+    with Session.open(path, readonly=True) as session:
+        follower = Following(session)
+        path.unlink()
+        with pytest.raises(FileMissingError, match="vanished"):
+            follower.next()
+
+
+def test_a_folder_that_goes_away_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessiontree.following.GONE_SECONDS", 0.0)
+    with Session.open(path, readonly=True) as session:
+        follower = Following(session)
+        shutil.rmtree(path.parent)
+        with pytest.raises(FileMissingError, match="vanished"):
+            follower.next()
+
+
+def test_another_session_in_its_place_is_an_error_and_none_of_it_is_given(path: Path) -> None:
+    with Session.open(path, readonly=True) as session:
+        follower = Following(session)
+        other = path.with_name("other.jsonl")
+        with Session.create(other) as stranger:
+            stranger.append_message(user("of another session"))
+        other.replace(path)
+        with pytest.raises(FileReplacedError, match="another session"):
+            follower.next()
+
+
+@pytest.mark.parametrize("rewrite", ["cut short", "longer"])
+def test_a_file_rewritten_in_place_is_an_error(path: Path, rewrite: str) -> None:
+    with Session.open(path, readonly=True) as session:
+        follower = Following(session)
+        lines = path.read_bytes().splitlines(keepends=True)
+        if rewrite == "cut short":
+            os.truncate(path, len(lines[0]))
+        else:
+            with path.open("r+b") as file:
+                file.write(lines[0] + line("u0", "inserted") + lines[1])
+        with pytest.raises(FileReplacedError, match="rewritten in place"):
+            follower.next()
+
+
+def test_many_writers_are_followed_by_many(path: Path) -> None:
+    with following(path) as one, following(path) as other:
+
+        def write(name: str) -> None:
+            with Session.open(path, durability="os") as writer:
+                for number in range(25):
+                    writer.append_message(user(f"{name} {number}"))
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        given = [one.next().uuid for _ in range(100)]
+        assert [other.next().uuid for _ in range(100)] == given
+        for thread in threads:
+            thread.join()
+        with Session.open(path, readonly=True) as session:
+            assert [entry.uuid for entry in session.entries()][2:] == given
+
+
+def test_fifty_megabytes_at_once_are_given_as_any_others(path: Path) -> None:
+    with following(path) as follower, Session.open(path, durability="os") as writer:
+        for _ in range(2):
+            huge = writer.append_message(user("x" * 25_000_000))
+            with writer.batch():
+                many = [writer.append_message(user("y" * 50_000)) for _ in range(500)]
+            assert [follower.next().uuid for _ in range(501)] == [
+                entry.uuid for entry in (huge, *many)
+            ]
+
+
+def test_it_ends_when_the_session_is_closed_by_another_thread(path: Path) -> None:
+    session = Session.open(path, readonly=True)
+    follower = Following(session)
+    write_raw(path, line("u1", "one"))
+    assert follower.texts(1) == ["one"]
+    session.close()
+    assert follower.ended()
+    follower.thread.join(PATIENCE)
+    assert not follower.thread.is_alive()
+
+
+def open_files() -> set[str]:
+    found = set()
+    for fd in os.listdir("/dev/fd"):
+        try:
+            found.add(os.readlink(f"/dev/fd/{fd}"))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
+@pytest.mark.parametrize("started", [False, True])
+def test_closing_the_generator_lets_go_of_the_file(path: Path, started: bool) -> None:
+    with Session.open(path, readonly=True) as session:
+        entries = session.follow()
+        if started:
+            write_raw(path, line("u1", "one"))
+            next(entries)
+        session._journal.release()
+        assert str(path) in open_files()
+        entries.close()  # type: ignore[attr-defined]
+        assert str(path) not in open_files()
+        with pytest.raises(StopIteration):
+            next(entries)
+
+
+FOLLOW = """
+import sys
+import watchfiles
+from sessiontree import Session
+try:
+    with Session.open(sys.argv[1], readonly=True) as session:
+        entries = session.follow()
+        print("ready", flush=True)
+        for entry in entries:
+            print(entry.uuid, flush=True)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_ctrl_c_ends_it(path: Path, count: int) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", FOLLOW, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        for number in range(count):
+            write_raw(path, line(f"u{number}", "more"))
+            assert child.stdout.readline() == f"u{number}\n"
+        child.send_signal(signal.SIGINT)
+        out, errors = child.communicate(timeout=PATIENCE)
+    finally:
+        child.kill()
+    assert (out, errors, child.returncode) == ("", "", 130)
+
+
+def test_it_looks_now_and_then_where_there_is_no_watch_to_be_had(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> Iterator[object]:
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr("watchfiles.watch", refuse)
+    with following(path) as follower:
+        write_raw(path, line("u1", "one"))
+        assert follower.texts(1) == ["one"]
+        write_raw(path, line("u2", "two"))
+        assert follower.texts(1) == ["two"]
+
+
+def test_a_link_to_a_session_is_followed(path: Path) -> None:
+    folder = path.parent / "elsewhere"
+    folder.mkdir()
+    link = folder / "link.jsonl"
+    link.symlink_to(path)
+    with following(link) as follower:
+        write_raw(path, line("u1", "one"))
+        assert follower.texts(1) == ["one"]
+
+
+def test_following_writes_nothing(path: Path) -> None:
+    folder = path.parent
+    (folder / "chat.jsonl.lock").unlink()
+    before = path.read_bytes()
+    with following(path):
+        pass
+    assert path.read_bytes() == before
+    assert os.listdir(folder) == ["chat.jsonl"]
+
+
+def test_what_cannot_be_followed_is_refused_at_once(path: Path) -> None:
+    with Session.create() as session, pytest.raises(CallerError, match="in memory"):
+        session.follow()
+    session = Session.open(path, readonly=True)
+    session.close()
+    with pytest.raises(ReadOnlyError, match="closed"):
+        session.follow()
+    with Session.open(path, readonly=True) as session:
+        path.unlink()
+        with pytest.raises(SessionTreeError, match="no file"):
+            session.follow()
