@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.context import Fold
+from sessiontree.core.message import (
+    Message,
+    block_preview,
+    calls_of,
+    check_message,
+    is_prompt,
+    json_text,
+    preview_of,
+    result_ids,
+    role_of,
+    system_text,
+    text_of,
+)
+from sessiontree.core.pairing import pair
+from sessiontree.errors import EntryError
+
+from .histories import SHAPES, call, result, said
+from .lines import entry, path, segments, values
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_calls_and_results_are_understood_in_every_shape(shape: str) -> None:
+    [made] = calls_of(call(shape, "a"))
+    assert (made.id, made.name) == ("a", "ls")
+    assert made.arguments in ({}, "{}")
+    assert result_ids(result(shape, "a")) == ["a"]
+    assert calls_of(result(shape, "a")) == []
+    assert result_ids(call(shape, "a")) == []
+
+
+def test_parallel_calls_come_in_order() -> None:
+    for shape in ("pi", "anthropic", "chat"):
+        assert [made.id for made in calls_of(call(shape, "b", "a"))] == ["b", "a"]
+    assert result_ids(result("anthropic", "b", "a")) == ["b", "a"]
+
+
+def test_a_custom_tool_of_openai_is_a_call_too() -> None:
+    chat = {"role": "assistant", "tool_calls": [{"id": "c", "custom": {"name": "g", "input": "x"}}]}
+    assert [(c.id, c.name, c.arguments) for c in calls_of(chat)] == [("c", "g", "x")]
+    shell = {"type": "local_shell_call", "call_id": "s", "action": {"command": ["ls"]}}
+    assert [(c.id, c.arguments) for c in calls_of(shell)] == [("s", {"command": ["ls"]})]
+
+
+@pytest.mark.parametrize(
+    ("item", "role"),
+    [
+        ({"role": "user"}, "user"),
+        ({"type": "function_call"}, "assistant"),
+        ({"type": "function_call_output"}, "tool"),
+        ({"type": "reasoning"}, "assistant"),
+        ({"role": 5, "type": ["x"]}, "assistant"),
+    ],
+)
+def test_an_item_without_a_role_plays_one(item: Message, role: str) -> None:
+    assert role_of(item) == role
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        ("go", True),
+        ("", False),
+        ([], False),
+        (None, False),
+        ([said("go")], True),
+        ([{"type": "image"}], True),
+        (result("anthropic", "a")["content"], False),
+        (result("anthropic", "a", then="and now?")["content"], True),
+    ],
+)
+def test_a_prompt_is_a_user_message_with_more_than_results(content: Any, answer: bool) -> None:
+    assert is_prompt({"role": "user", "content": content}) is answer
+    assert not is_prompt({"role": "assistant", "content": content})
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        {"role": "user"},
+        {"role": "custom role", "content": 5},
+        {"type": "function_call", "call_id": "a"},
+        {"type": "reasoning"},
+    ],
+)
+def test_a_message_is_anything_with_a_role_and_any_item(sound: Message) -> None:
+    check_message(sound)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(None, "text", ["role"], {}, {"role": ""}, {"role": 5}, {"content": "x"}),
+        *({"type": "message"}, {"type": ["function_call"]}, {"role": "", "type": "reasoning"}),
+    ],
+)
+def test_what_is_no_message_is_refused_with_the_way_to_write_one(wrong: Any) -> None:
+    with pytest.raises(EntryError, match='"role": "user"'):
+        check_message(wrong)
+
+
+def test_text_is_the_text_blocks_joined() -> None:
+    assert text_of({"content": [said("a"), {"type": "image"}, "b", 5]}) == "a\nb"
+    assert text_of({"content": "a"}) == "a"
+    assert text_of({}) == ""
+
+
+def test_a_system_message_may_be_written_in_sections() -> None:
+    assert system_text({"content": "a", "sections": ["b"]}) == "a"
+    assert system_text({"sections": ["a", said("b"), 5, ""]}) == "a\n\nb"
+    assert system_text({"sections": 5}) == ""
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        (said("hi"), "hi"),
+        ({"type": "toolCall", "name": "ls", "arguments": {"path": "a", "n": 1}}, "ls(path=a, n=1)"),
+        ({"type": "tool_use", "name": "ls", "input": "raw"}, "ls(raw)"),
+        ({"type": "tool_use", "name": "ls"}, "ls()"),
+        ({"type": "toolCall", "name": "ls", "arguments": [1]}, "ls([1])"),
+        ({"type": "tool_result", "content": [said("out")]}, "out"),
+        ({"type": "image", "data": "x"}, "[image]"),
+        ({"type": "thinking", "thinking": "hm"}, "(thinking) hm"),
+        ({"type": "audio"}, "[audio]"),
+        ({"type": ["audio"]}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_block_is_shown_in_a_few_words(block: dict[str, Any], shown: str) -> None:
+    assert block_preview(block) == shown
+
+
+@pytest.mark.parametrize(
+    ("whole", "shown"),
+    [
+        ({"content": [said("a"), {"type": "image"}]}, "a [image]"),
+        (call("chat", "a"), "ls({})"),
+        ({"role": "bashExecution", "command": "ls", "output": "x"}, "$ ls"),
+        ({"type": "function_call_output", "output": "done"}, "done"),
+        ({"type": "function_call_output", "output": [1]}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_message_is_shown_by_what_it_says_or_does(whole: Message, shown: str) -> None:
+    assert preview_of(whole) == shown
+
+
+def test_a_long_argument_is_cut() -> None:
+    block = {"type": "toolCall", "name": "w", "arguments": {"text": "x" * 99}}
+    assert block_preview(block) == f"w(text={'x' * 59}…)"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [({"a": [1]}, '{"a":[1]}'), ("\ud83d", '"\ud83d"'), (2**70, str(2**70)), (b"x", "\"b'x'\"")],
+)
+def test_any_value_has_a_text_to_look_at(value: Any, text: str) -> None:
+    assert json_text(value) == text
+
+
+def test_a_value_too_deep_to_write_still_has_a_text() -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    assert json_text(deep) == "…"
+
+
+keys = ["role", "content", "type", "name", "tool_calls", "call_id", "toolCallId", "output", "model"]
+words = ["user", "assistant", "tool", "toolResult", "system", "function_call", "tool_use", "a"]
+blocks = st.dictionaries(
+    st.sampled_from(["type", "id", "text", "tool_use_id", "function", "content"]),
+    values | st.sampled_from(words),
+)
+anything = st.dictionaries(
+    st.sampled_from(keys), values | st.sampled_from(words) | st.lists(blocks, max_size=3)
+)
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.lists(anything, max_size=4))
+def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        assert isinstance(preview_of(one), str)
+        assert isinstance(role_of(one), str)
+        assert isinstance(system_text(one), str)
+    assert pair(found) == pair(found)
+    entries = [entry("message", f"u{place}", message=one) for place, one in enumerate(found)]
+    fold = Fold(path(*entries), segments({}))
+    assert len(fold.result()[0]) == len(fold.result()[1])
