@@ -177,8 +177,11 @@ class Session(Writer):
         Returns:
             What was mended, where the original is, and what is damaged still.
         """
+        if dry_run:
+            self._ready()
+            return recovery.repair(self._journal, dry_run=True)
         with self._holding():
-            done = recovery.repair(self._journal, dry_run=dry_run)
+            done = recovery.repair(self._journal)
             if done.evidence is not None:
                 self._reopen()
                 self._tail = self._leaf_in_file().uuid

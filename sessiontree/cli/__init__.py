@@ -34,6 +34,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "branches": ("looking:branches", "List the branches by their tips."),
         "path": ("looking:path", "List the entries from the header to an entry."),
         "context": ("looking:context", "Print what a model would get."),
+        "follow": ("caring:follow", "Print each entry that is added, as it comes."),
     },
     "Move": {
         "branch-here": ("moving:branch_here", "Go on from an entry, in the same file."),
@@ -50,8 +51,12 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "branch": ("copying:fork", "The same as fork."),
         "export-branch": ("copying:export_branch", "Copy a subtree into a new file."),
     },
-    "More": {
+    "Care": {
+        "verify": ("caring:verify", "Read everything, and say what is not sound."),
+        "repair": ("caring:repair", "Mend what can be mended without guessing."),
         "migrate": ("writing:migrate", "Bring an old file to the current version."),
+    },
+    "More": {
         "demo": ("demo:demo", "Play a session from start to end, and explain it."),
     },
 }

@@ -14,15 +14,15 @@ Report = Callable[[str, int, str], None]
 """Takes the kind of damage, the byte offset of its line, and the cause."""
 
 NEXT_STEP: Final = {
-    "blank": "nothing is lost; rewriting the file removes the line",
-    "bom": "nothing is lost; rewrite the file without the byte order mark",
-    "crlf": "nothing is lost; keep programs that convert line ends away from the file",
-    "torn": "the fragment was never acknowledged; it stays, and the next entry starts a new line",
-    "nul": "the bytes carry nothing; look for a power cut or a full disk at that time",
-    "json": "look at the line; entries below it may have lost their parent",
+    "blank": "nothing is lost; 'repair' takes the line out",
+    "bom": "nothing is lost; 'repair' takes it out",
+    "crlf": "nothing is lost; 'repair' puts it right",
+    "torn": "it was never acknowledged; 'repair' keeps a copy and takes it out",
+    "nul": "they carry nothing, as after a power cut; 'repair' takes them out",
+    "json": "'repair' parts lines that were fused, and takes out a fragment",
     "utf-8": "the entry is used with the bad bytes replaced; look at the line",
     "crc": "the entry is used as it stands; compare it with a backup",
-    "no uuid": "an older program wrote it; the line is kept and takes no part in the tree",
+    "no uuid": "an older program wrote it; 'repair' adopts it into the tree",
     "object": "look at the line; it takes no part in the tree",
     "missing parent": "the path starts at this entry; look for the lost line in a backup",
     "late parent": "the tree is right; the lines were reordered",
@@ -30,7 +30,7 @@ NEXT_STEP: Final = {
     "duplicate": "children hang below the nearest one before them",
     "second header": "two files were joined; the first header counts",
     "reference": "what it names is lost or elsewhere; look at the entry, nothing is guessed",
-    "open end": "nothing is lost; the next entry starts a new line",
+    "open end": "nothing is lost; the next entry starts a new line, or 'repair' ends it",
 }
 """What a user can do about each kind of damage."""
 

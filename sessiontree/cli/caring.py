@@ -1,0 +1,157 @@
+"""Commands that care for a file: verify, repair, follow."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+
+import click
+
+from sessiontree.cli.arguments import file_argument, json_option
+from sessiontree.cli.opening import writing
+from sessiontree.cli.printing import finish, out, out_json, out_json_list, short, speaker, tell
+from sessiontree.core.damage import NEXT_STEP, Damage
+from sessiontree.core.preview import preview
+from sessiontree.errors import SessionTreeError
+from sessiontree.session import Session
+from sessiontree.storage.recovery import Progress, Repair
+
+PATIENCE_SECONDS = 1.0
+"""How long a command may be silent on a terminal before it shows its progress."""
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
+@json_option("a list of the findings")
+@click.pass_context
+def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
+    """Read everything, and say what is not sound.
+
+    Checks every line, checksum, uuid, parent and reference. Exits with 1 if
+    anything is damaged. Changes nothing.
+    """
+    found: list[Damage] = []
+    failed = False
+    for file in files:
+        try:
+            with Session.open(file, readonly=True) as session, _progress(file) as progress:
+                damage = session.verify(progress)
+        except SessionTreeError as error:
+            if len(files) == 1:
+                raise
+            tell(f"Error: {error}")
+            failed = True
+            continue
+        found += damage
+        tell(f"{file}: {_counted(len(damage))}")
+    if as_json:
+        out_json_list(_as_dict(finding) for finding in found)
+    else:
+        _out_findings(found)
+    finish()
+    context.exit(1 if found or failed else 0)
+
+
+def _counted(findings: int) -> str:
+    return {0: "sound", 1: "1 finding"}.get(findings, f"{findings:,} findings")
+
+
+def _as_dict(damage: Damage) -> dict[str, str | int]:
+    return {
+        "file": damage.file,
+        "line": damage.line,
+        "offset": damage.offset,
+        "kind": damage.kind,
+        "cause": damage.cause,
+        "next": NEXT_STEP[damage.kind],
+    }
+
+
+def _out_findings(found: list[Damage]) -> None:
+    for damage in found:
+        place = f"{damage.file}:{damage.line}: byte {damage.offset}"
+        out(f"{place}: {damage.kind}: {damage.cause}; {NEXT_STEP[damage.kind]}")
+
+
+@contextlib.contextmanager
+def _progress(file: str) -> Iterator[Progress | None]:
+    """A bar on the terminal, once it takes longer than people like to wait in the dark."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with contextlib.ExitStack() as shown:
+        started = time.monotonic()
+        bar = None
+        done_before = 0
+
+        def progress(done: int, size: int) -> None:
+            nonlocal bar, done_before
+            if bar is None and time.monotonic() - started > PATIENCE_SECONDS:
+                made = click.progressbar(length=size, label=f"Reading {file}", file=sys.stderr)
+                bar = shown.enter_context(made)
+            if bar is not None:
+                bar.update(done - done_before)
+                done_before = done
+
+        yield progress
+
+
+@click.command()
+@file_argument
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@json_option("what was mended, where the original is, and what remains")
+def repair(file: str, dry_run: bool, as_json: bool) -> None:
+    """Mend what can be mended without guessing.
+
+    Takes out torn fragments, NUL bytes and blank lines, parts fused lines, and
+    adopts lines without uuids. The original is kept beside the file.
+    """
+    if dry_run:
+        with Session.open(file, readonly=True) as session:
+            done = session.repair(dry_run=True)
+    else:
+        with writing(file) as session:
+            done = session.repair()
+    if as_json:
+        out_json(
+            {
+                "mended": done.mended,
+                "original": done.evidence,
+                "remaining": [_as_dict(damage) for damage in done.remaining],
+            }
+        )
+    else:
+        for mending in done.mended:
+            out(f"{file}:{mending.line}: byte {mending.offset}: {mending.what}")
+    _tell_outcome(file, done, dry_run=dry_run)
+
+
+def _tell_outcome(file: str, done: Repair, *, dry_run: bool) -> None:
+    count = len(done.mended)
+    if not count:
+        tell(f"{file}: nothing to mend")
+    elif dry_run:
+        tell(f"{file}: {count:,} to mend; nothing was written")
+    else:
+        tell(f"{file}: {count:,} mended; the original is kept as {done.evidence}")
+    if done.remaining and not dry_run:
+        tell(f"{file}: what remains is not mended by guessing; 'verify' lists it")
+
+
+@click.command()
+@file_argument
+@json_option("each entry as stored, a line each,")
+def follow(file: str, as_json: bool) -> None:
+    """Print each entry that is added, as it comes.
+
+    Goes on until interrupted, also when the file is migrated or repaired.
+    """
+    with Session.open(file, readonly=True) as session:
+        for entry in session.follow():
+            if as_json:
+                out_json(entry)
+            else:
+                out(f"{short(entry.uuid):<8}  {speaker(entry):<14}  {preview(entry)}".rstrip())
+            finish()
