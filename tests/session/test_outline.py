@@ -152,9 +152,7 @@ def test_a_name_leads_to_the_tip_that_bears_it() -> None:
             talk(session, name)
         named = {branch.name: branch.leaf for branch in session.branches()}
         assert set(named) == {"one", "two", "three", "in-one", "in-two", "in-three"}
-        for name, leaf in named.items():
-            assert name is not None
-            assert session.entry(name).uuid == leaf
+        assert {name: session.entry(name or "").uuid for name in named} == named
 
 
 def test_the_drawing_marks_the_path_the_labels_and_the_place() -> None:
