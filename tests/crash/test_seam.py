@@ -1,0 +1,268 @@
+"""Nothing outside the seam touches the disk to change it.
+
+What the crash tests prove, they prove of calls that go through `storage/fs.py`.
+A write that goes past it would be outside of every proof, so there is none: all
+modules are parsed, and each call that could write, rename, sync, remove or make
+something is found. Two exceptions: `cli/demo.py` plays in a temporary folder that
+it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; and anybody may
+open the null device.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+import pytest
+
+import sessiontree
+
+PACKAGE = Path(sessiontree.__file__).parent
+SEAM = "storage/fs.py"
+ALLOWED = {"cli/demo.py": {"tempfile.mkdtemp", "shutil.rmtree"}}
+
+WRITING_MODULES = {"shutil", "tempfile", "mmap", "fileinput", "sqlite3", "shelve", "dbm"}
+"""Modules of which any use is a violation."""
+
+READING_OS = {
+    *("fspath", "getcwd", "getpid", "urandom", "path", "PathLike", "environ", "cpu_count"),
+    *("listdir", "scandir", "walk", "stat", "lstat", "fstat", "access", "strerror", "sep"),
+    *("getppid", "kill", "isatty", "get_terminal_size", "fsencode", "fsdecode", "devnull"),
+    *("O_RDONLY", "O_RDWR", "O_WRONLY", "O_APPEND", "O_CREAT", "O_EXCL", "O_TRUNC", "SEEK_END"),
+    *("DirEntry", "name", "linesep", "curdir", "readlink", "get_blocking"),
+    *("dup2", "_exit", "close"),  # of the standard streams, when a reader hung up
+}
+"""What of `os` may be used anywhere: what is not named here changes something, or may."""
+
+WRITING_METHODS = {
+    *("write_text", "write_bytes", "touch", "unlink", "rename", "mkdir", "rmdir", "symlink_to"),
+    *("hardlink_to", "link_to", "chmod", "lchmod", "truncate", "ftruncate", "makedirs"),
+    *("removedirs", "fsync", "fdatasync", "pwrite", "writev"),
+}
+"""Methods of paths and files that change the disk, whatever they are called on."""
+
+SEAM_NAMES = {"fs", "_fs", "_disk", "DISK"}
+"""What holds a file system of the seam; its methods are the way that is allowed."""
+
+
+def violations(source: str, module: str) -> Iterator[str]:
+    """The places where a module could change the disk past the seam."""
+    tree = ast.parse(source, module)
+    names = _imported(tree)
+    to_nowhere = {node.func for node in ast.walk(tree) if _opens_null(node, names)}
+    for node in ast.walk(tree):
+        if node in to_nowhere:
+            continue
+        if isinstance(node, ast.Attribute):
+            found = _attribute(node, names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found = _name(node, names)
+        elif isinstance(node, ast.Call):
+            found = _opened_to_write(node, names) or _replaced(node, names)
+        else:
+            continue
+        if found is not None and found not in ALLOWED.get(module, set()):
+            yield f"{module}:{node.lineno}: {found}"
+
+
+def _opens_null(node: ast.AST, names: dict[str, str]) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(node, ast.Call)
+        and _dotted(node.func, names) == "os.open"
+        and bool(node.args)
+        and _dotted(node.args[0], names) == "os.devnull"
+    )
+
+
+def _imported(tree: ast.AST) -> dict[str, str]:
+    """The names that imports bind, and what they stand for."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.split(".")[0]] = alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute):
+        above = _dotted(node.value, names)
+        return None if above is None else f"{above}.{node.attr}"
+    return None
+
+
+def _is_writing(dotted: str) -> bool:
+    module, _, rest = dotted.partition(".")
+    if module in WRITING_MODULES:
+        return bool(rest)
+    return module in ("os", "posix") and bool(rest) and rest.split(".")[0] not in READING_OS
+
+
+def _attribute(node: ast.Attribute, names: dict[str, str]) -> str | None:
+    dotted = _dotted(node, names)
+    if dotted is not None and dotted.partition(".")[0] in ("os", "posix", *WRITING_MODULES):
+        return dotted if _is_writing(dotted) else None
+    if node.attr not in WRITING_METHODS or _is_seam(node.value):
+        return None
+    if node.attr == "rename" and ast.unparse(node.value) == "session":
+        return None  # gives a session a name, not a file
+    return f".{node.attr}"
+
+
+def _is_seam(node: ast.expr) -> bool:
+    return ast.unparse(node).rpartition(".")[2] in SEAM_NAMES
+
+
+def _replaced(node: ast.Call, names: dict[str, str]) -> str | None:
+    """A call of `replace` with one argument: a path's, for a string's takes two."""
+    func = node.func
+    if not isinstance(func, ast.Attribute) or func.attr != "replace" or _is_seam(func.value):
+        return None
+    return ".replace" if len(node.args) == 1 and not node.keywords else None
+
+
+def _name(node: ast.Name, names: dict[str, str]) -> str | None:
+    dotted = names.get(node.id, "")
+    return dotted if "." in dotted and _is_writing(dotted) else None
+
+
+def _opened_to_write(node: ast.Call, names: dict[str, str]) -> str | None:
+    """A call of `open`, `io.open` or `Path.open` with a mode that is not surely for reading."""
+    if isinstance(node.func, ast.Name):
+        if names.get(node.func.id, node.func.id) not in ("open", "io.open", "os.fdopen"):
+            return None
+        at = 1
+    elif isinstance(node.func, ast.Attribute) and node.func.attr in ("open", "fdopen"):
+        if _is_seam(node.func.value):
+            return None
+        is_module = _dotted(node.func.value, names) in ("io", "codecs", "builtins", "gzip")
+        at = 1 if is_module else 0
+        if not is_module and not _has_text_mode(node):
+            return None  # the seam's own, a session's, or a path opened to read
+    else:
+        return None
+    modes = [word.value for word in node.keywords if word.arg == "mode"] or node.args[at : at + 1]
+    if not modes:
+        return None
+    mode = modes[0]
+    if isinstance(mode, ast.Constant) and isinstance(mode.value, str):
+        return f"open to {mode.value!r}" if set(mode.value) & set("wax+") else None
+    return "open to what a variable says"
+
+
+def _has_text_mode(node: ast.Call) -> bool:
+    """Whether a method `open` is called as a path's is: with a mode like 'w' or 'rb'."""
+    modes = [word.value for word in node.keywords if word.arg == "mode"] or node.args[:1]
+    return (
+        bool(modes)
+        and isinstance(modes[0], ast.Constant)
+        and isinstance(modes[0].value, str)
+        and set(modes[0].value) <= set("rwaxbt+U")
+    )
+
+
+def _modules() -> list[str]:
+    return sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", _modules())
+def test_only_the_seam_changes_the_disk(module: str) -> None:
+    found = list(violations((PACKAGE / module).read_text(), module))
+    assert found == [] or module == SEAM
+
+
+def test_the_seam_itself_is_seen_to_write() -> None:
+    found = {what.rpartition(" ")[2] for what in violations((PACKAGE / SEAM).read_text(), SEAM)}
+    assert {
+        *("os.open", "os.write", "os.fdatasync", "os.fsync", "os.replace", "os.link"),
+        "os.unlink",
+    } <= found
+
+
+PLANTED = [
+    "import os\nos.open('x', os.O_WRONLY)",
+    "import os\nos.write(1, b'')",
+    "import os as system\nsystem.replace('a', 'b')",
+    "from os import rename\nrename('a', 'b')",
+    "from os import link as give_a_name\nawkward = give_a_name",
+    "import os\nos.unlink('x')",
+    "import os\nos.remove('x')",
+    "import os\nos.fsync(1)",
+    "import os\nos.fdatasync(1)",
+    "import os\nos.truncate('x', 0)",
+    "import os\nos.ftruncate(1, 0)",
+    "import os\nos.mkdir('x')",
+    "import os\nos.makedirs('x')",
+    "import os\nos.rmdir('x')",
+    "import os\nos.chmod('x', 0o600)",
+    "import os\nos.utime('x')",
+    "import os\nos.symlink('a', 'b')",
+    "import os\nos.pwrite(1, b'', 0)",
+    "import os\nsync = os.sync",
+    "import posix\nposix.unlink('x')",
+    "import shutil\nshutil.copy('a', 'b')",
+    "from shutil import move\nmove('a', 'b')",
+    "import tempfile\ntempfile.mkdtemp()",
+    "from tempfile import NamedTemporaryFile\nNamedTemporaryFile()",
+    "import mmap\nmmap.mmap(1, 0)",
+    "open('x', 'w')",
+    "open('x', 'ab')",
+    "open('x', mode='x')",
+    "open('x', 'r+b')",
+    "def f(mode):\n    open('x', mode)",
+    "import io\nio.open('x', 'w')",
+    "import os\nos.fdopen(1, 'w')",
+    "import codecs\ncodecs.open('x', 'w')",
+    "from pathlib import Path\nPath('x').write_text('')",
+    "from pathlib import Path\nPath('x').write_bytes(b'')",
+    "from pathlib import Path\nPath('x').open('w')",
+    "from pathlib import Path\nPath('x').open(mode='a')",
+    "from pathlib import Path\nPath('x').unlink()",
+    "from pathlib import Path\nPath('x').rename('y')",
+    "from pathlib import Path\nPath('x').mkdir()",
+    "from pathlib import Path\nPath('x').replace('y')",
+    "from pathlib import Path\nPath('x').touch()",
+    "def f(file):\n    file.truncate(0)",
+    "def f(path):\n    remove = path.unlink\n    remove()",
+]
+
+
+@pytest.mark.parametrize("source", PLANTED)
+def test_a_planted_write_is_found(source: str) -> None:
+    assert list(violations(source, "planted.py"))
+
+
+HARMLESS = [
+    "import os\nos.path.realpath('x')",
+    "open('x')",
+    "open('x', 'rb')",
+    "from pathlib import Path\nPath('x').read_text()",
+    "from pathlib import Path\nPath('x').open('rb')",
+    "'a'.replace('a', 'b')",
+    "from msgspec.structs import replace\nreplace(1)",
+    "def f(fs):\n    fs.unlink('x')\n    fs.open('x', 0)",
+    "def f(out):\n    out.write('on the terminal')",
+    "import os\nos.open(os.devnull, os.O_WRONLY)",
+    "def f(session):\n    session.rename('a name')",
+    "Session.open('chat.jsonl')",
+]
+
+
+@pytest.mark.parametrize("source", HARMLESS)
+def test_reading_is_no_violation(source: str) -> None:
+    assert list(violations(source, "harmless.py")) == []
+
+
+def test_the_demo_may_only_make_and_remove_its_folder() -> None:
+    source = (
+        "import tempfile, shutil\ntempfile.mkdtemp()\nshutil.rmtree('x')\nshutil.move('a', 'b')"
+    )
+    assert list(violations(source, "cli/demo.py")) == ["cli/demo.py:4: shutil.move"]
+    assert len(list(violations(source, "cli/writing.py"))) == 3
