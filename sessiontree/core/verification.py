@@ -8,12 +8,12 @@ not there, or not where they must be. Reports; changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
-from sessiontree.core.codec import check_seal, decode
+from sessiontree.core.codec import CRC_LENGTH, check_seal, decode
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER
 from sessiontree.core.fields import REFERENCES
@@ -39,6 +39,7 @@ class Verification:
         self._report = report
         self._tree = Tree()
         self._references: list[_Reference] = []
+        self._wrong: dict[int, list[str]] = {}
         self._is_copy = False
 
     @property
@@ -48,63 +49,82 @@ class Verification:
 
     def take_block(self, block: bytes, offset: int) -> None:
         """Look at whole lines, each ended by LF, that start at `offset`."""
-        for line in block.split(b"\n")[:-1]:
-            self.take(line, offset)
-            offset += len(line) + 1
+        self._take(block.split(b"\n")[:-1], offset)
 
     def take(self, line: bytes, offset: int) -> None:
         """Look at one line."""
-        tree = self._tree
-        row = len(tree)
-        check_seal(line, offset, self._report)
-        tree.add(line, offset, self._report)
-        if row == len(tree):
+        self._take([line], offset)
+
+    def _take(self, lines: list[bytes], offset: int) -> None:
+        tree, report = self._tree, self._report
+        add, uuids = tree.add, tree.uuids
+        first, start = len(uuids), offset
+        for line in lines:
+            before = len(uuids)
+            add(line, offset, report)
+            if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]) and len(uuids) > before:
+                check_seal(line, offset, report)
+            offset += len(line) + 1
+        wanted = tree.rows_of_type(HEADER, *REFERENCES, since=first)
+        if not wanted:
             return
-        kind = tree.type_of(row)
-        if kind in REFERENCES:
-            self._note_references(line, offset, row, kind)
-        elif kind == HEADER and not row:
-            header = decode(line, offset, ignore)
-            self._is_copy = header is not None and "parentSession" in header
+        at = {tree.offsets[row]: row for row in wanted}
+        for line in lines:
+            row = at.get(start)
+            if row is not None:
+                self._note_references(line, start, row, tree.type_of(row))
+            start += len(line) + 1
 
     def _note_references(self, line: bytes, offset: int, row: int, kind: str) -> None:
         entry = decode(line, offset, ignore)
-        for key in REFERENCES[kind]:
-            uuid = entry.get(key) if entry is not None else None
+        if entry is None:
+            return
+        if not row:
+            self._is_copy = "parentSession" in entry
+        for key in REFERENCES.get(kind, ()):
+            uuid = entry.get(key)
             if isinstance(uuid, str):
                 self._references.append(_Reference(row, key, uuid))
             else:
                 self._find(row, f"the {kind} has no {key}")
 
     def _find(self, row: int, cause: str) -> None:
-        self._report("reference", self._tree.offsets[row], f"{self._tree.uuids[row]}: {cause}")
+        self._wrong.setdefault(row, []).append(cause)
 
     def finish(self) -> None:
         """Follow the references, now that all entries are known."""
+        tree = self._tree
         bases = {found.uuid for found in self._references if found.key == "baseUuid"}
-        for row, parent in self._tree.missing_parents():
-            if self._is_copy and (parent in bases or self._tree.type_of(row) in ANNOTATIONS):
+        for row, parent in tree.missing_parents():
+            if self._is_copy and (parent in bases or tree.type_of(row) in ANNOTATIONS):
                 continue  # a copy takes merged branches and labels along, not what is above them
-            cause = f"the parent {parent} of entry {self._tree.uuids[row]} is not in the file"
-            self._report("missing parent", self._tree.offsets[row], cause)
+            cause = f"the parent {parent} of entry {tree.uuids[row]} is not in the file"
+            self._report("missing parent", tree.offsets[row], cause)
         for found in self._references:
             self._follow(found)
+        for row, causes in self._wrong.items():
+            self._report("reference", tree.offsets[row], f"{tree.uuids[row]}: {'; '.join(causes)}")
 
     def _follow(self, reference: _Reference) -> None:
-        target = self._tree.row(reference.uuid)
-        row, key = reference.row, reference.key
+        row, key, uuid = reference.row, reference.key, reference.uuid
+        target = self._tree.row(uuid)
         if target == NO_ROW:
             if not self._is_copy:
-                self._find(row, f"its {key} {reference.uuid} is not in the file")
-        elif key in _ABOVE and target not in self._until(row, target):
-            self._find(row, f"its {key} {reference.uuid} is not on its path")
+                self._find(row, f"its {key} {uuid} is not in the file")
+        elif key in _ABOVE and not self._is_above(row, target):
+            self._find(row, f"its {key} {uuid} is not on its path")
 
-    def _until(self, row: int, target: int) -> Iterable[int]:
-        """A row and its ancestors, as far up as the target can be among them."""
-        for above in self._tree.rows_up(row):
-            yield above
-            if above < target and not self._tree.has_late_parents:
-                return
+    def _is_above(self, row: int, target: int) -> bool:
+        """Whether an entry, or another of the same uuid, is a row or an ancestor of it."""
+        tree = self._tree
+        uuid = tree.uuids[target]
+        may_jump = tree.has_late_parents or tree.has_duplicates
+        for above in tree.rows_up(row):
+            if above == target or tree.uuids[above] == uuid:
+                return True
+            if above < target and not may_jump:
+                return False
+        return False
 
 
 _ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})

@@ -4,7 +4,9 @@ Repair guesses nothing. It takes out what carries nothing (NUL bytes, blank
 lines, torn fragments), puts back what was only pushed together or dressed up
 (fused lines, CR LF, a byte order mark, a missing final newline), and adopts the
 lines that an older program appended without uuids. Entries that lost their
-parent, wrong checksums and uuids that stand twice stay as they are, and are named.
+parent, wrong checksums and uuids that stand twice stay as they are, and are named;
+so does a line that is no JSON and no torn fragment (`core.fragment`): a flipped
+bit leaves most of an entry, and somebody may know what it said.
 
 Invariants: the original is kept whole beside the file before anything else; the
 new file takes its place under the writer's lock, at once; a line that is sound
@@ -13,23 +15,23 @@ is carried over byte for byte; mending what was mended changes nothing.
 
 from __future__ import annotations
 
-import json
-import re
+import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from sessiontree.core.adoption import Adoption
-from sessiontree.core.codec import crc, decode, is_sealed
+from sessiontree.core.codec import decode
 from sessiontree.core.damage import Damage, ignore
+from sessiontree.core.entry import decode_leniently
+from sessiontree.core.fragment import take_apart
 from sessiontree.core.verification import Verification
+from sessiontree.errors import MigrationRefusedError
 from sessiontree.storage.journal import Journal, replace_file
 from sessiontree.storage.lines import whole_lines
 from sessiontree.storage.view import View
-
-_SPACE: Final = re.compile(r"\s*")
 
 Progress = Callable[[int, int], None]
 """Takes the bytes done and the bytes in all."""
@@ -55,7 +57,7 @@ class Repair(msgspec.Struct, frozen=True):
     Attributes:
         mended: what was done, in file order; empty where nothing had to be.
         evidence: the path of the original, kept whole; None where nothing was done.
-        remaining: what is damaged still.
+        remaining: what is damaged still; after a dry run, all that is damaged.
     """
 
     mended: list[Mending]
@@ -83,19 +85,33 @@ def verify(journal: Journal, progress: Progress | None = None) -> list[Damage]:
 def repair(journal: Journal, *, dry_run: bool = False) -> Repair:
     """Mend a file in place of itself; with `dry_run` only say what would be done.
 
-    The lock must be held.
+    The lock must be held, but for a dry run. The journal stays open on the original.
+
+    Raises:
+        MigrationRefusedError: the file is of version 1.
     """
+    view = View(journal)
+    if view.is_version_1:
+        raise MigrationRefusedError(
+            f"{journal.path} is of version 1, and repair mends the current one; "
+            "migrate it first, which keeps the original, and then repair it",
+            journal.path,
+        )
     mended: list[Mending] = []
-    for _ in _mended_lines(View(journal), mended):
+    for _ in _mended_lines(view, mended):
         pass
     if not mended or dry_run:
         return Repair(mended, None, verify(journal))
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
-    lines = _mended_lines(View(journal), [])
+    lines = _mended_lines(view, [])
     replace_file(journal.fs, journal.path, suffix, (line + b"\n" for line in lines))
-    journal.reopen()
-    return Repair(mended, journal.path + suffix, verify(journal))
+    file = os.path.realpath(journal.path) if os.path.islink(journal.path) else journal.path
+    successor = journal.successor()
+    try:
+        return Repair(mended, file + suffix, verify(successor))
+    finally:
+        successor.release()
 
 
 def _mended_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
@@ -106,88 +122,53 @@ def _mended_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
         def note(what: str, number: int = number, offset: int = offset) -> None:
             mended.append(Mending(number, offset, what))
 
-        for bare in _bare_lines(line, note):
-            yield adoption.take(bare, note)
-    if not view.reads_to_end:
-        mended.append(Mending(number, offset, "ended the last line with a newline"))
+        pieces = _pieces(line, note)
+        if pieces and offset == view.complete:
+            note("ended the last line with a newline")
+        for piece in pieces:
+            yield adoption.take(piece, note)
 
 
-def _bare_lines(line: bytes, note: Callable[[str], None]) -> list[bytes]:
-    """What a line holds, without what carries nothing."""
-    bare = line
-    if bare.strip(b"\0") != bare:
-        bare = bare.strip(b"\0")
-        note(f"took out {len(line) - len(bare)} NUL bytes")
-    if bare.startswith(b"\xef\xbb\xbf"):
-        bare = bare[3:]
-        note("took out a byte order mark")
-    if bare.endswith(b"\r"):
-        bare = bare[:-1]
-        note("took out a CR before the newline")
+def _pieces(line: bytes, note: Callable[[str], None]) -> list[bytes]:
+    """The lines that one line should have been: as a rule itself."""
+    bare = _undressed(line, note)
     if not bare.strip():
         if bare == line:
             note("took out a blank line")
         return []
-    if _is_json(bare):
+    if decode_leniently(bare) is not None:
         return [bare]
     return _apart(bare, note)
 
 
-def _is_json(line: bytes) -> bool:
-    kinds: list[str] = []
-    decode(line, 0, lambda kind, offset, cause: kinds.append(kind))
-    return "json" not in kinds
+def _undressed(line: bytes, note: Callable[[str], None]) -> bytes:
+    """A line without what may stand around it and carries nothing."""
+    bare = line.rstrip(b"\0\r")
+    while bare.startswith((b"\0", _BOM)):
+        bare = bare.lstrip(b"\0").removeprefix(_BOM)
+    if len(bare) == len(line):
+        return line
+    around = line.replace(bare, b"", 1) if bare else line
+    if zeros := around.count(b"\0"):
+        note(f"took out {zeros} NUL bytes")
+    if _BOM in around:
+        note("took out a byte order mark")
+    if b"\r" in around:
+        note("took out a CR before the newline")
+    return bare
+
+
+_BOM: Final = b"\xef\xbb\xbf"
 
 
 def _apart(line: bytes, note: Callable[[str], None]) -> list[bytes]:
-    """The entries of a line that is no JSON: those fused in it, and none for a fragment."""
-    entries, rest = _whole_objects(line)
-    if not rest:
-        note(f"put {len(entries)} entries that shared a line on lines of their own")
-        return entries
-    sealed = _sealed_end(rest)
-    if sealed is not None:
-        entries.append(sealed)
-        rest = rest[: len(rest) - len(sealed)]
-    kept = f", and kept the {len(entries)} whole entries beside it" if entries else ""
-    note(f"took out a torn fragment of {len(rest)} bytes{kept}")
-    return entries
-
-
-def _whole_objects(line: bytes) -> tuple[list[bytes], bytes]:
-    """The JSON objects that stand at the start of a line, and what follows them."""
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        return [], line
-    found: list[bytes] = []
-    decoder = json.JSONDecoder()
-    at = 0
-    while at < len(text):
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        if not _is_entry(value):
-            break
-        found.append(text[at:end].encode())
-        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
-    return found, text[at:].encode()
-
-
-def _is_entry(value: Any) -> bool:
-    return (
-        isinstance(value, dict) and isinstance(value.get("type"), str) and bool(value.get("uuid"))
-    )
-
-
-def _sealed_end(rest: bytes) -> bytes | None:
-    """The entry that ends these bytes, if its checksum proves where it starts."""
-    if not is_sealed(rest):
-        return None
-    at = rest.rfind(b'{"type":"')
-    while at >= 0:
-        if crc(rest[at:-18]) == rest[-10:-2] and decode(rest[at:], 0, ignore) is not None:
-            return rest[at:]
-        at = rest.rfind(b'{"type":"', 0, at)
-    return None
+    """The pieces of a line that is no JSON, without the torn fragments among them."""
+    pieces, entries, torn = take_apart(line)
+    if torn:
+        kept = f", and kept the {entries} whole entries beside it" if entries else ""
+        note(f"took out a torn fragment of {torn} bytes{kept}")
+    elif len(pieces) > 1:
+        note(f"put what shared the line, {entries} whole entries, on lines of their own")
+    elif pieces != [line]:
+        note("took out bytes that carry nothing beside the entry")
+    return pieces
