@@ -256,7 +256,7 @@ def _decode_hard(line: bytes, offset: int, report: Report) -> Entry | None:
         report("blank", offset, "a blank line")
         return None
     value = decode_leniently(bare)
-    if value is None:
+    if value is None and bare.strip() != b"null":
         report("json", offset, "the line is no JSON")
         return None
     entry = _from_object(value, offset, report)

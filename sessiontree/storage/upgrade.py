@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from sessiontree.core.codec import check_seal, decode
 from sessiontree.core.damage import Damage
 from sessiontree.core.migration import migrate as migrated_lines
 from sessiontree.errors import MigrationRefusedError
@@ -20,6 +21,9 @@ from sessiontree.storage.memory import Memory
 from sessiontree.storage.view import View
 
 KEPT_AS = ".v1"
+
+_OF_A_LINE = frozenset({"blank", "bom", "crlf", "torn", "nul", "json", "utf-8", "crc", "object"})
+"""Damage that the original shows at its own places, before migration mends some of it."""
 
 
 class Upgraded:
@@ -35,25 +39,45 @@ class Upgraded:
         self._size = original.size()
         self._offsets = array("q")
         memory = Memory()
-        create_file(memory, original.path, self._blocks(View(original)))
+        view = View(original)
+        create_file(memory, original.path, self._blocks(view))
+        self._damage = view.damage
         self.journal = Journal(memory, original.path, readonly=True, durability="os")
 
     def _blocks(self, view: View) -> Iterator[bytes]:
         def originals() -> Iterator[bytes]:
             for offset, line in view.lines():
                 self._offsets.append(offset)
+                _look_over(line, offset, view)
                 yield line
 
         for line in migrated_lines(originals(), 1):
             yield line + b"\n"
 
     def in_original(self, damage: Sequence[Damage]) -> list[Damage]:
-        """Damage with the offsets of the original file: the lines are the same."""
-        return [replace(found, offset=self._offsets[found.line - 1]) for found in damage]
+        """What was met in the migrated lines and in the original, with the original's offsets."""
+        found = [
+            replace(found, offset=self._offsets[found.line - 1])
+            for found in damage
+            if found.kind not in _OF_A_LINE
+        ]
+        return sorted([*self._damage, *found], key=lambda found: found.offset)
 
     def is_outdated(self) -> bool:
         """Whether the original has changed since, or another file stands in its place."""
         return self.original.was_replaced() or self.original.size() != self._size
+
+
+def _look_over(line: bytes, offset: int, view: View) -> None:
+    """Report what is not sound in a line of version 1, which migration may mend."""
+
+    def report(kind: str, offset: int, cause: str) -> None:
+        if kind == "no uuid":  # so it is with every sound line
+            check_seal(line, offset, view.report)
+        else:
+            view.report(kind, offset, cause)
+
+    decode(line, offset, report)
 
 
 def to_current(journal: Journal, *, migrate: bool) -> Upgraded | None:
