@@ -298,9 +298,9 @@ class Writer(Reader):
         inside writes what is waiting first. Not atomic: a crash may keep the first
         part. An exception inside does not undo what was appended before it.
         """
-        if self._waiting is not None:
-            raise CallerError("a batch is open already; append inside it")
         with self._holding():
+            if self._waiting is not None:  # in this thread: another's is waited for
+                raise CallerError("a batch is open already; append inside it")
             self._waiting = {}
             try:
                 yield

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import DiskError, FileMissingError, Session, SessionBusyError
+from sessiontree import CallerError, DiskError, FileMissingError, Session, SessionBusyError
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
 
@@ -349,6 +349,28 @@ def test_batches_and_single_entries_of_threads_do_not_mix(path: Path) -> None:
 
         in_threads(write_batches, write, write_batches)
     check_all_kept(path, acknowledged)
+
+
+def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
+    opened, go_on = threading.Event(), threading.Event()
+    with Session.open(path) as session:
+
+        def first() -> None:
+            with session.batch():
+                session.append_message(HELLO)
+                opened.set()
+                go_on.wait()
+
+        def second() -> None:
+            opened.wait()
+            threading.Thread(target=go_on.set).start()
+            with session.batch():
+                session.append_message(HELLO)
+
+        in_threads(first, second)
+        with session.batch(), pytest.raises(CallerError, match="append inside it"):
+            session.batch().__enter__()
+    assert path.read_bytes().count(b"\n") == 3
 
 
 def test_processes_lose_and_double_nothing_and_each_goes_on_from_its_own(path: Path) -> None:
