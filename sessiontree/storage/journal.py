@@ -326,17 +326,6 @@ def _real(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _real(path: str) -> str:
-    """The path without links in it.
-
-    Raises:
-        FileMissingError: no file can have this name.
-    """
-    if not path or "\0" in path:
-        raise FileMissingError(f"{path!r} is no name of a file; check the path", path)
-    return os.path.realpath(path)
-
-
 @contextlib.contextmanager
 def _speaking_of(path: str, verb: str) -> Iterator[None]:
     """Turn the system's refusals into errors that name the file and the next step."""
