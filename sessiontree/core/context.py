@@ -141,7 +141,6 @@ class Fold:
         self._out: _Verbatim | Pairing[Entry] = _Verbatim() if verbatim else Pairing()
         self._warnings: list[str] = []
         self._unknown: set[str] = set()
-        self._merged = False
         visible = _visible(path, self._warnings)
         self._edits = _edits(visible)
         self._blocks = Blocks(visible, self._warnings)
@@ -177,8 +176,12 @@ class Fold:
             return
         self._note_setting(entry)
         said = self._message(entry)
-        if said is not None:
+        if said is not None and self._speaks(said):
             self._out.take(said, entry)
+
+    def _speaks(self, message: Message) -> bool:
+        """Whether a message is one, and no setting."""
+        return self._verbatim or message.get("role") != "system"
 
     def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
         """For each message: the entry of this path it stands for, itself, its source."""
@@ -191,7 +194,7 @@ class Fold:
                 continue
             own = self._edited(entry, self._edits, self._blocks)
             told.add(entry.uuid)
-            if own is not None and (self._verbatim or own.get("role") != "system"):
+            if own is not None and self._speaks(own):
                 yield entry, own, entry
 
     def _merge(self, merge: Entry, told: set[str]) -> Iterator[tuple[Message, Entry]]:
@@ -215,7 +218,7 @@ class Fold:
                 frames.append((iter(visible), inside, Blocks(visible, self._warnings)))
                 continue
             message = self._edited(entry, edits, blocks)
-            if message is not None and (self._verbatim or message.get("role") != "system"):
+            if message is not None and self._speaks(message):
                 yield message, entry
 
     def _segment_of(self, merge: Entry) -> Sequence[Entry]:
