@@ -176,10 +176,14 @@ class Session(Writer):
 
         Returns:
             What was mended, where the original is, and what is damaged still.
+
+        Raises:
+            MigrationRefusedError: the file is of version 1, and was opened to read.
         """
+        self._ready()
         if dry_run:
-            self._ready()
-            return recovery.repair(self._journal, dry_run=True)
+            read = self._upgraded.original if self._upgraded is not None else self._journal
+            return recovery.repair(read, dry_run=True)
         with self._holding():
             done = recovery.repair(self._journal)
             if done.evidence is not None:
