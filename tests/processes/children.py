@@ -1,0 +1,52 @@
+"""Processes of their own for the tests, and what is left of their work afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sessiontree import Damage, Session
+
+PATIENCE = 120
+"""Seconds after which a test gives up waiting; none takes a tenth of it."""
+
+
+def start(script: str, *arguments: object) -> subprocess.Popen[str]:
+    """Run a Python program, its standard input and output piped."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """The same, and killed at the end if it has not ended by then."""
+    child = start(script, *arguments)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def read_line(child: subprocess.Popen[str]) -> str:
+    assert child.stdout is not None
+    return child.stdout.readline().rstrip("\n")
+
+
+def tell(child: subprocess.Popen[str], word: str = "go") -> None:
+    assert child.stdin is not None
+    child.stdin.write(word + "\n")
+    child.stdin.flush()
+
+
+def uuids_in(path: Path) -> tuple[list[str], list[Damage]]:
+    """The uuids of a session's entries in file order, and all damage."""
+    with Session.open(path, readonly=True) as session:
+        return [entry.uuid for entry in session.entries()], session.verify()
