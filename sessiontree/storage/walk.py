@@ -91,17 +91,18 @@ class Walk:
     def up(self, entry: Entry) -> Iterator[Entry]:
         """The ancestors of an entry, its parent first."""
         line_before, report = self._backwards.line_before, self._report
+        offset = entry.offset
         while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
-            offset = entry.offset
             parent = None
             if offset > 0:
-                at, line = line_before(offset - 1)
-                if b'"%b"' % uuid.encode("utf-8", "surrogatepass") in line:
-                    parent = decode(line, at, report)
+                offset, line = line_before(offset - 1)
+                if uuid.encode("utf-8", "surrogatepass") in line:
+                    parent = decode(line, offset, report)
             if parent is None or parent.uuid != uuid:
                 parent = self._parent(entry, uuid)
                 if parent is None:
                     return
+                offset = parent.offset
             yield parent
             entry = parent
 
@@ -129,7 +130,7 @@ class Walk:
             block = self._read(min(LARGEST_BLOCK, end - start), start)
             if not block:
                 return False
-            if b"\\u00" in block and _ESCAPED.search(block):
+            if _ESCAPED.search(block):
                 return True
             start += len(block) if start + len(block) >= end else len(block) - 5
         return False
