@@ -19,9 +19,6 @@ class Blocks:
             if entry.type in ("block", "message_end"):
                 self._members.setdefault(_message_uuid(entry), []).append(entry)
 
-    def __bool__(self) -> bool:
-        return bool(self._members)
-
     def message_at(self, entry: Entry) -> tuple[Message, list[str]] | None:
         """The message that starts at an entry, and the uuids of all its entries."""
         if entry.type not in ("block", "message_end"):

@@ -125,7 +125,7 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
         distance = abs(kept - keep)
         if is_prompt(messages[0]) and keep <= 2 * kept and 2 * kept <= 3 * keep:
             prompts.append((distance, place))
-        elif role_of(messages[0]) != "toolResult":
+        else:
             others.append((distance, place))
     best = min(prompts, default=None) or min(others, default=None)
     return pieces[best[1]].uuid if best else None

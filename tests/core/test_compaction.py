@@ -155,7 +155,7 @@ def test_leaving_out_no_more_than_an_earlier_summary_is_no_compaction() -> None:
     assert cut_point(pieces(summary, prompt(90), answer()), 10, tokens) == "p2"
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(histories(), st.integers(0, 120), st.lists(st.integers(0, 3), max_size=10))
 def test_no_cut_separates_a_call_from_its_result_and_something_is_kept(
     history: list[Message], keep: int, sizes: list[int]

@@ -209,7 +209,7 @@ def test_a_call_without_an_id_is_left_as_it_is() -> None:
     assert pair([made, DONE]) == ([made, DONE], [])
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 @given(histories())
 def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) -> None:
     before = copy.deepcopy(messages)
@@ -220,7 +220,7 @@ def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) 
     assert (fault_of(messages) is None) <= (out == messages)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(histories())
 def test_what_is_neither_call_nor_result_is_neither_lost_nor_reordered(
     messages: list[Message],
@@ -228,7 +228,7 @@ def test_what_is_neither_call_nor_result_is_neither_lost_nor_reordered(
     assert spoken_in(paired(*messages)) == spoken_in(messages)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(histories())
 def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None:
     once = paired(*messages)
@@ -237,7 +237,7 @@ def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None
     assert warnings == []
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 @given(histories())
 def test_messages_taken_one_by_one_give_what_all_at_once_give(messages: list[Message]) -> None:
     pairing: Pairing[int] = Pairing()

@@ -67,7 +67,7 @@ anything = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=250)
 @given(anything)
 def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
     lines: list[Line] = [("session", "root", None, None), *rest]
@@ -89,7 +89,7 @@ def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
     assert len(findings.kinds) >= len(tree.roots()) - 1 - len(list(tree.missing_parents()))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(anything, st.data())
 def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
     rest: list[Line], data: st.DataObject
@@ -115,7 +115,7 @@ def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
         assert list(pieces.children(row)) == list(whole.children(row))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(anything, st.data())
 def test_ancestors_and_content_are_those_of_the_model(
     rest: list[Line], data: st.DataObject
