@@ -83,6 +83,11 @@ class View:
         return not self.header.uuid
 
     @property
+    def complete(self) -> int:
+        """The offset after the last newline."""
+        return self._complete
+
+    @property
     def reads_to_end(self) -> bool:
         """Whether the file ends with a newline."""
         return self._complete == self.size
