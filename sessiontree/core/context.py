@@ -142,9 +142,10 @@ class Fold:
         self._warnings: list[str] = []
         self._unknown: set[str] = set()
         visible = _visible(path, self._warnings)
-        self._edits = _edits(visible)
-        self._blocks = Blocks(visible, self._warnings)
-        if not _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction}):
+        plain = _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction})
+        self._edits = {} if plain else _edits(visible)
+        self._blocks = Blocks(() if plain else visible, self._warnings)
+        if not plain:
             for _, message, source in self._contributions(visible):
                 self._out.take(message, source)
         else:
