@@ -182,9 +182,9 @@ class Writer(Reader):
         if self._hooks:
             for entry in entries:
                 self._call_before(event, entry)
-            if above is None and self._leaf is not parent:  # a hook wrote
-                entries = self._drafts(wanted, self._leaf.uuid)
         with self._holding():
+            if above is None and self._leaf is not parent:  # a hook wrote, or another thread
+                entries = self._drafts(wanted, self._leaf.uuid)
             if chosen is not None:
                 self._check_fresh(chosen)
             self._put(entries)

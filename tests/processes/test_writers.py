@@ -1,0 +1,330 @@
+"""Any number of writers share a file: nothing is fused, lost, doubled or starved.
+
+Each entry says who wrote it, its number and its length, so that a reader can tell
+a whole one from a half.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Entry, Session
+from sessiontree.storage.fs import Disk
+
+from .children import PATIENCE, read_line, running, tell, uuids_in
+
+WRITER = """
+import json, random, sys, time
+import filelock  # once, and not in the first append
+from sessiontree import Session
+path, name, count, durability, largest = sys.argv[1:]
+chance = random.Random(name)
+worst = 0
+with Session.open(path, durability=durability) as session:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(int(count)):
+        size = chance.randrange(int(largest))
+        text = json.dumps([name, number, size, "x" * size])
+        start = time.perf_counter()
+        entry = session.append_message({"role": "user", "content": text})
+        worst = max(worst, time.perf_counter() - start)
+        print(entry.uuid, flush=True)
+print("worst", worst, flush=True)
+"""
+
+HOLDER = """
+import sys
+from sessiontree import Session
+with Session.open(sys.argv[1], durability="os") as session:
+    with session.batch():
+        entry = session.append_message({"role": "user", "content": "held"})
+        print("held", flush=True)
+        sys.stdin.readline()
+print(entry.uuid, flush=True)
+"""
+
+READER = """
+import json, sys
+from sessiontree import Session
+with Session.open(sys.argv[1], readonly=True) as session:
+    seen = 0
+    print("ready", flush=True)
+    while True:
+        session.refresh()
+        leaf = session.leaf
+        if leaf.type == "session":
+            continue
+        name, number, size, text = json.loads(leaf["message"]["content"])
+        assert len(text) == size
+        seen += 1
+        if name == "end":
+            break
+    count = sum(1 for entry in session.entries())
+    assert session.verify() == []
+print(seen, count, flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "chat.jsonl"
+    Session.create(path, durability="os").close()
+    return path
+
+
+def whole(entry: Entry) -> tuple[str, int]:
+    """Who wrote an entry, and its number; fails where it is not whole."""
+    name, number, size, text = json.loads(entry["message"]["content"])
+    assert len(text) == size
+    return name, number
+
+
+def append_end(path: Path) -> str:
+    with Session.open(path, durability="os") as session, session.at_tip():
+        text = json.dumps(["end", 0, 0, ""])
+        return session.append_message({"role": "user", "content": text}).uuid
+
+
+def check_all_kept(path: Path, chains: list[list[str]]) -> None:
+    """Each chain of acknowledged entries stands in the file once, each below the one before."""
+    uuids, damage = uuids_in(path)
+    assert damage == []
+    assert len(set(uuids)) == len(uuids)
+    with Session.open(path, readonly=True) as session:
+        parents = {entry.uuid: entry.parent_uuid for entry in session.entries()}
+    for chain in chains:
+        assert [parents[uuid] for uuid in chain[1:]] == chain[:-1]
+    assert {uuid for chain in chains for uuid in chain} <= set(uuids)
+
+
+def let_write(
+    path: Path, writers: int, count: int, durability: str
+) -> tuple[list[list[str]], float]:
+    """Let writers append at the same time while others look on.
+
+    Returns the uuids each was told, and the worst time in seconds that one append took.
+    """
+    given: list[Entry] = []
+    reader_session = Session.open(path, readonly=True)
+
+    def follow(entries: Iterator[Entry]) -> None:
+        for entry in entries:
+            given.append(entry)
+            if whole(entry)[0] == "end":
+                return
+
+    follower = threading.Thread(target=follow, args=(reader_session.follow(),))
+    with ExitStack() as stack:
+        stack.callback(reader_session.close)
+        readers = [stack.enter_context(running(READER, path)) for _ in range(2)]
+        children = [
+            stack.enter_context(running(WRITER, path, name, count, durability, 1500))
+            for name in range(writers)
+        ]
+        for child in readers + children:
+            assert read_line(child) == "ready"
+        follower.start()
+        for child in children:
+            tell(child)
+        told = [child.communicate(timeout=PATIENCE)[0].splitlines() for child in children]
+        end = append_end(path)
+        follower.join(PATIENCE)
+        for reader in readers:
+            seen, entries = read_line(reader).split()
+            assert int(seen) > 0
+            assert int(entries) == writers * count + 2
+    uuids, _ = uuids_in(path)
+    assert [entry.uuid for entry in given] == uuids[1:]
+    assert uuids[-1] == end
+    assert sorted(map(whole, given[:-1])) == sorted(
+        (str(name), number) for name in range(writers) for number in range(count)
+    )
+    worst = [float(lines.pop().removeprefix("worst ")) for lines in told]
+    assert all(len(chain) == count for chain in told)
+    return told, max(worst)
+
+
+def test_eight_processes_write_as_others_look_on(
+    path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    chains, worst = let_write(path, writers=8, count=500, durability="os")
+    check_all_kept(path, chains)
+    record_property("worst append in ms", round(worst * 1000, 1))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+@pytest.mark.parametrize("again", range(5))
+def test_eight_processes_write_and_sync_as_others_look_on(
+    path: Path, record_property: Callable[[str, object], None], durability: str, again: int
+) -> None:
+    chains, worst = let_write(path, writers=8, count=500, durability=durability)
+    check_all_kept(path, chains)
+    record_property("worst append in ms", round(worst * 1000, 1))
+
+
+def test_writers_killed_at_work_neither_block_nor_harm_the_others(path: Path) -> None:
+    chance = random.Random(3)
+    with ExitStack() as stack:
+        children = [
+            stack.enter_context(running(WRITER, path, name, count, "os", 300_000))
+            for name, count in enumerate([60, 60, 10_000, 10_000, 10_000])
+        ]
+        for child in children:
+            assert read_line(child) == "ready"
+        for child in children:
+            tell(child)
+        chains = [[], [], *([read_line(child) for _ in range(15)] for child in children[2:])]
+        for child in children[2:]:
+            time.sleep(0.01 * chance.random())
+            child.kill()
+        for child, chain in zip(children, chains, strict=True):
+            lines = child.communicate(timeout=PATIENCE)[0].splitlines(keepends=True)
+            chain += [line[:-1] for line in lines if len(line) == 37]
+        assert [child.returncode for child in children] == [0, 0, -9, -9, -9]
+        assert [len(chain) for chain in chains[:2]] == [60, 60]
+    with Session.open(path, durability="os") as session:
+        session.repair()  # a killed writer may have left the start of a line
+    check_all_kept(path, chains)
+
+
+def test_a_writer_killed_while_it_holds_the_lock_blocks_nobody(path: Path) -> None:
+    with running(HOLDER, path) as holder:
+        assert read_line(holder) == "held"
+        with Session.open(path, durability="os") as session:
+            waits = Waits()
+            thread = Appending(path, waits)
+            waits.seen.wait(PATIENCE)
+            holder.kill()
+            thread.join(PATIENCE)
+            session.refresh()
+            assert [entry.uuid for entry in session.entries()][1:] == [thread.uuid]
+
+
+class Waits(Disk):
+    """The disk, which tells when a writer found the lock taken many times over."""
+
+    def __init__(self) -> None:
+        self.seen = threading.Event()
+        self._refused = 0
+
+    def lock(self, fd: int) -> bool:
+        taken = super().lock(fd)
+        self._refused += not taken
+        if self._refused >= 100:
+            self.seen.set()
+        return taken
+
+
+class Appending(threading.Thread):
+    """A writer of its own, in a thread."""
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        super().__init__()
+        self.uuid = ""
+        self._path = path
+        self._disk = disk
+        self.start()
+
+    def run(self) -> None:
+        with Session.open(self._path, durability="os", fs=self._disk) as session:
+            self.uuid = session.append_message({"role": "user", "content": "waited"}).uuid
+
+
+def test_a_stopped_writer_that_holds_the_lock_is_waited_for(path: Path) -> None:
+    with running(HOLDER, path) as holder:
+        assert read_line(holder) == "held"
+        holder.send_signal(signal.SIGSTOP)
+        tell(holder)
+        before = path.read_bytes()
+        waits = Waits()
+        thread = Appending(path, waits)
+        waits.seen.wait(PATIENCE)
+        assert thread.is_alive()
+        assert path.read_bytes() == before
+        holder.send_signal(signal.SIGCONT)
+        first = read_line(holder)
+        thread.join(PATIENCE)
+        assert holder.wait(PATIENCE) == 0
+    uuids, damage = uuids_in(path)
+    assert (uuids[1:], damage) == ([first, thread.uuid], [])
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_threads_write_through_one_session_or_their_own(path: Path, share: bool) -> None:
+    chains: list[list[str]] = [[] for _ in range(8)]
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(8)
+
+    def write(session: Session, chain: list[str]) -> None:
+        try:
+            barrier.wait(PATIENCE)
+            for number in range(60):
+                message = {"role": "user", "content": json.dumps(["thread", number, 0, ""])}
+                if number % 10 == 9:
+                    with session.batch():
+                        batch = [session.append_message(message) for _ in range(3)]
+                    chain.extend(entry.uuid for entry in batch)
+                else:
+                    chain.append(session.append_message(message).uuid)
+        except BaseException as error:
+            failures.append(error)
+
+    with ExitStack() as stack:
+        one = stack.enter_context(Session.open(path, durability="os"))
+        sessions = [
+            one if share else stack.enter_context(Session.open(path, durability="os"))
+            for _ in chains
+        ]
+        threads = [
+            threading.Thread(target=write, args=pair) for pair in zip(sessions, chains, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert failures == []
+        one.refresh()
+        offsets_hold = [one.entry(uuid).uuid for chain in chains for uuid in chain]
+        assert offsets_hold == [uuid for chain in chains for uuid in chain]
+    uuids, _ = uuids_in(path)
+    assert sorted(uuids[1:]) == sorted(uuid for chain in chains for uuid in chain)
+    if share:  # one writer, whatever thread it is called from: its entries are one chain
+        check_all_kept(path, [uuids])
+    else:
+        check_all_kept(path, chains)
+
+
+def test_a_forked_process_goes_on_as_a_writer_of_its_own(path: Path) -> None:
+    script = (
+        "import multiprocessing, sys\n"
+        "from sessiontree import Session\n"
+        "def write(session, name):\n"
+        "    for n in range(50):\n"
+        "        session.append_message({'role': 'user', 'content': name})\n"
+        "session = Session.open(sys.argv[1], durability='os')\n"
+        "session.append_message({'role': 'user', 'content': 'before'})\n"
+        "fork = multiprocessing.get_context('fork').Process\n"
+        "children = [fork(target=write, args=(session, name)) for name in 'abc']\n"
+        "for child in children: child.start()\n"
+        "write(session, 'parent')\n"
+        "for child in children: child.join()\n"
+        "session.append_message({'role': 'user', 'content': 'after'})\n"
+    )
+    with running(script, path) as child:
+        assert child.wait(PATIENCE) == 0
+    uuids, damage = uuids_in(path)
+    assert (len(uuids), damage) == (203, [])
+    with Session.open(path, readonly=True) as session:
+        texts = [message["content"] for message in session.context().messages]
+    assert texts == ["before", *["parent"] * 50, "after"]
