@@ -49,12 +49,15 @@ class Writer(Reader):
         self._hooks = Hooks(hooks)
         self._tail = self._leaf.uuid
         self._waiting: dict[str, Entry] | None = None
+        self._stood_at = self._leaf, self._tail
 
     def close(self) -> None:
         """Let go of the file and its lock; entries of an open batch are written first."""
-        if not self._journal.closed:
-            self._flush()
-        super().close()
+        try:
+            if not self._journal.closed:
+                self._flush()
+        finally:
+            super().close()
 
     def append(
         self,
@@ -233,6 +236,8 @@ class Writer(Reader):
     def _put(self, entries: list[Entry]) -> None:
         """Write the lines of entries, or keep them for the end of the batch."""
         if self._waiting is not None:
+            if not self._waiting:
+                self._stood_at = self._leaf, self._tail
             self._waiting.update((entry.uuid, entry) for entry in entries)
             return
         self._put_all(entries)
@@ -313,7 +318,12 @@ class Writer(Reader):
     def _flush(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
-            self._put_all(list(waiting.values()))
+            try:
+                self._put_all(list(waiting.values()))
+            except BaseException:
+                self._leaf, self._tail = self._stood_at  # what waited is not in the file
+                self._path = None
+                raise
 
     def _ready(self) -> View:
         self._flush()

@@ -13,7 +13,7 @@ import contextlib
 import copy
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Literal
 
 from sessiontree.errors import (
@@ -68,7 +68,11 @@ class Journal:
                 what = "a folder" if found.is_folder else "a device or a pipe"
                 raise NotASessionError(f"{self.path} is {what}; give a session file", self.path)
             fd = self.fs.open(self._real_path, flags)
-            self._identity = self.fs.stat(fd).identity
+            try:
+                self._identity = self.fs.stat(fd).identity
+            except BaseException:
+                self.fs.close(fd)
+                raise
         self.release()
         self._fd = fd
 
@@ -152,6 +156,7 @@ class Journal:
 
         Raises:
             FileMissingError: none stands there any more.
+            DiskError: nobody can say.
         """
         try:
             return self.fs.stat(self._real_path).identity != self._identity
@@ -159,6 +164,12 @@ class Journal:
             raise FileMissingError(
                 f"{self.path} vanished while it was open; nothing was written. "
                 "Put it back, or export from this session to a new file",
+                self.path,
+            ) from error
+        except OSError as error:
+            raise DiskError(
+                f"cannot look at {self.path}: {error.strerror or error}; nothing was written, "
+                "check the path and the medium and try again",
                 self.path,
             ) from error
 
@@ -215,8 +226,9 @@ def _name(fs: FileSystem, beside: str, target: str) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        fs.close(fs.open(target, CREATE))  # takes the name, or fails where it is taken
+        fd = fs.open(target, CREATE)  # takes the name, or fails where it is taken
         try:
+            fs.close(fd)
             fs.replace(beside, target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -267,27 +279,23 @@ def _keep(fs: FileSystem, target: str, kept: str) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        create_file(fs, kept, _blocks(fs, target))
+        with contextlib.closing(_blocks(fs, target)) as blocks:
+            create_file(fs, kept, blocks)
 
 
-def _blocks(fs: FileSystem, path: str) -> Iterator[bytes]:
-    fd = fs.open(path, READ)
-    try:
+def _blocks(fs: FileSystem, path: str) -> Generator[bytes, None, None]:
+    with _closing(fs, fs.open(path, READ)) as fd:
         offset = 0
         while block := fs.read(fd, LARGEST_BLOCK, offset):
             yield block
             offset += len(block)
-    finally:
-        fs.close(fd)
 
 
 def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:
     if fs.stat(one).identity == fs.stat(other).identity:
         return True
     with contextlib.ExitStack() as opened:
-        fds = [fs.open(path, READ) for path in (one, other)]
-        for fd in fds:
-            opened.callback(fs.close, fd)
+        fds = [opened.enter_context(_closing(fs, fs.open(path, READ))) for path in (one, other)]
         offset = 0
         while True:
             first, second = (fs.read(fd, LARGEST_BLOCK, offset) for fd in fds)
@@ -296,18 +304,23 @@ def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:
             offset += len(first)
 
 
+@contextlib.contextmanager
+def _closing(fs: FileSystem, fd: int) -> Iterator[int]:
+    try:
+        yield fd
+    finally:
+        fs.close(fd)
+
+
 def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
     beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
     with _speaking_of(path, "make"):
         fd = fs.open(beside, CREATE)
     try:
-        try:
-            with _speaking_of(path, "write"):
-                for block in blocks:
-                    write_all(fs, fd, block)
-                fs.sync(fd)
-        finally:
-            fs.close(fd)
+        with _speaking_of(path, "write"), _closing(fs, fd):
+            for block in blocks:
+                write_all(fs, fd, block)
+            fs.sync(fd)
     except BaseException:
         with contextlib.suppress(OSError):
             fs.unlink(beside)

@@ -1,0 +1,157 @@
+"""A disk whose calls fail: the real one, but for the call that is to fail.
+
+Nothing here loses power, so what is not to fail is not synced either: the calls
+are counted, and the files are real.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import NamedTuple
+
+from sessiontree.storage.fs import Disk, Stat
+
+KINDS = (
+    *("open", "close", "read", "write", "sync", "sync_folder"),
+    *("stat", "replace", "link", "unlink", "lock", "unlock"),
+)
+
+SHORT_BY_ALL_BUT_ONE = -1
+SHORT_BY_ONE = -2
+FULL = -3
+"""Faults of a write beside error numbers: one byte is written, all but one, or half of
+the block and then the disk is full."""
+
+
+class Fault(NamedTuple):
+    """What is to go wrong.
+
+    Attributes:
+        kind: the call of the seam that fails.
+        nth: which of these calls, from 1.
+        error: an error number, or one of the faults of a write.
+        stays: whether all later calls of the kind fail as well.
+    """
+
+    kind: str
+    nth: int
+    error: int
+    stays: bool
+
+    def __str__(self) -> str:
+        names = {SHORT_BY_ALL_BUT_ONE: "one byte", SHORT_BY_ONE: "all but one byte", FULL: "full"}
+        name = names.get(self.error) or errno.errorcode[self.error]
+        return f"{self.kind} {self.nth}: {name}, {'from then on' if self.stays else 'once'}"
+
+    @property
+    def is_short(self) -> bool:
+        return self.error in (SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE)
+
+
+class FaultyDisk(Disk):
+    """Implements `FileSystem`; nothing fails before `arm`.
+
+    Attributes:
+        counts: the calls since then, by kind.
+        fired: how often the fault came about.
+        fired_for: the path of the file that it first was for.
+        after: the calls since then, with their paths.
+        descriptors: the paths of what is open.
+    """
+
+    def __init__(self) -> None:
+        self._fault: Fault | None = None
+        self._armed = False
+        self.counts = dict.fromkeys(KINDS, 0)
+        self.fired = 0
+        self.fired_for = ""
+        self.after: list[tuple[str, str]] = []
+        self.descriptors: dict[int, str] = {}
+
+    def arm(self, fault: Fault | None) -> None:
+        self._fault = fault
+        self._armed = True
+
+    def heal(self) -> None:
+        self._armed = False
+
+    def _fails(self, kind: str, what: int | str) -> Fault | None:
+        if not self._armed:
+            return None
+        self.counts[kind] += 1
+        path = self.descriptors.get(what, "") if isinstance(what, int) else what
+        if self.fired:
+            self.after.append((kind, path))
+        fault = self._fault
+        if fault is None or fault.kind != kind:
+            return None
+        count = self.counts[kind]
+        if count == fault.nth or (fault.stays and count > fault.nth):
+            if not self.fired:
+                self.fired_for = path
+            self.fired += 1
+            return fault
+        return None
+
+    def _call(self, kind: str, what: int | str) -> None:
+        fault = self._fails(kind, what)
+        if fault is not None:
+            raise OSError(fault.error, os.strerror(fault.error))
+
+    def open(self, path: str, flags: int) -> int:
+        self._call("open", path)
+        fd = super().open(path, flags)
+        self.descriptors[fd] = path
+        return fd
+
+    def close(self, fd: int) -> None:
+        super().close(fd)  # it is closed even where the system reports an error
+        self._call("close", self.descriptors.pop(fd))
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        self._call("read", fd)
+        return super().read(fd, size, offset)
+
+    def write(self, fd: int, block: bytes) -> int:
+        fault = self._fails("write", fd)
+        if fault is None:
+            return super().write(fd, block)
+        if fault.error == SHORT_BY_ALL_BUT_ONE:
+            return super().write(fd, block[:1])
+        if fault.error == SHORT_BY_ONE:
+            return super().write(fd, block[: max(1, len(block) - 1)])
+        if fault.error == FULL:
+            super().write(fd, block[: len(block) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(fault.error, os.strerror(fault.error))
+
+    def sync(self, fd: int) -> None:
+        self._call("sync", fd)
+
+    def sync_folder(self, path: str) -> None:
+        self._call("sync_folder", path)
+
+    def stat(self, file: int | str) -> Stat:
+        self._call("stat", file)
+        return super().stat(file)
+
+    def replace(self, source: str, target: str) -> None:
+        self._call("replace", target)
+        super().replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        self._call("link", target)
+        super().link(source, target)
+
+    def unlink(self, path: str) -> None:
+        self._call("unlink", path)
+        super().unlink(path)
+
+    def lock(self, fd: int) -> bool:
+        self._call("lock", fd)
+        return super().lock(fd)
+
+    def unlock(self, fd: int) -> None:
+        self._call("unlock", fd)
+        super().unlock(fd)
