@@ -18,6 +18,7 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.errors import CallerError
+from sessiontree.paths import is_cut_above
 from sessiontree.reader import Reader, Ref
 from sessiontree.storage.journal import create_file
 from sessiontree.writer import fresh_uuid, now
@@ -145,7 +146,7 @@ def _is_cut_above(session: Reader, top: int) -> bool:
     parent = session._index().parents[top]
     if parent != HEADER_ROW:
         return parent != NO_ROW
-    return session._is_cut_above([session.header, session._entry_at(top)])
+    return is_cut_above([session.header, session._entry_at(top)], session.header)
 
 
 def _header(

@@ -22,26 +22,13 @@ from sessiontree.core.settings import header_settings, settings_of
 from sessiontree.core.tree import NO_ROW, Branch, Tree
 from sessiontree.errors import CallerError, FileReplacedError, RefError
 from sessiontree.outline import TreeRow
+from sessiontree.paths import Path
 from sessiontree.storage import recovery
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
 
 Ref = str | Entry
 """An entry, or the name of one; see `sessiontree.refs`."""
-
-
-class Path:
-    """A path as far as it was read; what a context is folded from (`PathRead`)."""
-
-    def __init__(
-        self, entries: list[Entry], compaction: Entry | None, whole: bool, cut_above: bool
-    ):
-        self.entries = entries
-        self.compaction = compaction
-        self.whole = whole
-        self.cut_above = cut_above
-        self.fold: Fold | None = None
-        self.folded = 0
 
 
 class Reader:
@@ -190,49 +177,15 @@ class Reader:
         if ref is not None and (leaf := self.entry(ref)) != self._leaf:
             return self._walk_up(leaf)
         if self._path is None:
-            self._path = self._read_context_path(self._leaf)
+            self._path = self._read_path(self._leaf)
         path = self._path
-        if not path.whole:
-            above = list(view.walk().up(path.entries[0]))
-            above.reverse()
-            path.entries[:0] = above
-            path.folded += len(above)
-            path.whole = True
+        path.complete(view.walk())
         return path.entries.copy()
 
     def _walk_up(self, entry: Entry) -> list[Entry]:
         path = [entry, *self._ready().walk().up(entry)]
         path.reverse()
         return path
-
-    def _read_context_path(self, leaf: Entry) -> Path:
-        """The path of a context: up to the first entry that its latest compaction keeps."""
-        entries = [leaf]
-        compaction = leaf if leaf.type == "compaction" else None
-        until = compaction.get("firstKeptEntryUuid") if compaction else None
-        if until != leaf.uuid:
-            append = entries.append
-            for entry in self._ready().walk().up(leaf):
-                append(entry)
-                if compaction is None:
-                    if entry.type == "compaction":
-                        compaction = entry
-                        until = entry.get("firstKeptEntryUuid")
-                        if until == entry.uuid:
-                            break
-                elif entry.uuid == until:
-                    break
-        entries.reverse()
-        top = entries[0]
-        whole = top.type == HEADER or compaction is None or top.uuid != until
-        return Path(entries, compaction, whole, whole and self._is_cut_above(entries))
-
-    def _is_cut_above(self, entries: list[Entry]) -> bool:
-        """Whether the file itself was cut above this path, as a subtree export is."""
-        origin = self.header.get("parentSession")
-        if not isinstance(origin, dict) or len(entries) < 2 or entries[0].type != HEADER:
-            return False
-        return origin.get("cutAbove") is True or origin.get("uuid") == entries[1].uuid
 
     def context(
         self,
@@ -252,9 +205,9 @@ class Reader:
         leaf = self._leaf if ref is None else self.entry(ref)
         if leaf == self._leaf and not verbatim:
             path = self._context_path()
-            fold = self._fold(path)
+            fold = path.fold(self._segment)
         else:
-            path = self._read_context_path(leaf)
+            path = self._read_path(leaf)
             fold = Fold(path, self._segment, verbatim=verbatim)
         messages, entries, warnings = fold.result()
         lookup = self._settings_lookup(dict(fold.settings), path.entries[0], path.whole)
@@ -262,20 +215,11 @@ class Reader:
 
     def _context_path(self) -> Path:
         if self._path is None:
-            self._path = self._read_context_path(self._leaf)
+            self._path = self._read_path(self._leaf)
         return self._path
 
-    def _fold(self, path: Path) -> Fold:
-        """The fold of the leaf's path, extended by what was appended since."""
-        while path.fold is not None and path.folded < len(path.entries):
-            if path.fold.take(path.entries[path.folded]):
-                path.folded += 1
-            else:
-                path.fold = None
-        if path.fold is None:
-            path.fold = Fold(path, self._segment)
-        path.folded = len(path.entries)
-        return path.fold
+    def _read_path(self, leaf: Entry) -> Path:
+        return Path(leaf, self._ready().walk(), self.header)
 
     def _latest_compaction(self) -> Entry | None:
         """The compaction in force at the leaf, or None."""
@@ -435,28 +379,9 @@ class Reader:
         """Stand at another entry, and keep what is known of the path to it."""
         if leaf == self._leaf:
             return
-        self._path = self._path_to(leaf) if self._path is not None else None
+        if self._path is not None and not self._path.go_on_to(leaf):
+            self._path = None
         self._leaf = leaf
-
-    def _path_to(self, leaf: Entry) -> Path | None:
-        path = self._path
-        if path is None or leaf.type == "compaction":
-            return None
-        entries = path.entries
-        if leaf.parent_uuid != entries[-1].uuid:
-            above = next(
-                (i for i in range(len(entries) - 1, -1, -1) if entries[i].uuid == leaf.parent_uuid),
-                -1,
-            )
-            lost = entries[above + 1 :]
-            if above < 0 or any(entry is path.compaction for entry in lost):
-                return None
-            del lost
-            del entries[above + 1 :]
-            path.fold = None
-            path.folded = 0
-        entries.append(leaf)
-        return path
 
 
 def _decoded(view: View, line: bytes, offset: int) -> Entry | None:

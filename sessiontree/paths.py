@@ -1,0 +1,93 @@
+"""A path from the root to a leaf, read as far as its context needs it.
+
+Invariants: the entries are consecutive, the leaf last; they reach up to the first
+entry that the latest compaction keeps, or to the top; the fold is always that of
+the first `folded` entries. A path goes on with an appended entry at the cost of
+that entry, also where the new one branches off higher up.
+"""
+
+from __future__ import annotations
+
+from sessiontree.core.context import Fold, Segment
+from sessiontree.core.entry import HEADER, Entry
+from sessiontree.storage.walk import Walk
+
+
+class Path:
+    """The path to one leaf; what a context is folded from (`core.context.PathRead`).
+
+    Args:
+        leaf: where it ends.
+        walk: reads what is above.
+        header: the session's.
+    """
+
+    def __init__(self, leaf: Entry, walk: Walk, header: Entry) -> None:
+        entries = [leaf]
+        compaction = leaf if leaf.type == "compaction" else None
+        until = compaction.get("firstKeptEntryUuid") if compaction else None
+        if until != leaf.uuid:
+            append = entries.append
+            for entry in walk.up(leaf):
+                append(entry)
+                if compaction is None:
+                    if entry.type == "compaction":
+                        compaction = entry
+                        until = entry.get("firstKeptEntryUuid")
+                        if until == entry.uuid:
+                            break
+                elif entry.uuid == until:
+                    break
+        entries.reverse()
+        top = entries[0]
+        self.entries = entries
+        self.compaction = compaction
+        self.whole = top.type == HEADER or compaction is None or top.uuid != until
+        self.cut_above = self.whole and is_cut_above(entries, header)
+        self._fold: Fold | None = None
+        self._folded = 0
+
+    def complete(self, walk: Walk) -> None:
+        """Read what is above, up to the top."""
+        if self.whole:
+            return
+        above = list(walk.up(self.entries[0]))
+        above.reverse()
+        self.entries[:0] = above
+        self._folded += len(above)
+        self.whole = True
+
+    def fold(self, segment: Segment) -> Fold:
+        """The fold of all entries, made from the one before where that can go on."""
+        while self._fold is not None and self._folded < len(self.entries):
+            if self._fold.take(self.entries[self._folded]):
+                self._folded += 1
+            else:
+                self._fold = None
+        if self._fold is None:
+            self._fold = Fold(self, segment)
+        self._folded = len(self.entries)
+        return self._fold
+
+    def go_on_to(self, leaf: Entry) -> bool:
+        """Become the path to an entry just appended; False where it must be read anew."""
+        if leaf.type == "compaction":
+            return False
+        entries = self.entries
+        if leaf.parent_uuid != entries[-1].uuid:
+            places = range(len(entries) - 1, -1, -1)
+            above = next((i for i in places if entries[i].uuid == leaf.parent_uuid), None)
+            if above is None or any(entry is self.compaction for entry in entries[above + 1 :]):
+                return False
+            del entries[above + 1 :]
+            self._fold = None
+        entries.append(leaf)
+        return True
+
+
+def is_cut_above(entries: list[Entry], header: Entry) -> bool:
+    """Whether the file itself was cut above this path, as a subtree export is."""
+    origin = header.get("parentSession")
+    if not isinstance(origin, dict) or len(entries) < 2 or entries[0].type != HEADER:
+        return False
+    return origin.get("cutAbove") is True or origin.get("uuid") == entries[1].uuid
