@@ -32,12 +32,23 @@ def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         yield child
     finally:
         child.kill()
-        child.communicate()
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def read_line(child: subprocess.Popen[str]) -> str:
     assert child.stdout is not None
     return child.stdout.readline().rstrip("\n")
+
+
+def read_rest(child: subprocess.Popen[str]) -> list[str]:
+    """The whole lines that a child still printed before it ended; a half one is left out."""
+    assert child.stdout is not None
+    lines = child.stdout.readlines()  # and not `communicate`, which misses what was buffered
+    child.wait(PATIENCE)
+    return [line[:-1] for line in lines if line.endswith("\n")]
 
 
 def tell(child: subprocess.Popen[str], word: str = "go") -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from sessiontree import Session
 
-from .children import PATIENCE, read_line, running, uuids_in
+from .children import read_line, read_rest, running, uuids_in
 
 WRITER = """
 import os, random, sys
@@ -72,9 +72,8 @@ def killed(script: str, chance: random.Random, *arguments: object, at_least: int
                 writes_left -= 1
         time.sleep(0 if at_least else 0.01 * chance.random() ** 4)
         child.kill()
-        rest, _ = child.communicate(timeout=PATIENCE)
+        told += read_rest(child)
     assert child.returncode == -9
-    told += [line[:-1] for line in rest.splitlines(keepends=True) if line.endswith("\n")]
     return [line for line in told if not line.startswith("writing")]
 
 
