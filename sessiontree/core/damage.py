@@ -19,7 +19,7 @@ NEXT_STEP: Final = {
     "crlf": "nothing is lost; 'repair' puts it right",
     "torn": "it was never acknowledged; 'repair' keeps a copy and takes it out",
     "nul": "they carry nothing, as after a power cut; 'repair' takes them out",
-    "json": "'repair' parts lines that were fused, and takes out a fragment",
+    "json": "'repair' parts fused lines and takes out fragments; look at what it leaves",
     "utf-8": "the entry is used with the bad bytes replaced; look at the line",
     "crc": "the entry is used as it stands; compare it with a backup",
     "no uuid": "an older program wrote it; 'repair' adopts it into the tree",

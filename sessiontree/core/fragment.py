@@ -55,7 +55,7 @@ def take_apart(line: bytes) -> Parts:
         if is_torn:
             torn += len(piece)
         else:
-            pieces.append(piece)
+            pieces.append(piece.rstrip(b"\0\r"))
         at = _after_gap(text, end)
     return Parts(pieces, entries, torn)
 
@@ -125,7 +125,8 @@ class _Broken:
         wrong: list[str] = []
         line = self._text[start:end].encode("utf-8", "surrogateescape")
         check_seal(line, 0, lambda kind, offset, cause: wrong.append(kind))
-        return "crc" not in wrong and self._text[_after_gap(self._text, end)] in ("{", _END)
+        after = _after_gap(self._text, end)
+        return "crc" not in wrong and (after == self._end or self._text[after] == "{")
 
 
 def _is_entry(value: Any) -> bool:
@@ -143,7 +144,7 @@ _END: Final = "\x01"
 
 _FIRST_LOOK: Final = 4096
 _CRC_KEY: Final = ',"crc":"'
-_GAP: Final = re.compile("[ \t\r\0\ufeff]*")
+_GAP: Final = re.compile("[ \t\r\v\f\0\ufeff]*")
 
 _UNFINISHED: Final = re.compile(
     r"(?:-|\.|[eE][+-]?|t(?:ru?)?|f(?:als?|a)?|n(?:ul?)?|\\|\\?u[0-9a-fA-F]{0,3})?"

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from sessiontree.core.codec import CRC_LENGTH, check_seal, decode
+from sessiontree.core.codec import CRC_LENGTH, decode
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER
 from sessiontree.core.fields import REFERENCES
@@ -63,7 +63,7 @@ class Verification:
             before = len(uuids)
             add(line, offset, report)
             if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]) and len(uuids) > before:
-                check_seal(line, offset, report)
+                decode(line, offset, report)
             offset += len(line) + 1
         wanted = tree.rows_of_type(HEADER, *REFERENCES, since=first)
         if not wanted:

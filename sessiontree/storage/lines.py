@@ -115,7 +115,8 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
 
     A last line without its LF is left out: a writer may still be at it.
     """
-    rest = b""
+    rest: list[bytes] = []  # of a line that is longer than a block
+    offset = start
     while start < end:
         block = read(min(LARGEST_BLOCK, end - start), start)
         if not block:
@@ -123,7 +124,8 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
         start += len(block)
         cut = block.rfind(b"\n") + 1
         if not cut:
-            rest += block
+            rest.append(block)
             continue
-        yield start - len(block) - len(rest), rest + block[:cut]
-        rest = block[cut:]
+        yield offset, b"".join([*rest, block[:cut]])
+        rest = [block[cut:]]
+        offset = start - len(block) + cut

@@ -1,0 +1,452 @@
+"""The corruption table: what each kind of damage costs, what is said of it, what repair does.
+
+A session of five entries, `root` to `d`, each below the one before, is damaged in
+every way that has been seen or feared. For each, the table names who can still be
+read, what `verify` finds and where, who can be read after `repair`, and what
+remains. In every case reading changes nothing, the evidence is the file as it was,
+a second repair changes nothing, and the session takes the next entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.core.codec import CRC_LENGTH, encode
+from sessiontree.core.damage import Damage
+from sessiontree.core.migration import uuid_of_line
+from sessiontree.storage.fs import CREATE, READ
+from sessiontree.storage.memory import Memory
+
+Found = list[tuple[str, int]]
+"""Kinds of damage and the numbers of their lines."""
+
+
+def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
+    message = {"role": "user", "content": f"what {uuid} says, at some length"}
+    fields = fields or {"type": "message", "message": message}
+    return encode({"uuid": uuid, "parentUuid": parent, **fields})
+
+
+def _unsealed(uuid: str, parent: str, text: str) -> bytes:
+    """An entry as another program writes it."""
+    keys = {"uuid": uuid, "type": "message", "parentUuid": parent}
+    return json.dumps(keys | {"message": {"role": "user", "content": text}}).encode()
+
+
+ROOT = encode(
+    {
+        "type": "session",
+        "version": 2,
+        "format": "sessiontree/2",
+        "uuid": "root",
+        "parentUuid": None,
+        "id": "s",
+        "cwd": "/p",
+    }
+)
+A, B, C, D = (_line(uuid, parent) for parent, uuid in zip(["root", *"abc"], "abcd", strict=True))
+OTHER = ROOT.replace(b'"root"', b'"other"')[: -CRC_LENGTH - 1] + b'"}'
+LINES = (ROOT, A, B, C, D)
+ALL = "root a b c d"
+
+OLDER = b'{"type":"message","message":{"role":"user","content":"from an older program"}}'
+OLDER_UUID = uuid_of_line("s", 5, OLDER)
+
+
+def _file(*lines: bytes) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _flipped(line: bytes, at: bytes, bit: int = 1) -> bytes:
+    """The line with one bit of its first `at` flipped."""
+    place = line.index(at)
+    return line[:place] + bytes([line[place] ^ bit]) + line[place + 1 :]
+
+
+def _zeroed(line: bytes, start: int, length: int) -> bytes:
+    return line[:start] + bytes(length) + line[start + length :]
+
+
+class Case(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        content: the damaged file.
+        readable: the uuids that can be read, in file order.
+        found: what `verify` finds.
+        mended: the uuids that can be read after `repair`; None where it changes nothing.
+        remaining: what it finds then.
+    """
+
+    content: bytes
+    readable: str
+    found: Found
+    mended: str | None = None
+    remaining: Found = []  # noqa: RUF012
+
+
+def _stays(content: bytes, readable: str, found: Found) -> Case:
+    """Damage that nothing can mend without guessing."""
+    return Case(content, readable, found, None, found)
+
+
+CASES = {
+    "nothing": _stays(_file(*LINES), ALL, []),
+    "a flipped bit in the text": _stays(
+        _file(ROOT, A, B, _flipped(C, b"says"), D), ALL, [("crc", 4)]
+    ),
+    "a flipped bit in the checksum": _stays(
+        _file(ROOT, A, B, C[:-10] + b"00000000" + C[-2:], D), ALL, [("crc", 4)]
+    ),
+    "a flipped bit in a quotation mark": _stays(
+        _file(ROOT, A, B, _flipped(C, b'"what'), D),
+        "root a b d",
+        [("json", 4), ("missing parent", 5)],
+    ),
+    "a flipped bit in the last quotation mark": _stays(
+        _file(ROOT, A, B, C, D[:-2] + b"#}"), "root a b c", [("json", 5)]
+    ),
+    "a flipped bit in a newline": Case(
+        _file(ROOT, A, B + b"\x0b" + C, D),
+        "root a d",
+        [("json", 3), ("missing parent", 4)],
+        ALL,
+    ),
+    "a newline flipped into something that is no space": Case(
+        _file(ROOT, A, B + b"J" + C, D),
+        "root a d",
+        [("json", 3), ("missing parent", 4)],
+        ALL,
+        [("json", 4)],
+    ),
+    "a flipped bit that makes a newline": Case(
+        _file(ROOT, A, B, C.replace(b"some length", b"some\nlength"), D),
+        "root a b d",
+        [("json", 4), ("json", 5), ("missing parent", 6)],
+        "root a b d",
+        [("json", 4), ("missing parent", 5)],
+    ),
+    "a tail of zeros": Case(_file(*LINES) + bytes(4096), ALL, [("nul", 6)], ALL),
+    "a tail of zeros in a torn line": Case(
+        _file(ROOT, A, B, C) + D[:40] + bytes(100),
+        "root a b c",
+        [("nul", 5), ("torn", 5)],
+        "root a b c",
+    ),
+    "zeros and then entries": Case(
+        _file(ROOT, A, B) + bytes(512) + _file(C, D), ALL, [("nul", 4)], ALL
+    ),
+    "zeros inside a line": _stays(
+        _file(ROOT, A, B, _zeroed(C, 30, 8), D),
+        "root a b d",
+        [("json", 4), ("missing parent", 5)],
+    ),
+    "zeros over the end of one line and the start of the next": _stays(
+        _zeroed(_file(*LINES), len(_file(ROOT, A, B)) - 20, 40),
+        "root a d",
+        [("json", 3), ("missing parent", 4)],
+    ),
+    "zeros between fused lines": Case(
+        _file(ROOT, A, B + bytes(512) + C, D),
+        "root a d",
+        [("json", 3), ("missing parent", 4)],
+        ALL,
+    ),
+    "a duplicated line": _stays(_file(ROOT, A, B, C, C, D), "root a b c c d", [("duplicate", 5)]),
+    "a deleted line": _stays(_file(ROOT, A, C, D), "root a c d", [("missing parent", 3)]),
+    "swapped lines": _stays(_file(ROOT, A, C, B, D), "root a c b d", [("late parent", 3)]),
+    "fused lines": Case(
+        _file(ROOT, A, B + C, D), "root a d", [("json", 3), ("missing parent", 4)], ALL
+    ),
+    "all lines fused": Case(_file(ROOT, A + B + C + D), "root", [("json", 2)], ALL),
+    "a torn line and another writer's entry behind it": Case(
+        _file(ROOT, A, B, C[:50] + _unsealed("d", "b", "hi")),
+        "root a b",
+        [("json", 4)],
+        "root a b d",
+    ),
+    "a torn line and an entry of ours behind it": Case(
+        _file(ROOT, A, B[:-30] + C, D),
+        "root a d",
+        [("json", 3), ("missing parent", 4)],
+        "root a c d",
+        [("missing parent", 3)],
+    ),
+    "a line torn inside a character and an entry behind it": Case(
+        _file(ROOT, A, B) + _unsealed("c", "b", "é").replace(b"\\u00e9", b"\xc3")[:-3] + D + b"\n",
+        "root a b",
+        [("json", 4)],
+        "root a b d",
+        [("missing parent", 4)],
+    ),
+    "a torn line, zeros, and an entry behind it": Case(
+        _file(ROOT, A, B, C[:70] + bytes(300) + _unsealed("d", "b", "hi")),
+        "root a b",
+        [("json", 4)],
+        "root a b d",
+    ),
+    "a torn line and what may be a value of it": _stays(
+        _file(ROOT, A, b'{"type":"message","uuid":"b","message":' + _unsealed("c", "a", "hi"), D),
+        "root a d",
+        [("json", 3), ("missing parent", 4)],
+    ),
+    "a torn line that quotes an entry": _stays(
+        _file(ROOT, A, b'{"type":"custom","uuid":"b","data":' + B), "root a", [("json", 3)]
+    ),
+    "an entry and a torn line behind it": Case(
+        _file(ROOT, A, B, C) + D + D[:50], "root a b c", [("torn", 5)], ALL
+    ),
+    "a torn line": Case(_file(ROOT, A, B, C) + D[:-1], "root a b c", [("torn", 5)], "root a b c"),
+    "a torn line that was gone past": Case(
+        _file(ROOT, A, B[:60], C, D),
+        "root a c d",
+        [("json", 3), ("missing parent", 4)],
+        "root a c d",
+        [("missing parent", 3)],
+    ),
+    "a missing last newline": Case(_file(*LINES)[:-1], ALL, [("open end", 5)], ALL),
+    "carriage returns": Case(
+        b"".join(line + b"\r\n" for line in LINES), ALL, [("crlf", n) for n in range(1, 6)], ALL
+    ),
+    "a byte order mark": Case(b"\xef\xbb\xbf" + _file(*LINES), ALL, [("bom", 1)], ALL),
+    "a byte order mark in the middle": Case(
+        _file(ROOT, A, B) + b"\xef\xbb\xbf" + _file(C, D), ALL, [("bom", 4)], ALL
+    ),
+    "blank lines": Case(
+        _file(ROOT, A, b"", b"  ", B, C, D), ALL, [("blank", 3), ("blank", 4)], ALL
+    ),
+    "invalid UTF-8": _stays(
+        _file(ROOT, A, B, _unsealed("c", "b", "x@y").replace(b"@", b"\xff"), D), ALL, [("utf-8", 4)]
+    ),
+    "invalid UTF-8 under a checksum": _stays(
+        _file(ROOT, A, B, C.replace(b" at ", b"\xc3\x28\xa0\xa1"), D),
+        ALL,
+        [("crc", 4), ("utf-8", 4)],
+    ),
+    "lone surrogates, as Node writes them": _stays(
+        _file(ROOT, A, B, _unsealed("c", "b", "cut \ud83d off"), D), ALL, []
+    ),
+    "a circle of parents": _stays(_file(ROOT, A, _line("b", "c"), C, D), ALL, [("cycle", 3)]),
+    "an entry that is its own parent": _stays(
+        _file(ROOT, A, _line("b", "b"), C, D), ALL, [("cycle", 3)]
+    ),
+    "one uuid for two entries": _stays(
+        _file(ROOT, A, B, _line("b", "a", type="branch"), C, D),
+        "root a b b c d",
+        [("duplicate", 4)],
+    ),
+    "an entry without a parent": _stays(
+        _file(ROOT, A, _line("b", None), C, D), ALL, [("missing parent", 3)]
+    ),
+    "two files joined": _stays(_file(*LINES, OTHER), "root a b c d other", [("second header", 6)]),
+    "an entry of an older program": Case(
+        _file(*LINES, OLDER), ALL, [("no uuid", 6)], f"{ALL} {OLDER_UUID}"
+    ),
+    "JSON that is no object": _stays(
+        _file(ROOT, A, b"[1, 2]", b"null", B, C, D), ALL, [("object", 3), ("object", 4)]
+    ),
+    "garbage": _stays(_file(ROOT, A, b"\x80\xff\x00\x01", B, C, D), ALL, [("json", 3)]),
+    "NaN": _stays(
+        _file(ROOT, A, B.replace(b'"what', b'NaN,"'), C, D),
+        "root a c d",
+        [("json", 3), ("missing parent", 4)],
+    ),
+    "a reference to nothing": _stays(
+        _file(*LINES, _line("l", "d", type="label", targetUuid="gone", label="x")),
+        f"{ALL} l",
+        [("reference", 6)],
+    ),
+}
+
+
+def _uuids(session: Session) -> str:
+    return " ".join(entry.uuid for entry in session.entries())
+
+
+def _kinds(damage: list[Damage]) -> Found:
+    return [(found.kind, found.line) for found in damage]
+
+
+def _check_places(damage: list[Damage], content: bytes) -> None:
+    """Each finding names the first byte of the line that it numbers."""
+    starts = [0, *(place + 1 for place, byte in enumerate(content) if byte == 10)]
+    assert [found.offset for found in damage] == [starts[found.line - 1] for found in damage]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_damage_is_named_and_costs_what_the_table_says(case: Case, tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(case.content)
+    with Session.open(path, readonly=True) as session:
+        assert _uuids(session) == case.readable
+        list(session.tree())
+        met = session.damage
+        found = session.verify()
+        assert _kinds(found) == case.found
+        assert session.context().leaf.uuid == case.readable.split()[-1]
+    _check_places(found, case.content)
+    unseen = {"open end", "reference"}  # of which only `verify` speaks
+    assert _kinds(met) == [(kind, line) for kind, line in case.found if kind not in unseen]
+    assert all(str(path) in str(finding) and "\n" not in str(finding) for finding in found)
+    assert path.read_bytes() == case.content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(case.content)
+    with Session.open(path, durability="os") as session:
+        planned = session.repair(dry_run=True)
+        assert list(tmp_path.iterdir()) == [path]
+        done = session.repair()
+        assert done.mended == planned.mended
+        assert _kinds(done.remaining) == case.remaining
+        assert _kinds(session.verify()) == case.remaining
+        if case.mended is None:
+            assert done.evidence is None
+            assert done.mended == []
+            assert path.read_bytes() == case.content
+        else:
+            assert done.evidence is not None
+            assert Path(done.evidence).read_bytes() == case.content
+            assert _uuids(session) == case.mended
+        repaired = path.read_bytes()
+        again = session.repair()
+        assert (again.mended, again.evidence) == ([], None)
+        assert again.remaining == done.remaining
+        assert path.read_bytes() == repaired
+        entry = session.append_message({"role": "user", "content": "afterwards"})
+    with Session.open(path, readonly=True) as session:
+        assert session.leaf == entry
+        assert _uuids(session) == f"{case.mended or case.readable} {entry.uuid}"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_repair_carries_every_sound_line_over_byte_for_byte(case: Case) -> None:
+    before = case.content.split(b"\n")
+    disk, session = _in_memory(case.content)
+    with session:
+        sound = [entry.line for entry in session.entries() if entry.line in LINES]
+        session.repair()
+    after = _read(disk, "/chat.jsonl").split(b"\n")
+    assert [line for line in before if line in sound] == [line for line in after if line in sound]
+
+
+def _in_memory(content: bytes, *, readonly: bool = False) -> tuple[Memory, Session]:
+    disk = Memory()
+    fd = disk.open("/chat.jsonl", CREATE)
+    disk.write(fd, content)
+    return disk, Session.open("/chat.jsonl", fs=disk, readonly=readonly)
+
+
+def _read(disk: Memory, path: str) -> bytes:
+    fd = disk.open(path, READ)
+    return disk.read(fd, disk.stat(fd).size, 0)
+
+
+def _flips(line: bytes) -> Iterator[tuple[int, bytes]]:
+    for place in range(len(line)):
+        for bit in range(8):
+            yield place, line[:place] + bytes([line[place] ^ 1 << bit]) + line[place + 1 :]
+
+
+def test_no_flipped_bit_of_a_sealed_line_gives_other_content_in_silence(
+    record_property: Callable[[str, object], None],
+) -> None:
+    """A flip in the seal itself may leave the line unverifiable, with all its content."""
+    seal = len(C) - CRC_LENGTH
+    whole = json.loads(C)
+    flips = 0
+    for place, flipped in _flips(C):
+        flips += 1
+        _, session = _in_memory(_file(ROOT, A, B, flipped, D), readonly=True)
+        with session:
+            kinds = {found.kind for found in session.verify() if found.line in (4, 5)}
+            if kinds & {"crc", "json", "nul", "no uuid", "object", "blank"}:
+                continue
+            assert place >= seal, f"bit flip at {place} is not reported: {flipped!r}"
+            read = session.entry("c")
+            kept = {key: read[key] for key in read if key in whole and key != "crc"}
+            assert kept == {key: whole[key] for key in whole if key != "crc"}
+    assert flips == len(C) * 8
+    record_property("flips", flips)
+
+
+def test_repair_of_a_flipped_bit_drops_no_other_entry() -> None:
+    for _, flipped in _flips(C[:120]):
+        line = flipped + C[120:]
+        disk, session = _in_memory(_file(ROOT, A, B, line, D))
+        with session:
+            before = [entry.line for entry in session.entries()]
+            session.repair()
+            after = [entry.line for entry in session.entries()]
+            assert [entry for entry in after if entry in before] == before
+            again = session.repair()
+            assert again.mended == []
+        lines = _read(disk, "/chat.jsonl").split(b"\n")
+        assert b"\n" in flipped or b"".join(lines[3:-2]).strip(b"\0\r") == line.strip(b"\0\r")
+
+
+def test_every_tear_with_an_entry_behind_it_gives_the_entry_back(
+    record_property: Callable[[str, object], None],
+) -> None:
+    """But where a value may stand: there the line stays, and is named."""
+    tears = kept = 0
+    line = _line(
+        "b",
+        "a",
+        type="message",
+        message={"role": "user", "content": 'é \\ "q" [{1,'},
+        n=[-1.5, True],
+    )
+    for behind in (C, _unsealed("c", "b", "hi"), b'{ "uuid":"c", "type":"message" }'):
+        for end in range(1, len(line)):
+            tears += 1
+            torn = line[:end]
+            disk, session = _in_memory(_file(ROOT, A, torn + behind))
+            with session:
+                session.repair()
+                lines = _read(disk, "/chat.jsonl").splitlines()
+            if _takes_a_value(torn):
+                kept += 1
+                assert lines[2:] == [torn + behind]
+            else:
+                assert lines[2:] == [behind]
+    record_property("tears", tears)
+    assert 0 < kept < tears / 10
+
+
+def _takes_a_value(torn: bytes) -> bool:
+    """Whether the beginning of an object could go on with an object as a value."""
+    closers = '"', "}", "]}", "}}", "]}}"
+    text = torn.decode("utf-8", "replace")
+    return any(_is_json(text + "{}" + closer) for closer in closers[1:])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def test_a_line_of_50_megabytes_is_read_torn_and_mended_like_any_other(tmp_path: Path) -> None:
+    content = [{"type": "text", "text": "x" * 500} for _ in range(96_000)]
+    long = _line("b", "a", type="message", message={"role": "user", "content": content})
+    assert len(long) > 50_000_000
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(ROOT, A, long + C, D) + long[:1000])
+    with Session.open(path, durability="os") as session:
+        assert _kinds(session.verify()) == [("json", 3), ("missing parent", 4), ("torn", 5)]
+        session.repair()
+        assert session.verify() == []
+        assert _uuids(session) == ALL
+        assert session.entry("b").line == long
