@@ -20,7 +20,7 @@ class SessionTreeWarning(UserWarning):
 
 
 class CallerError(SessionTreeError, ValueError):
-    """An argument that cannot be honoured; nothing was written."""
+    """What was asked cannot be done; nothing of it was written."""
 
 
 class RefError(CallerError):
@@ -52,7 +52,10 @@ class Veto(CallerError):
 
 
 class HookDepthError(CallerError):
-    """Hooks that append from within hooks, deeper than the bound."""
+    """Hooks that append from within hooks, deeper than the bound.
+
+    What the hooks wrote before stays, and so does the entry an after-hook is told of.
+    """
 
 
 class ReadOnlyError(CallerError):

@@ -12,7 +12,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from sessiontree import refs
 from sessiontree.core.codec import encode
@@ -25,6 +25,10 @@ from sessiontree.hooks import Hooks
 from sessiontree.reader import Reader, Ref
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
+
+
+_OF_THE_PATH: Final = frozenset({"compaction", "merge", "context_edit"})
+"""Types that are wrong anywhere but on the path they were made for."""
 
 
 def now() -> str:
@@ -187,6 +191,7 @@ class Writer(Reader):
                 self._call_before(event, entry)
         with self._holding():
             if above is None and self._leaf is not parent:  # a hook wrote, or another thread
+                self._check_still_holds([type for type, _, _ in wanted], parent)
                 entries = self._drafts(wanted, self._leaf.uuid)
             if chosen is not None:
                 self._check_fresh(chosen)
@@ -198,6 +203,15 @@ class Writer(Reader):
             for entry in entries:
                 self._call_after(event, entry)
         return entries[-1]
+
+    def _check_still_holds(self, types: Sequence[str], seen: Entry) -> None:
+        """Refuse what speaks of the path that was seen, where the leaf is not below it now."""
+        speaking = next((type for type in types if type in _OF_THE_PATH), None)
+        if speaking is not None and all(entry != seen for entry in self.path()):
+            raise CallerError(
+                f"a hook, or another thread, moved to {self._leaf.uuid} while the {speaking} "
+                f"was made for {seen.uuid}; nothing was written: do it again from there"
+            )
 
     def _drafts(
         self, wanted: Sequence[tuple[str, Mapping[str, Any], str]], parent: str

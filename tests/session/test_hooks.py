@@ -264,3 +264,17 @@ def test_what_is_no_hook_is_refused() -> None:
     for hook in (object(), "before_append", 5, None):
         with pytest.raises(CallerError, match="no hook"):
             in_memory(hooks=[hook])
+
+
+def test_a_hook_that_branches_off_does_not_misplace_a_compaction() -> None:
+    class GoesElsewhere:
+        def before_compact(self, session: Session, entry: Entry) -> None:
+            session.branch(session.header)
+
+    with Session.create(hooks=[GoesElsewhere()]) as session:
+        kept = session.append_message({"role": "user", "content": "keep me"})
+        session.append_message({"role": "user", "content": "and me"})
+        with pytest.raises(CallerError, match="moved to"):
+            session.compact("what was", first_kept=session.leaf)
+        assert session.find(type="compaction") == []
+        assert kept in session.entries()
