@@ -101,6 +101,11 @@ def test_a_name_of_a_session_can_be_shown_on_one_line(name: Any) -> None:
         check_fields("session_info", {"name": name})
 
 
+def test_a_name_may_be_in_any_script_or_be_taken_away() -> None:
+    for name in ("Ein CLI bauen", "建立", None):
+        check_fields("session_info", {"name": name})
+
+
 def test_every_reference_is_a_field_that_must_be_there() -> None:
     for kind, keys in REFERENCES.items():
         assert set(keys) <= SOUND[kind].keys()
