@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sessiontree import outline, refs
 from sessiontree.core.codec import decode
@@ -23,9 +23,11 @@ from sessiontree.core.tree import NO_ROW, Branch, Tree
 from sessiontree.errors import CallerError, FileReplacedError, RefError
 from sessiontree.outline import TreeRow
 from sessiontree.paths import Path
-from sessiontree.storage import recovery
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
+
+if TYPE_CHECKING:
+    from sessiontree.storage.recovery import Progress
 
 Ref = str | Entry
 """An entry, or the name of one; see `sessiontree.refs`."""
@@ -326,12 +328,14 @@ class Reader:
         if self._journal.readonly:
             self._move(self._leaf_in_file())
 
-    def verify(self, progress: recovery.Progress | None = None) -> list[Damage]:
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read everything, follow every reference, and give all that is not sound.
 
         Args:
             progress: told of the bytes done and the bytes in all, now and then.
         """
+        from sessiontree.storage import recovery  # few sessions are ever looked over
+
         self._ready()
         return recovery.verify(self._journal, progress)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sessiontree import combining, copies, following, moves, refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
@@ -21,11 +21,14 @@ from sessiontree.core.message import is_prompt
 from sessiontree.core.summary import Summary, summarize
 from sessiontree.errors import CallerError
 from sessiontree.reader import Ref
-from sessiontree.storage import recovery, upgrade
+from sessiontree.storage import upgrade
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Durability, Journal, create_file
 from sessiontree.storage.memory import Memory
 from sessiontree.writer import Writer, fresh_uuid, now
+
+if TYPE_CHECKING:
+    from sessiontree.storage.recovery import Progress, Repair
 
 PathLike = str | os.PathLike[str]
 
@@ -164,11 +167,11 @@ class Session(Writer):
             self._reopen_on(again.journal if again else original)  # none: a writer migrated it
             self._upgraded = again
 
-    def verify(self, progress: recovery.Progress | None = None) -> list[Damage]:
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
         found = super().verify(progress)
         return found if self._upgraded is None else self._upgraded.in_original(found)
 
-    def repair(self, *, dry_run: bool = False) -> recovery.Repair:
+    def repair(self, *, dry_run: bool = False) -> Repair:
         """Mend what can be mended without guessing; the original is kept beside the file.
 
         Args:
@@ -180,6 +183,8 @@ class Session(Writer):
         Raises:
             MigrationRefusedError: the file is of version 1, and was opened to read.
         """
+        from sessiontree.storage import recovery  # few sessions are ever mended
+
         self._ready()
         if dry_run:
             read = self._upgraded.original if self._upgraded is not None else self._journal
