@@ -26,7 +26,6 @@ from sessiontree.reader import Reader, Ref
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
 
-
 _OF_THE_PATH: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are wrong anywhere but on the path they were made for."""
 
