@@ -183,7 +183,7 @@ def opened(content: bytes) -> View:
     return View(Journal(in_memory(content), "/s.jsonl", readonly=True))
 
 
-@settings(deadline=None, max_examples=250, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.randoms(use_true_random=False))
 def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
     content: bytes, blocks: tuple[int, int], random: Any
@@ -207,7 +207,7 @@ def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
             assert above == [offsets[at] for at in oracle_up(parents, row)[1:]]
 
 
-@settings(deadline=None, max_examples=250, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS)
 def test_the_walk_finds_the_last_of_each_lane_and_of_each_uuid(
     content: bytes, blocks: tuple[int, int]
