@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sessiontree.storage.fs import Stat
 
 Names = dict[str, int]
-NameChange = Callable[[Names], None]
+NameChange = Callable[[Names], object]
 
 
 class Snapshot(NamedTuple):

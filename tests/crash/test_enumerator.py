@@ -217,10 +217,12 @@ def _check(story: Story, moment: int, files: dict[str, bytes]) -> bool:
             assert found == [uuid for uuid in story.attempted if uuid in found], "order changed"
             assert not set(kept) - set(found), f"lost {sorted(set(kept) - set(found))}"
             assert disk.files() == files, "reading changed something"
-    except (FileMissingError, NotASessionError) as error:
-        assert not story.must_exist_at(moment), f"the session is gone: {error}"
-        assert isinstance(error, FileMissingError), f"half a session was left: {error}"
+    except FileMissingError as error:
+        if story.must_exist_at(moment):
+            raise AssertionError(f"the session is gone: {error}") from error
         return False
+    except NotASessionError as error:
+        raise AssertionError(f"half a session was left: {error}") from error
     if COPY in files:
         with _opened(disk, COPY, readonly=True) as made:
             assert _uuids(made)[1:][:2] in (["a", "b"], ["b"]), "the copy is not whole"
