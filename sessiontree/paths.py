@@ -54,8 +54,8 @@ class Path:
         above = list(walk.up(self.entries[0]))
         above.reverse()
         self.entries[:0] = above
-        self._folded += len(above)
         self.whole = True
+        self._fold = None  # the settings above count too, and nobody looks there any more
 
     def fold(self, segment: Segment) -> Fold:
         """The fold of all entries, made from the one before where that can go on."""
