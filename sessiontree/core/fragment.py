@@ -5,7 +5,7 @@ next without a newline puts an entry right behind it. Taken apart, such a line i
 whole objects, torn fragments, and what is neither.
 
 A torn fragment is the beginning of an object that breaks off, at the end of the
-line or where an entry was written behind it. Where that entry could as well be a
+line or where a whole entry was written behind it. Where that entry could as well be a
 value inside the fragment, nothing tells them apart, and they stay together. What
 ceases to be JSON in any other way (a flipped bit, zeros in the middle) is no
 fragment: somebody may know what it said.
@@ -39,7 +39,7 @@ class Parts(NamedTuple):
 
 def take_apart(line: bytes) -> Parts:
     """The parts of a line that is no JSON."""
-    text = line.decode("utf-8", "surrogateescape") + _END
+    text = line.rstrip(b"\0\r").decode("utf-8", "surrogateescape") + _END
     broken = _Broken(text)
     pieces: list[bytes] = []
     entries = torn = 0
