@@ -603,3 +603,17 @@ def test_a_damaged_version_1_file_is_migrated_with_all_that_was_in_it(tmp_path: 
     assert Path(f"{path}.v1").read_bytes() == content
     for kept in (b"\nno JSON\n", b"\n[1]\n", b"\n" + VERSION_1[-1] + b"\n"):
         assert kept in path.read_bytes()
+
+
+def test_a_refusal_names_the_line_that_is_no_header(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    file.write_bytes(b'\n\n{"type":"message"}\n')
+    with pytest.raises(NotASessionError, match=r"line 3 \(byte 2\) is no header"):
+        Session.open(file)
+
+
+def test_a_version_that_is_no_number_is_not_taken_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    file.write_bytes(b'{"type":"session","version":true}\n')
+    with pytest.raises(NewerFormatError, match="version True"):
+        Session.open(file)

@@ -32,12 +32,13 @@ def is_version_1(header: Mapping[str, Any]) -> bool:
     return "format" not in header and "uuid" not in header and header.get("version", 1) == 1
 
 
-def check_header(line: bytes, file: str) -> dict[str, Any]:
+def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
     """The header's keys.
 
     Args:
         line: the first line that is not blank.
         file: the path, for the message.
+        place: where in the file the line stands, for the message.
 
     Raises:
         NotASessionError: no header at all.
@@ -45,18 +46,18 @@ def check_header(line: bytes, file: str) -> dict[str, Any]:
         NewerFormatError: a format newer than this package.
     """
     value = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf"))
-    refused = _refusal(value, line, file)
+    refused = _refusal(value, line, file, place)
     if refused is not None:
         raise refused
     assert isinstance(value, dict)
     return value
 
 
-def _refusal(value: Any, line: bytes, file: str) -> SessionTreeError | None:
+def _refusal(value: Any, line: bytes, file: str, place: str) -> SessionTreeError | None:
     if not isinstance(value, dict):
         what = "is binary" if b"\0" in line[:4096] else "does not start with a JSON object"
         return NotASessionError(
-            f"{file} is no session: line 1 (byte 0) {what}; give a file that 'new' made", file
+            f"{file} is no session: {place} {what}; give a file that 'new' made", file
         )
     program = _foreign_program(value)
     if program is not None:
@@ -67,7 +68,7 @@ def _refusal(value: Any, line: bytes, file: str) -> SessionTreeError | None:
         )
     if value.get("type") != "session":
         return NotASessionError(
-            f"{file} is no session: line 1 (byte 0) is no header, "
+            f"{file} is no session: {place} is no header, "
             f"its type is {value.get('type')!r}; a session starts with type 'session'",
             file,
         )
@@ -77,7 +78,7 @@ def _refusal(value: Any, line: bytes, file: str) -> SessionTreeError | None:
 def _version_refusal(header: Mapping[str, Any], file: str) -> SessionTreeError | None:
     form, version = header.get("format"), header.get("version", 1)
     if form is None:
-        known = isinstance(version, int) and 1 <= version <= VERSION
+        known = type(version) is int and 1 <= version <= VERSION
         if known and (version == 1 or "uuid" in header):
             return None
         newer = f"version {version!r}"

@@ -53,21 +53,24 @@ class View:
                 f"{file} is no session: it is empty; make a session with 'new'", file
             )
         offset = 0
+        number = 1
         while offset < self.size:
+            place = f"line {number} (byte {offset})"
             start = self._journal.read(4096, offset)
             if start.strip(b"\0\r\n\t \xef\xbb\xbf")[:1] not in (b"{", b""):
-                check_header(start.split(b"\n")[0], file)
+                check_header(start.split(b"\n")[0], file, place)
             line = rest_of_line(self._journal.read, offset, _HEADER_LIMIT)
             if line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
-                return self._header_from(line, offset, file)
+                return self._header_from(line, offset, file, place)
             decode(line, offset, self.report)
             offset += len(line) + 1
+            number += 1
         raise NotASessionError(
             f"{file} is no session: it holds no entry; make one with 'new'", file
         )
 
-    def _header_from(self, line: bytes, offset: int, file: str) -> Entry:
-        keys = check_header(line, file)
+    def _header_from(self, line: bytes, offset: int, file: str, place: str) -> Entry:
+        keys = check_header(line, file, place)
         if is_version_1(keys):
             return stored(Entry(type="session", uuid=""), line, offset, keys)
         entry = decode(line, offset, self.report)

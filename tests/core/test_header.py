@@ -20,7 +20,7 @@ from .lines import values
 
 
 def check(**keys: Any) -> dict[str, Any]:
-    return check_header(json.dumps(keys).encode(), "s.jsonl")
+    return check_header(json.dumps(keys).encode(), "s.jsonl", "line 1 (byte 0)")
 
 
 def test_our_own_header_is_taken() -> None:
@@ -46,7 +46,9 @@ def test_version_2_with_a_uuid_and_without_a_format_is_the_source_format() -> No
 
 @pytest.mark.parametrize("around", [b"\xef\xbb\xbf%b", b"\0%b\0", b"%b\r", b" %b "])
 def test_bytes_around_a_header_do_not_hide_it(around: bytes) -> None:
-    assert check_header(around % b'{"type":"session"}', "f") == {"type": "session"}
+    assert check_header(around % b'{"type":"session"}', "f", "line 1 (byte 0)") == {
+        "type": "session"
+    }
 
 
 @pytest.mark.parametrize(
@@ -92,12 +94,12 @@ def test_a_newer_format_is_refused_by_name(keys: dict[str, Any]) -> None:
 )
 def test_what_is_no_header_is_no_session(line: bytes) -> None:
     with pytest.raises(NotASessionError, match="is no session"):
-        check_header(line, "s.jsonl")
+        check_header(line, "s.jsonl", "line 1 (byte 0)")
 
 
 def test_binary_is_called_binary() -> None:
     with pytest.raises(NotASessionError, match="binary"):
-        check_header(b"SQLite format 3\0\1", "s.jsonl")
+        check_header(b"SQLite format 3\0\1", "s.jsonl", "line 1 (byte 0)")
 
 
 @given(st.dictionaries(st.sampled_from(["type", "kind", "version", "format", "uuid"]), values))
