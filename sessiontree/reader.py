@@ -341,10 +341,10 @@ class Reader:
 
     def _notice(self) -> list[Entry]:
         """The structure of what others appended since the last look."""
-        if self._journal.was_replaced() or self._journal.size() < self._view.size:
+        size = self._journal.size()
+        if size < self._view.size or self._journal.was_replaced():
             self._reopen()
             return []
-        size = self._journal.size()
         if size == self._view.size:
             return []
         if self._path is not None and self._path.whole and self._path.entries[0].type != HEADER:
