@@ -1,0 +1,389 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree import Session
+from sessiontree.core.codec import encode
+from sessiontree.errors import MigrationRefusedError, NotASessionError, ReadOnlyError
+from sessiontree.storage import recovery
+from sessiontree.storage.fs import CREATE, DISK, READ
+from sessiontree.storage.journal import Journal
+from sessiontree.storage.memory import Memory
+
+FILE = "/chat.jsonl"
+HEADER = encode(
+    {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s", "cwd": "/"}
+)
+VERSION_1 = b'{"type":"session","id":"s","cwd":"/p"}\n{"type":"message","message":{}}\n'
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A sound session of three messages."""
+    path = tmp_path / "chat.jsonl"
+    with Session.create(path, cwd="/p", durability="os") as session:
+        for text in ("one", "two", "three"):
+            session.append_message(said(text))
+    return path
+
+
+def damage(path: Path) -> bytes:
+    """Carriage returns, a blank line and a torn end; all entries can still be read."""
+    content = path.read_bytes().replace(b"\n", b"\r\n", 2) + b'\n{"type":"mess'
+    path.write_bytes(content)
+    return content
+
+
+def uuids(session: Session) -> list[str]:
+    return [entry.uuid for entry in session.entries()]
+
+
+def in_memory(content: bytes) -> Memory:
+    disk = Memory()
+    disk.write(disk.open(FILE, CREATE), content)
+    return disk
+
+
+def content_of(disk: Memory, path: str = FILE) -> bytes:
+    return disk.read(disk.open(path, READ), disk.stat(path).size, 0)
+
+
+def test_a_sound_file_is_left_alone(path: Path) -> None:
+    before, inode = path.read_bytes(), path.stat().st_ino
+    with Session.open(path) as session:
+        assert session.repair() == recovery.Repair([], None, [])
+    assert (path.read_bytes(), path.stat().st_ino) == (before, inode)
+    assert {file.name for file in path.parent.iterdir()} == {"chat.jsonl", "chat.jsonl.lock"}
+
+
+def test_the_original_is_kept_whole_beside_the_file(path: Path) -> None:
+    content = damage(path)
+    with Session.open(path) as session:
+        done = session.repair()
+    assert done.evidence is not None
+    assert Path(done.evidence).read_bytes() == content
+    assert Path(done.evidence).parent == path.parent
+    assert not done.evidence.endswith(".jsonl")
+
+
+def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
+    content = damage(path)
+    with Session.open(path) as session:
+        mended = session.repair().mended
+    assert [(found.line, found.what) for found in mended] == [
+        (1, "took out a CR before the newline"),
+        (2, "took out a CR before the newline"),
+        (5, "took out a blank line"),
+        (6, "took out a torn fragment of 13 bytes"),
+    ]
+    starts = [0, *(place + 1 for place, byte in enumerate(content) if byte == 10)]
+    assert all(found.offset == starts[found.line - 1] for found in mended)
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(path: Path) -> None:
+    content = damage(path)
+    (path.parent / "chat.jsonl.lock").unlink()
+    with Session.open(path) as session:
+        planned = session.repair(dry_run=True)
+        assert path.read_bytes() == content
+        assert list(path.parent.iterdir()) == [path]
+        done = session.repair()
+    assert planned.mended == done.mended
+    assert planned.evidence is None
+    assert [found.kind for found in planned.remaining] == ["crlf", "crlf", "blank", "torn"]
+    assert done.remaining == []
+
+
+def test_a_dry_run_of_a_file_opened_to_read(path: Path) -> None:
+    content = damage(path)
+    with Session.open(path, readonly=True) as session:
+        assert len(session.repair(dry_run=True).mended) == 4
+        with pytest.raises(ReadOnlyError):
+            session.repair()
+    assert path.read_bytes() == content
+
+
+def test_a_link_to_a_file_stays_a_link_and_the_evidence_is_where_it_is_said(path: Path) -> None:
+    content = damage(path)
+    link = path.parent / "elsewhere" / "link.jsonl"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with Session.open(link) as session:
+        done = session.repair()
+    assert link.is_symlink()
+    assert done.evidence is not None
+    assert Path(done.evidence).read_bytes() == content
+
+
+def test_a_session_goes_on_below_the_entry_it_stood_at(path: Path) -> None:
+    damage(path)
+    with Session.open(path) as session:
+        session.branch("@~1")
+        leaf = session.leaf
+        session.repair()
+        assert session.leaf == leaf
+        assert session.append_message(said("four")).parent_uuid == leaf.uuid
+
+
+def test_what_a_batch_waits_with_is_written_before_a_repair(path: Path) -> None:
+    damage(path)
+    with Session.open(path) as session:
+        with session.batch():
+            first = session.append_message(said("waits"))
+            session.repair()
+            second = session.append_message(said("follows"))
+        assert uuids(session)[-2:] == [first.uuid, second.uuid]
+    with Session.open(path, readonly=True) as session:
+        assert session.leaf.parent_uuid == first.uuid
+        assert session.verify() == []
+
+
+def test_a_reader_with_the_file_open_keeps_reading(path: Path) -> None:
+    damage(path)
+    with Session.open(path, readonly=True) as reader, Session.open(path) as writer:
+        before = uuids(reader)
+        writer.repair()
+        assert uuids(reader) == before
+        assert len(reader.context().messages) == 3
+        entry = writer.append_message(said("four"))
+        reader.refresh()
+        assert uuids(reader) == [*before, entry.uuid]
+        assert reader.leaf == entry
+
+
+def test_another_writer_notices_the_new_file_and_goes_on_below_what_it_saw(path: Path) -> None:
+    damage(path)
+    with Session.open(path) as one, Session.open(path) as other:
+        seen = other.leaf
+        one.repair()
+        mine = one.append_message(said("mine"))
+        theirs = other.append_message(said("theirs"))
+        assert theirs.parent_uuid == seen.uuid
+        assert mine.parent_uuid == seen.uuid
+    with Session.open(path, readonly=True) as session:
+        assert uuids(session)[-2:] == [mine.uuid, theirs.uuid]
+        assert session.verify() == []
+
+
+def test_a_writer_that_wrote_behind_a_tear_meanwhile_loses_nothing(path: Path) -> None:
+    damage(path)
+    with Session.open(path) as one, Session.open(path) as other:
+        entry = other.append_message(said("behind the tear"))
+        one.repair()
+        assert uuids(one)[-1] == entry.uuid
+        assert one.verify() == []
+
+
+def test_a_file_of_version_1_is_to_be_migrated_first(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(VERSION_1)
+    journal = Journal(DISK, str(path))
+    with pytest.raises(MigrationRefusedError, match="migrate it first"):
+        recovery.repair(journal)
+    journal.close()
+    with (
+        Session.open(path, readonly=True) as session,
+        pytest.raises(MigrationRefusedError, match="migrate it first"),
+    ):
+        session.repair(dry_run=True)
+    assert path.read_bytes() == VERSION_1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_no_session_is_no_patient(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    path.write_bytes(b"\x00\x01\x02")
+    with pytest.raises(NotASessionError):
+        Session.open(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_an_older_program_appended_counts_again_in_the_context(tmp_path: Path) -> None:
+    """It went on after the migration, compacted by its own counting, and was lost to the tree."""
+    path = tmp_path / "old.jsonl"
+    lines = [b'{"type":"message","message":{"role":"user","content":"%d"}}' % n for n in range(4)]
+    path.write_bytes(VERSION_1.splitlines()[0] + b"\n" + b"".join(m + b"\n" for m in lines))
+    Session.open(path).close()
+    with path.open("ab") as file:
+        file.write(b'{"type":"message","message":{"role":"user","content":"later"}}\n')
+        file.write(
+            b'{"type":"compaction","summary":"in short","firstKeptEntryIndex":4,"tokensBefore":9}\n'
+        )
+        file.write(b'{"type":"message","message":{"role":"user","content":"last"}}\n')
+    with Session.open(path) as session:
+        assert session.context().messages[-1]["content"] == "3"
+        done = session.repair()
+        assert [found.what[:31] for found in done.mended] == ["adopted an entry without a uuid"] * 3
+        assert done.remaining == []
+        session.switch(uuids(session)[-1])
+        contents = [message.get("content") for message in session.context().messages]
+        assert contents[-3:] == ["3", "later", "last"]
+        assert "0" not in contents
+
+
+def test_a_session_in_memory_is_sound() -> None:
+    with Session.create(cwd="/p") as session:
+        session.append_message(said("one"))
+        assert session.repair() == recovery.Repair([], None, [])
+
+
+def test_verify_tells_how_far_it_is(path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with Session.open(path, readonly=True) as session:
+        session.verify(lambda done, of: told.append((done, of)))
+    size = path.stat().st_size
+    assert told[-1] == (size, size)
+
+
+def test_the_parts_of_one_long_broken_line_are_found_in_one_pass() -> None:
+    """Thousands of torn lines and entries without a newline between: it took minutes."""
+    entry = encode({"type": "message", "uuid": "a", "message": said("é" * 50)})
+    fused = b"".join(entry + entry[:70] for _ in range(3000)) + entry
+    disk = in_memory(HEADER + b"\n" + fused)
+    with Session.open(FILE, fs=disk) as session:
+        session.repair()
+    assert content_of(disk).splitlines() == [HEADER, *[entry] * 3001]
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=12)
+steps = st.lists(st.tuples(st.sampled_from(["say", "branch", "label", "compact", "note"]), texts))
+
+
+def played(disk: Memory, moves: list[tuple[str, str]]) -> None:
+    with Session.create(FILE, cwd="/p", fs=disk, durability="os") as session:
+        session.append_message(said("first"))
+        for kind, text in moves:
+            if kind == "branch":
+                session.branch(session.path()[len(text) % len(session.path())])
+            elif kind == "label":
+                session.label("@", f"label-{len(list(session.entries()))}")
+            elif kind == "compact" and len(session.context().messages) > 1:
+                session.compact(f"in short: {text}", first_kept="@")
+            else:
+                session.append("custom" if kind == "note" else "message", **_fields(kind, text))
+
+
+def _fields(kind: str, text: str) -> dict[str, Any]:
+    return {"customType": "note", "data": text} if kind == "note" else {"message": said(text)}
+
+
+def _cut(content: bytes, at: int, size: int) -> bytes:
+    return content[:at] + content[at + size :]
+
+
+def _zero(content: bytes, at: int, size: int) -> bytes:
+    return content[:at] + bytes(len(content[at : at + size])) + content[at + size :]
+
+
+def _flip(content: bytes, at: int, size: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1 << size % 8]) + content[at + 1 :]
+
+
+def _insert(what: bytes) -> Callable[[bytes, int, int], bytes]:
+    return lambda content, at, size: content[:at] + what + content[at:]
+
+
+def _fuse(content: bytes, at: int, size: int) -> bytes:
+    return content[:at] + content[at:].replace(b"\n", b"", 1)
+
+
+def _double(content: bytes, at: int, size: int) -> bytes:
+    return content[:at] + content[at : at + size * 8] + content[at:]
+
+
+foreign = b'{"type":"message","uuid":"f","parentUuid":"h","message":{"role":"user","content":"f"}}'
+old = b'\n{"type":"message","message":{"role":"user","content":"old"}}\n'
+harms = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [_cut, _zero, _flip, _fuse, _double]
+            + [_insert(b) for b in (b"\r", b"\n", b"\0", b"\xff", b"\xef\xbb\xbf", foreign, old)]
+        ),
+        st.integers(0, 1 << 16),
+        st.integers(1, 40),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def harmed(
+    content: bytes, wounds: list[tuple[Callable[[bytes, int, int], bytes], int, int]]
+) -> bytes:
+    """The file damaged below its header, without which it would be no session."""
+    header, _, rest = content.partition(b"\n")
+    for harm, at, size in wounds:
+        if rest:
+            rest = harm(rest, at % len(rest), size)
+    return header + b"\n" + rest
+
+
+def check_repair(content: bytes) -> None:
+    disk = in_memory(content)
+    with Session.open(FILE, fs=disk) as session:
+        entries = list(session.entries())
+        before = [entry.uuid for entry in entries]
+        found = session.verify()
+        unsound = {damage.offset for damage in found if damage.kind not in _OF_THE_TREE}
+        planned = session.repair(dry_run=True)
+        assert content_of(disk) == content
+        done = session.repair()
+        after = uuids(session)
+        lines = content_of(disk).split(b"\n")
+        remaining = iter(after)
+        assert all(uuid in remaining for uuid in before), "an entry that could be read is lost"
+        lines_left = iter(lines)
+        sound = [entry.line for entry in entries if entry.offset not in unsound]
+        assert all(line in lines_left for line in sound), "a sound line was changed"
+        assert done.mended == planned.mended
+        assert (done.evidence is None) == (done.mended == [])
+        if done.evidence is not None:
+            assert content_of(disk, done.evidence) == content
+        assert session.verify() == done.remaining
+        assert not {damage.kind for damage in done.remaining} & {"crlf", "bom", "blank", "open end"}
+        repaired = content_of(disk)
+        again = session.repair()
+        assert (again.mended, again.evidence, again.remaining) == ([], None, done.remaining)
+        assert content_of(disk) == repaired
+        leaf = session.leaf
+        assert session.append_message(said("afterwards")).parent_uuid == leaf.uuid
+        session.context()
+
+
+_OF_THE_TREE = {"missing parent", "late parent", "duplicate", "cycle", "second header", "reference"}
+"""Damage of which no line is the cause by itself."""
+
+
+@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+@given(steps, harms)
+@settings(deadline=None, max_examples=500)
+def test_repair_loses_no_entry_and_changes_no_sound_line(
+    moves: list[tuple[str, str]],
+    wounds: list[tuple[Callable[[bytes, int, int], bytes], int, int]],
+) -> None:
+    disk = Memory()
+    played(disk, moves)
+    check_repair(harmed(content_of(disk), wounds))
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+@given(steps, harms)
+@settings(deadline=None, max_examples=5_000)
+def test_repair_loses_no_entry_however_long_one_tries(
+    moves: list[tuple[str, str]],
+    wounds: list[tuple[Callable[[bytes, int, int], bytes], int, int]],
+) -> None:
+    disk = Memory()
+    played(disk, moves)
+    check_repair(harmed(content_of(disk), wounds))
