@@ -114,6 +114,12 @@ def test_a_pop_of_the_older_program_goes_back_as_it_meant() -> None:
     assert "backToIndex" not in entry
 
 
+def test_a_pop_to_a_line_outside_the_tree_goes_to_the_entry_above_it() -> None:
+    line = old("stack_pop", backToIndex=5, summary="done")
+    entry = read(adopted([*TREE, b'{"no":"type"}', said("one"), line])[0][-1])
+    assert entry.parent_uuid == "c"
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -25,6 +25,7 @@ FOREIGN = b'{ "uuid": "b", "type": "message", "text": "x" }'
         (FOREIGN[:-1], Parts([], 0, len(FOREIGN) - 1)),
         (ENTRY + FOREIGN, Parts([ENTRY, FOREIGN], 2, 0)),
         (ENTRY + b" \0\xef\xbb\xbf " + FOREIGN, Parts([ENTRY, FOREIGN], 2, 0)),
+        (ENTRY + b'{"a":"x}', Parts([ENTRY], 1, 8)),
         (ENTRY + ENTRY[:40], Parts([ENTRY], 1, 40)),
         (ENTRY[:40] + FOREIGN, Parts([FOREIGN], 1, 40)),
         (ENTRY[:40] + FOREIGN + ENTRY[:50] + ENTRY, Parts([FOREIGN, ENTRY], 2, 90)),

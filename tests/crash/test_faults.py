@@ -441,6 +441,7 @@ def test_a_batch_that_was_not_written_leaves_the_session_where_it_stood(tmp_path
     disk = FaultyDisk()
     with Session.create(tmp_path / "chat.jsonl", fs=disk) as session:
         kept = session.append_message({"role": "user", "content": "kept"})
+        assert len(session.context().messages) == 1
         disk.arm(Fault("write", 1, errno.ENOSPC, stays=True))
         with pytest.raises(WriteFailedError), session.batch():
             session.append_message({"role": "user", "content": "lost"})

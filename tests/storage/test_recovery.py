@@ -20,6 +20,8 @@ FILE = "/chat.jsonl"
 HEADER = encode(
     {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s", "cwd": "/"}
 )
+_BOM = "took out a byte order mark"
+_CR = "took out a CR before the newline"
 VERSION_1 = b'{"type":"session","id":"s","cwd":"/p"}\n{"type":"message","message":{}}\n'
 
 
@@ -88,6 +90,25 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
     ]
     starts = [0, *(place + 1 for place, byte in enumerate(content) if byte == 10)]
     assert all(found.offset == starts[found.line - 1] for found in mended)
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "whats"),
+    [
+        (b"\0\0", b"\0", ["took out 3 NUL bytes"]),
+        (b"\0\xef\xbb\xbf\0\xef\xbb\xbf", b"", ["took out 2 NUL bytes", _BOM]),
+        (b"", b"\0\r\0\r", ["took out 2 NUL bytes", _CR]),
+        (b"\xef\xbb\xbf\0", b"\r", ["took out 1 NUL bytes", _BOM, _CR]),
+    ],
+)
+def test_what_stands_around_a_line_is_named_and_taken_out_at_once(
+    before: bytes, behind: bytes, whats: list[str]
+) -> None:
+    entry = encode({"type": "message", "uuid": "a", "parentUuid": "h", "message": said("x")})
+    disk = in_memory(HEADER + b"\n" + before + entry + behind + b"\n")
+    with Session.open(FILE, fs=disk) as session:
+        assert [found.what for found in session.repair().mended] == whats
+    assert content_of(disk).splitlines() == [HEADER, entry]
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(path: Path) -> None:
