@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from sessiontree.core.codec import FORMAT, VERSION, dumps, encode, raw_values
+from sessiontree.core.codec import FORMAT, VERSION, dumps, encode, raw_values, seal
 from sessiontree.core.entry import HEADER, decode_leniently
 from sessiontree.errors import EntryError
 
@@ -75,9 +75,16 @@ class _Linear:
                 fields.pop(key, None)
             return encode(self._version_2(fields, parsed, position))
         except EntryError:
+            if not position:
+                return self._spliced_header(line)
             self.uuids[position] = self.uuids[self.parents[position]]
             self._left_out.add(position)
             return line
+
+    def _spliced_header(self, line: bytes) -> bytes:
+        """A header that cannot be written anew: its own text, with what it lacks put first."""
+        lacks = {"version": VERSION, "format": FORMAT, "uuid": self.uuids[0], "parentUuid": None}
+        return seal(dumps(lacks)[:-1] + b"," + _bare(line).strip().removeprefix(b"{"))
 
     def _uuid(self, line: bytes, parsed: dict[str, Any], position: int) -> str:
         own = parsed.get("uuid")

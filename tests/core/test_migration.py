@@ -249,3 +249,17 @@ def test_a_real_session_keeps_its_entries_and_messages() -> None:
         start = original[places[source.uuid]].index(b'"message":')
         value = original[places[source.uuid]][start:-1]
         assert value in source.line
+
+
+def test_a_header_that_cannot_be_written_anew_becomes_current_all_the_same() -> None:
+    header = rb'{"version":1,"type":"session","\ud800":1,"id":"s","cwd":"/p"}'
+    first, second = migrated(b"\xef\xbb\xbf" + header, message("one"))
+    assert header[1:-1] in first
+    damage: list[str] = []
+    entry = decode(first, 0, lambda kind, offset, cause: damage.append(kind))
+    below = decode(second, 0, ignore)
+    assert entry is not None
+    assert below is not None
+    assert damage == []
+    assert entry["format"] == "sessiontree/2"
+    assert below.parent_uuid == entry.uuid
