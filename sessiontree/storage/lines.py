@@ -8,6 +8,7 @@ while the reading goes on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -16,6 +17,7 @@ Read = Callable[[int, int], bytes]
 
 FIRST_BLOCK: Final = 64 * 1024
 LARGEST_BLOCK: Final = 1024 * 1024
+LONGEST_SUSPECT: Final = 6
 
 
 class Backwards:
@@ -23,14 +25,21 @@ class Backwards:
 
     Attributes:
         searched: the bytes looked through by `find` so far.
+        suspected: see `find`.
+
+    Args:
+        read: reads the file.
+        suspect: what `find` looks out for on its way, at most `LONGEST_SUSPECT` bytes.
     """
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Read, suspect: re.Pattern[bytes]) -> None:
         self._read = read
+        self._suspect = suspect
         self._window = b""
         self._start = 0
         self._step = FIRST_BLOCK
         self.searched = 0
+        self.suspected = False
 
     def line_before(self, end: int) -> tuple[int, bytes]:
         """The line whose LF (or the end of the file) is at `end`, and its offset."""
@@ -59,39 +68,53 @@ class Backwards:
         self._start = start
 
     def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
-        """The lines before `end` that hold `needle`, nearest first, and their offsets."""
+        """The lines before `end` that hold `needle`, nearest first, and their offsets.
+
+        `suspected` is then whether the suspect stands between such a line and `end`.
+        """
+        self.suspected = False
         while end > 0:
             at = self._last(needle, end)
             if at < 0:
                 return
             stop = self._line_end(at + len(needle))
+            self._suspect_in_window(stop, end)
             start, line = self.line_before(stop)
             yield start, line
+            self.suspected = self.suspected or self._suspect.search(line) is not None
             end = start
 
     def _last(self, needle: bytes, end: int) -> int:
-        """The offset of the last `needle` that lies wholly before `end`, or -1."""
+        """The offset of the last `needle` that lies wholly before `end`, or -1.
+
+        The window then has it, and reaches as far towards `end` as it was searched.
+        """
         step = FIRST_BLOCK
-        overlap = len(needle) - 1
+        overlap = max(len(needle), LONGEST_SUSPECT) - 1
         while end > 0:
-            if self._start + overlap < end <= self._start + len(self._window):
-                block, start = self._window, self._start
-            else:
-                start = max(0, end - step - overlap)
-                block = self._read(end - start, start)
+            if not self._start + overlap < end <= self._start + len(self._window):
+                self._start = max(0, end - step - overlap)
+                self._window = self._read(end - self._start, self._start)
                 step = min(step * 2, LARGEST_BLOCK)
-            at = block.rfind(needle, 0, end - start)
-            self.searched += end - start - max(at, 0)
+            at = self._window.rfind(needle, 0, end - self._start)
+            self.searched += end - self._start - max(at, 0)
             if at >= 0:
-                return start + at
-            if not start:
+                return self._start + at
+            self._suspect_in_window(self._start, end)
+            if not self._start:
                 return -1
-            end = start + overlap
+            end = self._start + overlap
         return -1
+
+    def _suspect_in_window(self, start: int, end: int) -> None:
+        if not self.suspected:
+            inside = start - self._start
+            self.suspected = bool(self._suspect.search(self._window, inside, end - self._start))
 
     def _line_end(self, offset: int) -> int:
         """The offset of the LF at or after `offset`, or of the end of the file."""
-        return offset + len(rest_of_line(self._read, offset))
+        at = self._window.find(b"\n", offset - self._start)
+        return self._start + at if at >= 0 else offset + len(rest_of_line(self._read, offset))
 
 
 def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:

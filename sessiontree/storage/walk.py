@@ -18,7 +18,7 @@ from sessiontree.core.codec import decode, head
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.tree import NO_ROW, Tree
-from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
+from sessiontree.storage.lines import Backwards, Read, rest_of_line
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
 """Strings that JSON spells in one way, unless by escapes that `_ESCAPED` finds."""
@@ -45,7 +45,7 @@ class Walk:
         self._end = end
         self._index = index
         self._report = report
-        self._backwards = Backwards(read)
+        self._backwards = Backwards(read, _ESCAPED)
 
     def last_on(self, lane: str | None) -> Entry | None:
         """The last entry of a lane, or None."""
@@ -54,16 +54,14 @@ class Walk:
         if not _PLAIN.fullmatch(lane):
             return self._from_index(lambda tree: tree.last_on(lane))
         for offset, line in self._backwards.find(b'"%b"' % lane.encode(), self._end):
+            if self._backwards.suspected:
+                break
             entry = decode(line, offset, self._report)
             if entry is not None and entry.lane == lane:
-                if self._may_hide(offset + len(line), self._end):
-                    return self._from_index(lambda tree: tree.last_on(lane))
                 return entry
-        return (
-            self._from_index(lambda tree: tree.last_on(lane))
-            if self._may_hide(0, self._end)
-            else None
-        )
+        if self._backwards.suspected:
+            return self._from_index(lambda tree: tree.last_on(lane))
+        return None
 
     def last_line_start(self) -> int:
         """The offset at which the last line starts."""
@@ -117,23 +115,14 @@ class Walk:
         """The nearest entry before `end` with this uuid, if that can be told by searching."""
         needle = b'"%b"' % uuid.encode()
         for offset, line in self._backwards.find(needle, end):
+            if self._backwards.suspected:  # a line between may spell it with escapes
+                return None
             if _only_as_parent(line, needle):
                 continue
             entry = decode(line, offset, self._report)
             if entry is not None and entry.uuid == uuid:
-                return None if self._may_hide(offset + len(line), end) else entry
+                return entry
         return None
-
-    def _may_hide(self, start: int, end: int) -> bool:
-        """Whether some line between may spell a plain string with escapes."""
-        while start < end:
-            block = self._read(min(LARGEST_BLOCK, end - start), start)
-            if not block:
-                return False
-            if _ESCAPED.search(block):
-                return True
-            start += len(block) if start + len(block) >= end else len(block) - 5
-        return False
 
     def _from_index(self, choose: Callable[[Tree], int]) -> Entry | None:
         tree = self._index()

@@ -17,7 +17,7 @@ from sessiontree import Session
 from sessiontree.core.codec import encode
 from sessiontree.core.entry import Entry
 from sessiontree.core.tree import NO_ROW
-from sessiontree.storage import lines, walk
+from sessiontree.storage import lines
 from sessiontree.storage.fs import CREATE, Disk
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.memory import Memory
@@ -167,7 +167,6 @@ def blocks_of(first: int, largest: int) -> Iterator[None]:
     with (
         mock.patch.object(lines, "FIRST_BLOCK", first),
         mock.patch.object(lines, "LARGEST_BLOCK", largest),
-        mock.patch.object(walk, "LARGEST_BLOCK", largest),
     ):
         yield
 
