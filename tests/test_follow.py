@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import queue
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -428,6 +429,63 @@ def test_ctrl_c_ends_it(path: Path, count: int) -> None:
     finally:
         child.kill()
     assert (out, errors, child.returncode) == ("", "", 130)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_the_command_prints_what_comes_until_ctrl_c(path: Path, options: list[str]) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "sessiontree", "follow", str(path), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    try:
+        number = 0
+        while not select.select([child.stdout], [], [], 0.05)[0]:  # it does not say when it began
+            write_raw(path, line(f"uuid-{number}", f"say {number}"))
+            number += 1
+        first = child.stdout.readline()
+        write_raw(path, line("uuid-last", "the last \x1b[31m"))
+        shown = [first]
+        while "last" not in shown[-1]:
+            shown.append(child.stdout.readline())
+        child.send_signal(signal.SIGINT)
+        out, errors = child.communicate(timeout=PATIENCE)
+    finally:
+        child.kill()
+    assert (out, errors, child.returncode) == ("", "", 130)
+    if options:
+        texts = [json.loads(row)["message"]["content"] for row in shown]
+        assert texts[-1] == "the last \x1b[31m"
+    else:
+        texts = [row.split("  ")[-1].strip() for row in shown]
+    begun = number - len(shown) + 1
+    assert texts[:-1] == [f"say {n}" for n in range(begun, number)]
+    assert not any("\x1b" in row for row in shown)
+
+
+def test_the_command_ends_when_nobody_reads_it_any_more(path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "sessiontree", "follow", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    try:
+        number = 0
+        while child.poll() is None:
+            write_raw(path, line(f"u{number}", "x"))
+            number += 1
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(0.05)
+        assert (child.stderr.read(), child.returncode) == ("", 0)
+    finally:
+        child.kill()
+        child.stderr.close()
 
 
 def test_it_looks_now_and_then_where_there_is_no_watch_to_be_had(
