@@ -17,6 +17,8 @@ Read = Callable[[int, int], bytes]
 
 FIRST_BLOCK: Final = 64 * 1024
 LARGEST_BLOCK: Final = 1024 * 1024
+FORWARD_BLOCK: Final = 256 * 1024
+"""What is split into lines and decoded at once: small enough to stay near the processor."""
 LONGEST_SUSPECT: Final = 6
 
 
@@ -24,6 +26,8 @@ class Backwards:
     """Reads lines that end at a given place, nearest to the end first.
 
     Attributes:
+        window: the part of the file that is in memory.
+        start: its offset.
         searched: the bytes looked through by `find` so far.
         suspected: see `find`.
 
@@ -35,37 +39,37 @@ class Backwards:
     def __init__(self, read: Read, suspect: re.Pattern[bytes]) -> None:
         self._read = read
         self._suspect = suspect
-        self._window = b""
-        self._start = 0
+        self.window = b""
+        self.start = 0
         self._step = FIRST_BLOCK
         self.searched = 0
         self.suspected = False
 
     def line_before(self, end: int) -> tuple[int, bytes]:
         """The line whose LF (or the end of the file) is at `end`, and its offset."""
-        inside = end - self._start
-        if not 0 < inside <= len(self._window):
+        inside = end - self.start
+        if not 0 < inside <= len(self.window):
             self._load(end)
-            inside = end - self._start
-        at = self._window.rfind(b"\n", 0, inside)
-        while at < 0 and self._start:
+            inside = end - self.start
+        at = self.window.rfind(b"\n", 0, inside)
+        while at < 0 and self.start:
             self._widen(inside)
-            inside = end - self._start
-            at = self._window.rfind(b"\n", 0, inside)
-        return self._start + at + 1, self._window[at + 1 : inside]
+            inside = end - self.start
+            at = self.window.rfind(b"\n", 0, inside)
+        return self.start + at + 1, self.window[at + 1 : inside]
 
     def _load(self, end: int) -> None:
         self._step = FIRST_BLOCK
-        self._start = max(0, end - self._step)
-        self._window = self._read(end - self._start, self._start)
+        self.start = max(0, end - self._step)
+        self.window = self._read(end - self.start, self.start)
 
     def _widen(self, inside: int) -> None:
         """Put more in front of the window's first `inside` bytes: a line may be of any length."""
-        rest = self._window[:inside]
+        rest = self.window[:inside]
         self._step = min(self._step * 2, LARGEST_BLOCK)
-        start = max(0, self._start - max(self._step, len(rest)))
-        self._window = self._read(self._start - start, start) + rest
-        self._start = start
+        start = max(0, self.start - max(self._step, len(rest)))
+        self.window = self._read(self.start - start, start) + rest
+        self.start = start
 
     def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
         """The lines before `end` that hold `needle`, nearest first, and their offsets.
@@ -92,29 +96,29 @@ class Backwards:
         step = FIRST_BLOCK
         overlap = max(len(needle), LONGEST_SUSPECT) - 1
         while end > 0:
-            if not self._start + overlap < end <= self._start + len(self._window):
-                self._start = max(0, end - step - overlap)
-                self._window = self._read(end - self._start, self._start)
+            if not self.start + overlap < end <= self.start + len(self.window):
+                self.start = max(0, end - step - overlap)
+                self.window = self._read(end - self.start, self.start)
                 step = min(step * 2, LARGEST_BLOCK)
-            at = self._window.rfind(needle, 0, end - self._start)
-            self.searched += end - self._start - max(at, 0)
+            at = self.window.rfind(needle, 0, end - self.start)
+            self.searched += end - self.start - max(at, 0)
             if at >= 0:
-                return self._start + at
-            self._suspect_in_window(self._start, end)
-            if not self._start:
+                return self.start + at
+            self._suspect_in_window(self.start, end)
+            if not self.start:
                 return -1
-            end = self._start + overlap
+            end = self.start + overlap
         return -1
 
     def _suspect_in_window(self, start: int, end: int) -> None:
         if not self.suspected:
-            inside = start - self._start
-            self.suspected = bool(self._suspect.search(self._window, inside, end - self._start))
+            inside = start - self.start
+            self.suspected = bool(self._suspect.search(self.window, inside, end - self.start))
 
     def _line_end(self, offset: int) -> int:
         """The offset of the LF at or after `offset`, or of the end of the file."""
-        at = self._window.find(b"\n", offset - self._start)
-        return self._start + at if at >= 0 else offset + len(rest_of_line(self._read, offset))
+        at = self.window.find(b"\n", offset - self.start)
+        return self.start + at if at >= 0 else offset + len(rest_of_line(self._read, offset))
 
 
 def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:
@@ -141,7 +145,7 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
     rest: list[bytes] = []  # of a line that is longer than a block
     offset = start
     while start < end:
-        block = read(min(LARGEST_BLOCK, end - start), start)
+        block = read(min(FORWARD_BLOCK, end - start), start)
         if not block:
             return
         start += len(block)
@@ -149,6 +153,6 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
         if not cut:
             rest.append(block)
             continue
-        yield offset, b"".join([*rest, block[:cut]])
+        yield offset, b"".join([*rest, memoryview(block)[:cut]])
         rest = [block[cut:]]
         offset = start - len(block) + cut
