@@ -167,6 +167,7 @@ def blocks_of(first: int, largest: int) -> Iterator[None]:
     with (
         mock.patch.object(lines, "FIRST_BLOCK", first),
         mock.patch.object(lines, "LARGEST_BLOCK", largest),
+        mock.patch.object(lines, "FORWARD_BLOCK", largest),
     ):
         yield
 
