@@ -324,9 +324,10 @@ class Reader:
             FileReplacedError: another file took this one's place, without the leaf in it.
             FileMissingError: the path vanished.
         """
-        self._notice()
-        if self._journal.readonly:
-            self._move(self._leaf_in_file())
+        with self._journal.lock.alone():
+            self._notice()
+            if self._journal.readonly:
+                self._move(self._leaf_in_file())
 
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read everything, follow every reference, and give all that is not sound.

@@ -56,11 +56,12 @@ class Writer(Reader):
 
     def close(self) -> None:
         """Let go of the file and its lock; entries of an open batch are written first."""
-        try:
-            if not self._journal.closed:
-                self._flush()
-        finally:
-            super().close()
+        with self._journal.lock.alone():
+            try:
+                if not self._journal.closed:
+                    self._flush()
+            finally:
+                super().close()
 
     def append(
         self,
@@ -297,9 +298,10 @@ class Writer(Reader):
         if self._journal.readonly:
             super().refresh()
             return
-        if self._waiting is not None:
-            return
-        elsewhere = self._see_others()
+        with self._journal.lock.alone():
+            if self._waiting is not None:
+                return
+            elsewhere = self._see_others()
         if elsewhere is not None and self._hooks:
             self._hooks.call("moved_elsewhere", self, elsewhere)
 
@@ -339,7 +341,9 @@ class Writer(Reader):
                 raise
 
     def _ready(self) -> View:
-        self._flush()
+        if self._waiting:
+            with self._journal.lock.alone():  # another thread's batch is waited for
+                self._flush()
         return self._view
 
     @contextlib.contextmanager

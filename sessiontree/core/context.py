@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from msgspec import UNSET
+
 from sessiontree.core.blocks import Blocks
 from sessiontree.core.compaction import Piece, TokenCounter, estimate_tokens
 from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
@@ -164,7 +166,8 @@ class Fold:
         return True
 
     def _take(self, entry: Entry) -> None:
-        if entry.type == "message" and type(message := entry.get("message")) is dict:
+        message = entry._message if entry._message is not UNSET else entry.get("message")
+        if entry.type == "message" and type(message) is dict:
             role = message.get("role")
             if role == "assistant":
                 if "model" in message:

@@ -78,28 +78,22 @@ class Pairing(Generic[Source]):
         """Take in the next message."""
         self._taken.append(message)
         self._taken_sources.append(source)
-        if (
-            self._tail is None
-            and type(message.get("content")) is str
-            and message.get("role") in _PLAIN_ROLES
-            and "tool_calls" not in message
-        ):
-            self._messages.append(message)
-            self._sources.append(source)
-        else:
-            self._pair(message, source)
-
-    def _pair(self, message: Message, source: Source) -> None:
-        ids = result_ids(message)
-        if ids:
-            self._take_answer(Answer(ids, message, source))
-            return
-        self._settle_tail()
+        role = message.get("role")
+        is_item = "type" in message or "tool_calls" in message
+        is_text = type(message.get("content")) is str
+        if is_item or not (role == "assistant" or (role == "user" and is_text)):
+            ids = result_ids(message)
+            if ids:
+                self._take_answer(Answer(ids, message, source))
+                return
+        if self._tail is not None:
+            self._settle_tail()
         self._messages.append(message)
         self._sources.append(source)
-        calls = calls_of(message)
-        if calls:
-            self._tail = Group(calls, source, len(self._messages))
+        if is_item or not is_text:
+            calls = calls_of(message)
+            if calls:
+                self._tail = Group(calls, source, len(self._messages))
 
     def _take_answer(self, answer: Answer[Source]) -> None:
         tail = self._tail

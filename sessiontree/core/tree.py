@@ -5,7 +5,9 @@ and extended as the file grows. An entry is a row, numbered in file order from
 0 (the header); a row costs its uuid, one dict slot and some bytes in arrays.
 
 Invariants: the parent of a row is the nearest row before it with the parent's
-uuid, else the nearest after it; following parents always ends (an edge that
+uuid, else the nearest after it (a second row with a uuid, which its line spells
+with escapes only, is nobody's parent, so that a search for the plain spelling
+need not look for others); following parents always ends (an edge that
 would close a circle is cut, and reported); a header has no parent; no row is
 left out, whatever it says.
 """
@@ -96,7 +98,8 @@ class Tree:
                 self._miss(parent, row, uuid, offset, report)
         elif row:
             _report_rootless(found.type, uuid, offset, report)
-        if uuid in rows:
+        is_first = uuid not in rows
+        if not is_first:
             report("duplicate", offset, f"the uuid {uuid} stands in an earlier line too")
         self.uuids.append(uuid)
         self.parents.append(above)
@@ -105,7 +108,8 @@ class Tree:
         self._lane_of.append(
             self._lane_ids[found.lane] if found.lane is None else self._lane_id(found.lane)
         )
-        rows[uuid] = row
+        if is_first or b'"%b"' % uuid.encode("utf-8", "surrogatepass") in line:
+            rows[uuid] = row
         if uuid in self._missing:
             self._adopt(uuid, row, report)
 

@@ -105,8 +105,9 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file and the lock."""
-        self.lock.close()
-        self.release()
+        with self.lock.alone():  # a thread that is writing has done so first
+            self.lock.close()
+            self.release()
 
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end of the file."""
@@ -133,6 +134,7 @@ class Journal:
         """Hold the writer's lock."""
         self.check_writable()
         with self.lock.held():
+            self.check_writable()  # again: another thread may have closed it meanwhile
             yield
 
     def check_writable(self) -> None:

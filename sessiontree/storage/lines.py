@@ -8,7 +8,6 @@ while the reading goes on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -16,10 +15,9 @@ Read = Callable[[int, int], bytes]
 """Takes a size and an offset, gives the bytes there; fewer only at the end."""
 
 FIRST_BLOCK: Final = 64 * 1024
-LARGEST_BLOCK: Final = 1024 * 1024
+LARGEST_BLOCK: Final = 256 * 1024
 FORWARD_BLOCK: Final = 256 * 1024
 """What is split into lines and decoded at once: small enough to stay near the processor."""
-LONGEST_SUSPECT: Final = 6
 
 
 class Backwards:
@@ -29,21 +27,14 @@ class Backwards:
         window: the part of the file that is in memory.
         start: its offset.
         searched: the bytes looked through by `find` so far.
-        suspected: see `find`.
-
-    Args:
-        read: reads the file.
-        suspect: what `find` looks out for on its way, at most `LONGEST_SUSPECT` bytes.
     """
 
-    def __init__(self, read: Read, suspect: re.Pattern[bytes]) -> None:
+    def __init__(self, read: Read) -> None:
         self._read = read
-        self._suspect = suspect
         self.window = b""
         self.start = 0
         self._step = FIRST_BLOCK
         self.searched = 0
-        self.suspected = False
 
     def line_before(self, end: int) -> tuple[int, bytes]:
         """The line whose LF (or the end of the file) is at `end`, and its offset."""
@@ -65,27 +56,20 @@ class Backwards:
 
     def _widen(self, inside: int) -> None:
         """Put more in front of the window's first `inside` bytes: a line may be of any length."""
-        rest = self.window[:inside]
+        end = self.start + inside
         self._step = min(self._step * 2, LARGEST_BLOCK)
-        start = max(0, self.start - max(self._step, len(rest)))
-        self.window = self._read(self.start - start, start) + rest
-        self.start = start
+        self.start = max(0, self.start - max(self._step, inside))
+        self.window = self._read(end - self.start, self.start)
 
     def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
-        """The lines before `end` that hold `needle`, nearest first, and their offsets.
-
-        `suspected` is then whether the suspect stands between such a line and `end`.
-        """
-        self.suspected = False
+        """The lines before `end` that hold `needle`, nearest first, and their offsets."""
         while end > 0:
             at = self._last(needle, end)
             if at < 0:
                 return
             stop = self._line_end(at + len(needle))
-            self._suspect_in_window(stop, end)
             start, line = self.line_before(stop)
             yield start, line
-            self.suspected = self.suspected or self._suspect.search(line) is not None
             end = start
 
     def _last(self, needle: bytes, end: int) -> int:
@@ -94,7 +78,7 @@ class Backwards:
         The window then has it, and reaches as far towards `end` as it was searched.
         """
         step = FIRST_BLOCK
-        overlap = max(len(needle), LONGEST_SUSPECT) - 1
+        overlap = len(needle) - 1
         while end > 0:
             if not self.start + overlap < end <= self.start + len(self.window):
                 self.start = max(0, end - step - overlap)
@@ -104,16 +88,10 @@ class Backwards:
             self.searched += end - self.start - max(at, 0)
             if at >= 0:
                 return self.start + at
-            self._suspect_in_window(self.start, end)
             if not self.start:
                 return -1
             end = self.start + overlap
         return -1
-
-    def _suspect_in_window(self, start: int, end: int) -> None:
-        if not self.suspected:
-            inside = start - self.start
-            self.suspected = bool(self._suspect.search(self.window, inside, end - self.start))
 
     def _line_end(self, offset: int) -> int:
         """The offset of the LF at or after `offset`, or of the end of the file."""

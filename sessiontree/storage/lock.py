@@ -81,6 +81,13 @@ class WriterLock:
                 if process == os.getpid() and not self._depth and not self._kept:
                     self._let_go()
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep out the other threads that share this session, and nobody else."""
+        self._enter_process()
+        with self._threads:
+            yield
+
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
         with self._threads:

@@ -3,7 +3,7 @@
 Only lines on the path are decoded. The parent is nearly always the line before;
 where it is not, its quoted uuid is searched for backwards, and a hit is decoded
 before it is believed. What this cannot settle (a parent that stands after its
-child or nowhere, a uuid that some line may spell with escapes, a path that jumps
+child or nowhere, a uuid that its line spells with escapes, a path that jumps
 about until the search has cost more than one pass) is settled by the whole-file
 index, so that both always give the same answer.
 """
@@ -18,7 +18,7 @@ from sessiontree.core.codec import decode, head
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.tree import NO_ROW, Tree
-from sessiontree.storage.lines import Backwards, Read, rest_of_line
+from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
 """Strings that JSON spells in one way, unless by escapes that `_ESCAPED` finds."""
@@ -45,7 +45,7 @@ class Walk:
         self._end = end
         self._index = index
         self._report = report
-        self._backwards = Backwards(read, _ESCAPED)
+        self._backwards = Backwards(read)
 
     def last_on(self, lane: str | None) -> Entry | None:
         """The last entry of a lane, or None."""
@@ -54,14 +54,15 @@ class Walk:
         if not _PLAIN.fullmatch(lane):
             return self._from_index(lambda tree: tree.last_on(lane))
         for offset, line in self._backwards.find(b'"%b"' % lane.encode(), self._end):
-            if self._backwards.suspected:
-                break
             entry = decode(line, offset, self._report)
             if entry is not None and entry.lane == lane:
+                if self._may_hide(offset + len(line), self._end):
+                    break
                 return entry
-        if self._backwards.suspected:
-            return self._from_index(lambda tree: tree.last_on(lane))
-        return None
+        else:
+            if not self._may_hide(0, self._end):
+                return None
+        return self._from_index(lambda tree: tree.last_on(lane))
 
     def last_line_start(self) -> int:
         """The offset at which the last line starts."""
@@ -88,19 +89,34 @@ class Walk:
 
     def up(self, entry: Entry) -> Iterator[Entry]:
         """The ancestors of an entry, its parent first."""
-        line_before, report = self._backwards.line_before, self._report
+        backwards, report = self._backwards, self._report
+        window, start = backwards.window, backwards.start
         offset = entry.offset
         while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
             parent = None
-            if offset > 0:
-                offset, line = line_before(offset - 1)
-                if uuid.encode("utf-8", "surrogatepass") in line:
+            # `line_before`, inlined for a line that lies in the window: this is what a
+            # million entries cost.
+            end = offset - start - 1
+            at = window.rfind(b"\n", 0, end) if 0 < end <= len(window) else -1
+            if at >= 0:
+                line = window[at + 1 : end]
+                offset = start + at + 1
+            elif offset > 0:
+                offset, line = backwards.line_before(offset - 1)
+                window, start = backwards.window, backwards.start
+            else:
+                line = b""
+            try:
+                if b'"%b"' % uuid.encode() in line:
                     parent = decode(line, offset, report)
+            except UnicodeEncodeError:
+                pass  # a lone surrogate, which only the index finds
             if parent is None or parent.uuid != uuid:
                 parent = self._parent(entry, uuid)
                 if parent is None:
                     return
                 offset = parent.offset
+                window, start = backwards.window, backwards.start
             yield parent
             entry = parent
 
@@ -115,14 +131,23 @@ class Walk:
         """The nearest entry before `end` with this uuid, if that can be told by searching."""
         needle = b'"%b"' % uuid.encode()
         for offset, line in self._backwards.find(needle, end):
-            if self._backwards.suspected:  # a line between may spell it with escapes
-                return None
             if _only_as_parent(line, needle):
                 continue
             entry = decode(line, offset, self._report)
             if entry is not None and entry.uuid == uuid:
                 return entry
         return None
+
+    def _may_hide(self, start: int, end: int) -> bool:
+        """Whether some line between may spell a plain string with escapes."""
+        while start < end:
+            block = self._read(min(LARGEST_BLOCK, end - start), start)
+            if not block:
+                return False
+            if _ESCAPED.search(block):
+                return True
+            start += len(block) if start + len(block) >= end else len(block) - 5
+        return False
 
     def _from_index(self, choose: Callable[[Tree], int]) -> Entry | None:
         tree = self._index()

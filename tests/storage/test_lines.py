@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -14,7 +13,6 @@ from sessiontree.storage import lines
 from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
 
 CONTENT = st.lists(st.sampled_from([b"\n", b"a", b"b", b"ab", b"\r\n", b"abc" * 9])).map(b"".join)
-SUSPECT = re.compile(rb"bab?|\nb")
 BLOCKS = st.tuples(st.integers(1, 9), st.integers(1, 30)).map(lambda pair: (pair[0], sum(pair)))
 
 
@@ -55,7 +53,7 @@ def test_lines_backwards_are_the_lines_forwards_reversed(
     content: bytes, blocks: tuple[int, int]
 ) -> None:
     with blocks_of(*blocks):
-        backwards = Backwards(reader(content), SUSPECT)
+        backwards = Backwards(reader(content))
         found = []
         end = len(content)
         while end >= 0:
@@ -72,7 +70,7 @@ def test_any_line_is_found_by_its_end_in_any_order(
 ) -> None:
     expected = split(content)
     with blocks_of(*blocks):
-        backwards = Backwards(reader(content), SUSPECT)
+        backwards = Backwards(reader(content))
         for offset, line in data.draw(st.permutations(expected)):
             assert backwards.line_before(offset + len(line)) == (offset, line)
 
@@ -88,23 +86,11 @@ def test_find_gives_every_line_with_the_needle_nearest_first(
     content: bytes, needle: bytes, blocks: tuple[int, int], data: st.DataObject
 ) -> None:
     with blocks_of(*blocks):
-        backwards = Backwards(reader(content), SUSPECT)
+        backwards = Backwards(reader(content))
         for end, line in data.draw(st.permutations(split(content)))[:3]:
             end += len(line)  # searches may start wherever the window happens to be
             expected = [(at, line) for at, line in split(content[:end]) if needle in line]
             assert list(backwards.find(needle, end)) == expected[::-1]
-
-
-@settings(deadline=None)
-@given(CONTENT, st.sampled_from([b"a", b"ab", b"abcabcabc"]), BLOCKS, st.integers(0, 60))
-def test_find_suspects_whatever_stands_between_a_line_and_where_it_began(
-    content: bytes, needle: bytes, blocks: tuple[int, int], end: int
-) -> None:
-    with blocks_of(*blocks):
-        backwards = Backwards(reader(content), SUSPECT)
-        for offset, line in backwards.find(needle, end):
-            if SUSPECT.search(content[offset + len(line) : end]):
-                assert backwards.suspected
 
 
 @settings(deadline=None)
@@ -150,7 +136,7 @@ def test_whole_lines_stay_between_start_and_end(
 
 def test_a_search_counts_the_bytes_it_looked_through_not_those_it_held() -> None:
     content = b"\n".join([b"x" * 9] * 2000 + [b"needle"] + [b"x" * 9] * 100)
-    backwards = Backwards(reader(content), SUSPECT)
+    backwards = Backwards(reader(content))
     backwards.line_before(len(content))
     assert next(backwards.find(b"needle", len(content)))[1] == b"needle"
     assert backwards.searched < 1100
