@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Entry, Session
+from sessiontree.errors import ReadOnlyError
 from sessiontree.storage.fs import Disk
 
 from .children import PATIENCE, read_line, read_rest, running, tell, uuids_in
@@ -302,6 +304,83 @@ def test_threads_write_through_one_session_or_their_own(path: Path, share: bool)
         check_all_kept(path, [uuids])
     else:
         check_all_kept(path, chains)
+
+
+def together(*acts: Callable[[], None]) -> list[BaseException]:
+    """Run each in a thread of its own, switching between them as often as can be."""
+    failures: list[BaseException] = []
+
+    def run(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+    finally:
+        sys.setswitchinterval(interval)
+    return failures
+
+
+def test_a_thread_may_refresh_what_others_write_through(path: Path) -> None:
+    """The size it had read was behind what the others wrote, and so it closed the file on them."""
+    told: list[str] = []
+    done: list[bool] = []
+
+    with Session.open(path, durability="os") as session:
+
+        def write_some() -> None:
+            for number in range(100):
+                text = json.dumps(["thread", number, 0, ""])
+                if number % 4:
+                    told.append(session.append_message({"role": "user", "content": text}).uuid)
+                    continue
+                with session.batch():
+                    told.append(session.append_message({"role": "user", "content": text}).uuid)
+
+        def write() -> None:
+            try:
+                write_some()
+            finally:
+                done.append(True)
+
+        def refresh() -> None:
+            while len(done) < 4:
+                session.refresh()
+
+        assert together(write, write, write, write, refresh, refresh) == []
+    uuids, _ = uuids_in(path)
+    assert sorted(uuids[1:]) == sorted(told)
+    check_all_kept(path, [uuids])
+
+
+def test_a_thread_may_close_what_others_write_through(path: Path) -> None:
+    told: list[str] = []
+    begun = threading.Event()
+    session = Session.open(path, durability="os")
+
+    def write() -> None:
+        while True:
+            told.append(session.append_message({"role": "user", "content": "x" * 1000}).uuid)
+            if len(told) > 50:
+                begun.set()
+
+    def close() -> None:
+        begun.wait(PATIENCE)
+        session.close()
+
+    failures = together(write, write, write, close)
+    assert [type(failure) for failure in failures] == [ReadOnlyError] * 3
+    uuids, _ = uuids_in(path)
+    assert sorted(uuids[1:]) == sorted(told)
+    check_all_kept(path, [uuids])
 
 
 def test_a_forked_process_goes_on_as_a_writer_of_its_own(path: Path) -> None:
