@@ -37,6 +37,10 @@ Source = TypeVar("Source")
 _PLAIN_ROLES = ("user", "assistant")
 
 
+_RESULT_ROLES = frozenset({"toolResult", "tool"})
+"""Roles of messages that are one result whole."""
+
+
 class Answer(Generic[Source]):
     """A message that brings results, and where it came from."""
 
@@ -84,7 +88,11 @@ class Pairing(Generic[Source]):
         if is_item or not (role == "assistant" or (role == "user" and is_text)):
             ids = result_ids(message)
             if ids:
-                self._take_answer(Answer(ids, message, source))
+                if role in _RESULT_ROLES and self._closes_tail(ids[0]):
+                    self._messages.append(message)
+                    self._sources.append(source)
+                else:
+                    self._take_answer(Answer(ids, message, source))
                 return
         if self._tail is not None:
             self._settle_tail()
@@ -94,6 +102,14 @@ class Pairing(Generic[Source]):
             calls = calls_of(message)
             if calls:
                 self._tail = Group(calls, source, len(self._messages))
+
+    def _closes_tail(self, id: str) -> bool:
+        """Whether this answers the one call that is open, as most results do; closes it then."""
+        tail = self._tail
+        if tail is None or tail.answers or len(tail.calls) != 1 or tail.calls[0].id != id:
+            return False
+        self._tail = None
+        return True
 
     def _take_answer(self, answer: Answer[Source]) -> None:
         tail = self._tail
