@@ -208,7 +208,11 @@ def find_row(ref: str, tree: Tree, names: Names) -> int:
             sorted(uuids),
         )
     near = _near(ref, tree, names)
-    hint = f"did you mean {_listed(near)}?" if near else "'tree --all' shows all entries"
+    hint = (
+        f"did you mean {_listed(near)}?"
+        if near
+        else "'tree --all' shows what was said, and 'path' all entries on the path"
+    )
     if 0 < len(ref) < SHORTEST_PREFIX:
         hint = f"a prefix has {SHORTEST_PREFIX} characters or more; {hint}"
     raise RefError(f"no entry is named {ref!r}; {hint}", ref, sorted(near))

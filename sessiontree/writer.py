@@ -357,8 +357,9 @@ class Writer(Reader):
         """Name an entry; None takes its name away. Returns the `label` entry."""
         self._journal.check_writable()
         target = self.entry(ref)
-        while target.type in ANNOTATIONS:  # `@` after a label means what was labelled
-            target = self._parent(target)
+        if ref == refs.LEAF:  # not a mark behind what is meant, which no drawing shows
+            while target.type in ANNOTATIONS or target.type == "branch":
+                target = self._parent(target)
         if text is not None:
             self._check_name_is_free(refs.check_name(text, "label"), target.uuid)
         return self._annotate("label", {"targetUuid": target.uuid, "label": text})

@@ -20,7 +20,7 @@ from msgspec import UNSET
 from sessiontree.core.blocks import Blocks
 from sessiontree.core.compaction import Piece, TokenCounter, estimate_tokens
 from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
-from sessiontree.core.message import Message, system_text
+from sessiontree.core.message import Message, is_result_block, result_ids, system_text
 from sessiontree.core.pairing import Pairing
 from sessiontree.core.settings import model_of, settings_of
 
@@ -349,10 +349,18 @@ def _replaced(message: Message, replacement: Any) -> Message | None:
         return None
     # A command that was run, and a Responses item, say what they say as `output`.
     key = "output" if "output" in message and "content" not in message else "content"
-    edited = {**message, key: replacement.get("content")}
+    said = replacement.get("content")
+    if isinstance(said, str) and result_ids(message) and message.get("role") == "user":
+        said = _with_results_saying(message, said)
+    edited = {**message, key: said}
     if "summary" in edited:
         edited["summary"] = edited["content"]
     return edited
+
+
+def _with_results_saying(message: Message, text: str) -> list[Any]:
+    """Blocks of results with another text, so that the calls stay answered."""
+    return [{**block, "content": text} for block in message["content"] if is_result_block(block)]
 
 
 def summary_message(role: str, entry: Entry) -> dict[str, Any]:

@@ -50,7 +50,8 @@ class View:
         file = self._journal.path
         if not self.size:
             raise NotASessionError(
-                f"{file} is no session: it is empty; make a session with 'new'", file
+                f"{file} is no session: it is empty; remove it, then make a session with 'new'",
+                file,
             )
         offset = 0
         number = 1

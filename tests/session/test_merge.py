@@ -316,3 +316,25 @@ def test_what_speaks_of_its_place_is_not_picked(tmp_path: Path, type: str) -> No
         with pytest.raises(CallerError, match="cannot be picked"):
             session.cherry_pick("root" if type == "session" else type)
         assert file.read_bytes() == before
+
+
+def test_text_in_place_of_results_leaves_their_calls_answered() -> None:
+    with Session.create() as session:
+        session.append_message({"role": "user", "content": "look"})
+        calls: list[dict[str, Any]] = [
+            {"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")
+        ]
+        session.append_message({"role": "assistant", "content": calls})
+        results = session.append_message(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": id, "content": "long"}
+                    for id in ("a", "b")
+                ],
+            }
+        )
+        session.edit_context(results, "[trimmed]")
+        context = session.context()
+        assert context.warnings == []
+        assert [block["content"] for block in context.messages[-1]["content"]] == ["[trimmed]"] * 2
