@@ -19,8 +19,9 @@ from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.errors import CallerError
 from sessiontree.paths import is_cut_above
-from sessiontree.reader import Reader, Ref
+from sessiontree.reader import Ref
 from sessiontree.storage.journal import create_file
+from sessiontree.surveyor import Surveyor
 from sessiontree.writer import fresh_uuid, now
 
 HEADER_ROW: Final = 0
@@ -40,7 +41,7 @@ _HEADER_OF_ITS_OWN: Final = (
 )
 
 
-def export(session: Reader, ref: Ref, file: str, *, with_path: bool) -> str:
+def export(session: Surveyor, ref: Ref, file: str, *, with_path: bool) -> str:
     """See `Session.export`."""
     top = session.entry(ref)
     tree = session._index()
@@ -55,14 +56,14 @@ def export(session: Reader, ref: Ref, file: str, *, with_path: bool) -> str:
     return _copy(session, rows, leaf, top, file, settings)
 
 
-def fork(session: Reader, file: str, at: Ref | None) -> str:
+def fork(session: Surveyor, file: str, at: Ref | None) -> str:
     """See `Session.fork`."""
     leaf = session.leaf if at is None else session.entry(at)
     row = session._row(leaf)
     return _copy(session, set(session._index().rows_up(row)), row, leaf, file, {})
 
 
-def _settings_above(session: Reader, above: list[int]) -> dict[str, Any]:
+def _settings_above(session: Surveyor, above: list[int]) -> dict[str, Any]:
     """The settings in force above a subtree, which its entries cannot tell."""
     if not above:
         return {}
@@ -76,7 +77,7 @@ def _settings_above(session: Reader, above: list[int]) -> dict[str, Any]:
 
 
 def _copy(
-    session: Reader, rows: set[int], leaf: int, origin: Entry, file: str, settings: dict[str, Any]
+    session: Surveyor, rows: set[int], leaf: int, origin: Entry, file: str, settings: dict[str, Any]
 ) -> str:
     tree = session._index()
     _add_merged(session, rows)
@@ -105,7 +106,7 @@ def _copy(
     return file
 
 
-def _add_merged(session: Reader, rows: set[int]) -> None:
+def _add_merged(session: Surveyor, rows: set[int]) -> None:
     """Add the branches that copied merges took in, and those merged into them."""
     tree = session._index()
     merges = set(tree.rows_of_type("merge"))
@@ -122,7 +123,7 @@ def _add_merged(session: Reader, rows: set[int]) -> None:
             rows.add(row)
 
 
-def _add_labels(session: Reader, rows: set[int]) -> None:
+def _add_labels(session: Surveyor, rows: set[int]) -> None:
     tree = session._index()
     for row in tree.rows_of_type("label"):
         if _row_named(tree, session._entry_at(row).get("targetUuid")) in rows:
@@ -133,7 +134,7 @@ def _row_named(tree: Tree, uuid: Any) -> int:
     return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 
-def _came_from(session: Reader, origin: Entry) -> dict[str, Any]:
+def _came_from(session: Surveyor, origin: Entry) -> dict[str, Any]:
     came_from: dict[str, Any] = {"id": session.id}
     if session.file is not None:
         came_from["file"] = os.path.abspath(session.file)
@@ -141,7 +142,7 @@ def _came_from(session: Reader, origin: Entry) -> dict[str, Any]:
     return came_from
 
 
-def _is_cut_above(session: Reader, top: int) -> bool:
+def _is_cut_above(session: Surveyor, top: int) -> bool:
     """Whether what stood above the top entry is left out, here or in an earlier copy."""
     parent = session._index().parents[top]
     if parent != HEADER_ROW:
@@ -150,7 +151,7 @@ def _is_cut_above(session: Reader, top: int) -> bool:
 
 
 def _header(
-    session: Reader, uuid: str | None, came_from: dict[str, Any], settings: dict[str, Any]
+    session: Surveyor, uuid: str | None, came_from: dict[str, Any], settings: dict[str, Any]
 ) -> bytes:
     """The header of a copy: the old one's facts, a new id, and where it came from."""
     kept = {

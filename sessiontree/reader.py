@@ -1,40 +1,35 @@
-"""Reader: a session opened, looked at, and nothing written.
+"""Reader: a session opened, an entry found, the way up from it read.
 
 Invariants: nothing on the disk is changed; what is asked for costs what it
 returns: the leaf, a path and a context are read backwards from the end, and only
-questions about the whole tree read the whole file, once.
+a name, or a short uuid, reads the whole file, once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from sessiontree import outline, refs
+from sessiontree import refs
 from sessiontree.core.codec import decode
 from sessiontree.core.compaction import TokenCounter, estimate_tokens
 from sessiontree.core.context import Context, Fold
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.message import calls_of, result_ids
 from sessiontree.core.settings import header_settings, settings_of
-from sessiontree.core.tree import NO_ROW, Branch, Tree
+from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.errors import CallerError, FileReplacedError, RefError
-from sessiontree.outline import TreeRow
 from sessiontree.paths import Path
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
-
-if TYPE_CHECKING:
-    from sessiontree.storage.recovery import Progress
 
 Ref = str | Entry
 """An entry, or the name of one; see `sessiontree.refs`."""
 
 
 class Reader:
-    """The looking half of a session."""
+    """What the walk from a leaf upwards answers."""
 
     def __init__(self, journal: Journal, lane: str | None) -> None:
         self._journal = journal
@@ -86,16 +81,6 @@ class Reader:
     def lane(self) -> str:
         """The lane this session reads and writes."""
         return self._lane or "main"
-
-    @property
-    def name(self) -> str | None:
-        """The session's name, the latest given, or None. Reads the whole file."""
-        return self._all_names().name
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The header's metadata with all later changes. Reads the whole file."""
-        return self._all_names().metadata.copy()
 
     @property
     def leaf(self) -> Entry:
@@ -269,53 +254,10 @@ class Reader:
         self._names.extend(self._index(), self._view.read)
         return self._names
 
-    def children(self, ref: Ref) -> list[Entry]:
-        """The entries whose parent is this one, in file order."""
-        row = self._row(self.entry(ref))
-        return [self._entry_at(child) for child in self._index().children(row)]
-
     def _row(self, entry: Entry) -> int:
         tree = self._index()
         row = tree.row_at(entry.offset)
         return row if row != NO_ROW else tree.row(entry.uuid)
-
-    def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
-        """The entries of a type, or that make or answer a tool call, in file order."""
-        if type is None and tool_call_id is None:
-            raise CallerError("find what? give type=… or tool_call_id=…")
-        if type is not None:
-            found = (self._entry_at(row) for row in self._index().rows_of_type(type))
-        else:
-            needle = _spelling(tool_call_id or "")
-            found = (entry for entry in self.entries() if needle is None or needle in entry.line)
-        return [e for e in found if tool_call_id is None or _names_call(e, tool_call_id)]
-
-    def branches(self, ref: Ref | None = None) -> list[Branch]:
-        """The lines of conversation, by their tips, in file order.
-
-        Args:
-            ref: only those below this entry.
-        """
-        below = None if ref is None else self._row(self.entry(ref))
-        return outline.branches(self._outlined(), below)
-
-    def tree(self) -> Iterator[TreeRow]:
-        """Each entry with its place in the tree, in file order, one by one."""
-        return outline.rows(self._outlined())
-
-    def render(self, *, all: bool = False) -> Iterator[str]:
-        """The tree drawn with box characters, line by line.
-
-        Args:
-            all: show every message, also in long runs without a branch.
-        """
-        return outline.drawn(self._outlined(), all=all)
-
-    def _outlined(self) -> outline.Outlined:
-        view = self._ready()
-        return outline.Outlined(
-            view.tree(), self._all_names(), view.read, view.lines, self._row(self._leaf)
-        )
 
     def refresh(self) -> None:
         """See what others wrote. A writer stays where it is; a reader goes to the new leaf.
@@ -328,17 +270,6 @@ class Reader:
             self._notice()
             if self._journal.readonly:
                 self._move(self._leaf_in_file())
-
-    def verify(self, progress: Progress | None = None) -> list[Damage]:
-        """Read everything, follow every reference, and give all that is not sound.
-
-        Args:
-            progress: told of the bytes done and the bytes in all, now and then.
-        """
-        from sessiontree.storage import recovery  # few sessions are ever looked over
-
-        self._ready()
-        return recovery.verify(self._journal, progress)
 
     def _notice(self) -> list[Entry]:
         """The structure of what others appended since the last look."""
@@ -391,20 +322,3 @@ class Reader:
 
 def _decoded(view: View, line: bytes, offset: int) -> Entry | None:
     return decode(line, offset, view.report)
-
-
-def _spelling(text: str) -> bytes | None:
-    """The bytes of a plain string in any line; None where JSON may spell it otherwise."""
-    return (
-        text.encode()
-        if text.isascii() and text.replace("_", "").replace("-", "").isalnum()
-        else None
-    )
-
-
-def _names_call(entry: Entry, id: str) -> bool:
-    message = entry.get("message")
-    if not isinstance(message, dict):
-        block = entry.get("block")
-        message = {"role": "assistant", "content": [block]}
-    return id in result_ids(message) or any(call.id == id for call in calls_of(message))

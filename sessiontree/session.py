@@ -1,7 +1,7 @@
 """Session: one conversation, a tree of entries in one append-only file.
 
-What users hold. It opens and makes sessions here; looking is in `Reader`,
-appending in `Writer`, and each group of moves in a module of its own.
+What users hold. Opening, making and caring for the file are here; what it can be
+asked is in `Reader` and `Surveyor`, appending in `Writer`, moving in `Mover`.
 """
 
 from __future__ import annotations
@@ -11,29 +11,24 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from sessiontree import combining, copies, following, moves, refs
+from sessiontree import following, refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
-from sessiontree.core.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.fields import check_fields, check_session_name
-from sessiontree.core.message import is_prompt
-from sessiontree.core.summary import Summary, summarize
 from sessiontree.errors import CallerError
-from sessiontree.reader import Ref
+from sessiontree.mover import Mover, PathLike
 from sessiontree.storage import upgrade
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Durability, Journal, create_file
 from sessiontree.storage.memory import Memory
-from sessiontree.writer import Writer, fresh_uuid, now
+from sessiontree.writer import fresh_uuid, now
 
 if TYPE_CHECKING:
     from sessiontree.storage.recovery import Progress, Repair
 
-PathLike = str | os.PathLike[str]
 
-
-class Session(Writer):
+class Session(Mover):
     """A session; a context manager. Make one with `create` or `open`."""
 
     def __init__(self, journal: Journal, lane: str, hooks: Iterable[Any]) -> None:
@@ -217,131 +212,6 @@ class Session(Writer):
         super().close()
         if self._upgraded is not None:
             self._upgraded.original.close()
-
-    def branch(self, ref: Ref, summary: Summary | None = None, name: str | None = None) -> Entry:
-        """Go on from an entry, in place: append a `branch` entry below it.
-
-        Args:
-            ref: where to go on; the header starts over with an empty context.
-            summary: of the work left behind: text, or a summarizer. The entry is then
-                a `branch_summary`, which the context shows.
-            name: a name for the new branch.
-
-        Returns:
-            The entry written, the new leaf.
-        """
-        return moves.branch(self, ref, summary, name)
-
-    def switch(self, ref: Ref) -> Entry:
-        """Go to the tip of a named branch, or to any entry; returns the leaf.
-
-        Going to where one is writes nothing.
-        """
-        return moves.switch(self, ref)
-
-    def rewind(self, ref: Ref | None = None) -> str:
-        """Go to before a prompt, by default the last; returns its text, to be edited."""
-        return moves.rewind(self, ref)
-
-    def push(self, note: str | None = None) -> Entry:
-        """Mark this place, to `pop` back to."""
-        fields: dict[str, Any] = {} if note is None else {"note": note}
-        return self.append("stack_push", **fields)
-
-    def pop(self, ref: Ref | None = None, summary: Summary | None = None) -> Entry:
-        """Go back up the path, with a summary of what is left behind.
-
-        Without `ref`: to the innermost open push, and where none is open to the
-        nearest prompt that has something besides summaries and markers after it.
-        Without `summary`: what `sessiontree.summarize` says.
-
-        Returns:
-            The `stack_summary` written, the new leaf.
-        """
-        return moves.pop(self, ref, summarize if summary is None else summary)
-
-    def compact(
-        self,
-        summary: Summary | None = None,
-        first_kept: Ref | None = None,
-        *,
-        keep: int = KEEP_TOKENS,
-        count: TokenCounter = estimate_tokens,
-        details: Any = None,
-        usage: Any = None,
-    ) -> Entry:
-        """Put a summary in place of the older part of the context.
-
-        Args:
-            summary: text, or a summarizer of the entries it replaces; by default
-                `sessiontree.summarize`.
-            first_kept: the first entry to keep as it is; by default chosen.
-            keep: about how many tokens to keep, where chosen; 0 keeps nothing.
-            count: counts the tokens of one message.
-            details, usage: kept with the entry.
-
-        Raises:
-            NothingToDoError: the context is smaller than `keep`.
-        """
-        if not isinstance(keep, int) or keep < 0:
-            raise CallerError(f"keep is a number of tokens, 0 or more, not {keep!r}")
-        extra = {k: v for k, v in (("details", details), ("usage", usage)) if v is not None}
-        summary = summarize if summary is None else summary
-        return moves.compact(self, summary, first_kept, keep, count, extra)
-
-    def cherry_pick(self, picked: Ref) -> Entry:
-        """Copy an entry, of this session or another, below the leaf; returns the copy."""
-        return combining.cherry_pick(self, picked)
-
-    def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
-        """Take what another branch contributes into this path, or a summary of it.
-
-        Raises:
-            NothingToDoError: the entry is on the path already.
-        """
-        return combining.merge(self, ref, summary)
-
-    def edit_context(self, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
-        """Replace or drop what an entry contributes, on this path, from here on.
-
-        Args:
-            ref: the entry.
-            replacement: None drops it; text, or `{"content": …}`, takes its content's place.
-        """
-        return combining.edit_context(self, ref, replacement)
-
-    def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
-        """The messages of a path by turns: each a prompt and what follows it."""
-        turns: list[list[Entry]] = []
-        for entry in self.path(ref):
-            message = entry.get("message") if entry.type == "message" else None
-            if not isinstance(message, dict):
-                continue
-            if is_prompt(message):
-                turns.append([entry])
-            elif turns:
-                turns[-1].append(entry)
-        return turns
-
-    def export(self, ref: Ref, file: PathLike, with_path: bool = False) -> str:
-        """Copy an entry and all below it into a new session file; returns its path.
-
-        Args:
-            ref: the top of the subtree.
-            file: the file to make.
-            with_path: also copy the path from the header down to it.
-
-        Raises:
-            FileTakenError: the file is there already.
-        """
-        return copies.export(self, ref, os.fspath(file), with_path=with_path)
-
-    def fork(self, file: PathLike, at: Ref | None = None) -> str:
-        """Copy the path to an entry, by default the leaf, into a new session file.
-
-        Returns its path. The copy has an id of its own, and not the agent's session id.
-        """
-        return copies.fork(self, os.fspath(file), at)
 
 
 _IN_MEMORY = "(in memory)"

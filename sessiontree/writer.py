@@ -22,9 +22,10 @@ from sessiontree.core.message import Message
 from sessiontree.core.tree import NO_ROW
 from sessiontree.errors import CallerError, EntryError, RefError
 from sessiontree.hooks import Hooks
-from sessiontree.reader import Reader, Ref
+from sessiontree.reader import Ref
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
+from sessiontree.surveyor import Surveyor
 
 _OF_THE_PATH: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are wrong anywhere but on the path they were made for."""
@@ -44,7 +45,7 @@ def fresh_uuid() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-class Writer(Reader):
+class Writer(Surveyor):
     """The writing half of a session."""
 
     def __init__(self, journal: Journal, lane: str | None, hooks: Iterable[Any]) -> None:

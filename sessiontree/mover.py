@@ -1,0 +1,137 @@
+"""Mover: a writer that moves about the tree, combines branches and copies them out.
+
+The methods of a session, told in one place; each group of moves is built in a
+module of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from sessiontree import combining, copies, moves
+from sessiontree.core.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
+from sessiontree.core.entry import Entry
+from sessiontree.core.summary import Summary, summarize
+from sessiontree.errors import CallerError
+from sessiontree.reader import Ref
+from sessiontree.writer import Writer
+
+PathLike = str | os.PathLike[str]
+
+
+class Mover(Writer):
+    """The moving half of a session."""
+
+    def branch(self, ref: Ref, summary: Summary | None = None, name: str | None = None) -> Entry:
+        """Go on from an entry, in place: append a `branch` entry below it.
+
+        Args:
+            ref: where to go on; the header starts over with an empty context.
+            summary: of the work left behind: text, or a summarizer. The entry is then
+                a `branch_summary`, which the context shows.
+            name: a name for the new branch.
+
+        Returns:
+            The entry written, the new leaf.
+        """
+        return moves.branch(self, ref, summary, name)
+
+    def switch(self, ref: Ref) -> Entry:
+        """Go to the tip of a named branch, or to any entry; returns the leaf.
+
+        Going to where one is writes nothing.
+        """
+        return moves.switch(self, ref)
+
+    def rewind(self, ref: Ref | None = None) -> str:
+        """Go to before a prompt, by default the last; returns its text, to be edited."""
+        return moves.rewind(self, ref)
+
+    def push(self, note: str | None = None) -> Entry:
+        """Mark this place, to `pop` back to."""
+        fields: dict[str, Any] = {} if note is None else {"note": note}
+        return self.append("stack_push", **fields)
+
+    def pop(self, ref: Ref | None = None, summary: Summary | None = None) -> Entry:
+        """Go back up the path, with a summary of what is left behind.
+
+        Without `ref`: to the innermost open push, and where none is open to the
+        nearest prompt that has something besides summaries and markers after it.
+        Without `summary`: what `sessiontree.summarize` says.
+
+        Returns:
+            The `stack_summary` written, the new leaf.
+        """
+        return moves.pop(self, ref, summarize if summary is None else summary)
+
+    def compact(
+        self,
+        summary: Summary | None = None,
+        first_kept: Ref | None = None,
+        *,
+        keep: int = KEEP_TOKENS,
+        count: TokenCounter = estimate_tokens,
+        details: Any = None,
+        usage: Any = None,
+    ) -> Entry:
+        """Put a summary in place of the older part of the context.
+
+        Args:
+            summary: text, or a summarizer of the entries it replaces; by default
+                `sessiontree.summarize`.
+            first_kept: the first entry to keep as it is; by default chosen.
+            keep: about how many tokens to keep, where chosen; 0 keeps nothing.
+            count: counts the tokens of one message.
+            details, usage: kept with the entry.
+
+        Raises:
+            NothingToDoError: the context is smaller than `keep`.
+        """
+        if not isinstance(keep, int) or keep < 0:
+            raise CallerError(f"keep is a number of tokens, 0 or more, not {keep!r}")
+        extra = {k: v for k, v in (("details", details), ("usage", usage)) if v is not None}
+        summary = summarize if summary is None else summary
+        return moves.compact(self, summary, first_kept, keep, count, extra)
+
+    def cherry_pick(self, picked: Ref) -> Entry:
+        """Copy an entry, of this session or another, below the leaf; returns the copy."""
+        return combining.cherry_pick(self, picked)
+
+    def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
+        """Take what another branch contributes into this path, or a summary of it.
+
+        Raises:
+            NothingToDoError: the entry is on the path already.
+        """
+        return combining.merge(self, ref, summary)
+
+    def edit_context(self, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
+        """Replace or drop what an entry contributes, on this path, from here on.
+
+        Args:
+            ref: the entry.
+            replacement: None drops it; text, or `{"content": …}`, takes its content's place.
+        """
+        return combining.edit_context(self, ref, replacement)
+
+    def export(self, ref: Ref, file: PathLike, with_path: bool = False) -> str:
+        """Copy an entry and all below it into a new session file; returns its path.
+
+        Args:
+            ref: the top of the subtree.
+            file: the file to make.
+            with_path: also copy the path from the header down to it.
+
+        Raises:
+            FileTakenError: the file is there already.
+        """
+        return copies.export(self, ref, os.fspath(file), with_path=with_path)
+
+    def fork(self, file: PathLike, at: Ref | None = None) -> str:
+        """Copy the path to an entry, by default the leaf, into a new session file.
+
+        Returns its path. The copy has an id of its own, and not the agent's session id.
+        """
+        return copies.fork(self, os.fspath(file), at)

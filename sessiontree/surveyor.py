@@ -1,0 +1,120 @@
+"""Surveyor: questions that take the whole file.
+
+Invariants: nothing on the disk is changed; the file is read once for all of
+them, and again only as far as it grew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sessiontree import outline
+from sessiontree.core.damage import Damage
+from sessiontree.core.entry import Entry
+from sessiontree.core.message import calls_of, is_prompt, result_ids
+from sessiontree.core.tree import Branch
+from sessiontree.errors import CallerError
+from sessiontree.outline import TreeRow
+from sessiontree.reader import Reader, Ref
+
+if TYPE_CHECKING:
+    from sessiontree.storage.recovery import Progress
+
+
+class Surveyor(Reader):
+    """What the index of the whole file answers."""
+
+    @property
+    def name(self) -> str | None:
+        """The session's name, the latest given, or None. Reads the whole file."""
+        return self._all_names().name
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The header's metadata with all later changes. Reads the whole file."""
+        return self._all_names().metadata.copy()
+
+    def children(self, ref: Ref) -> list[Entry]:
+        """The entries whose parent is this one, in file order."""
+        row = self._row(self.entry(ref))
+        return [self._entry_at(child) for child in self._index().children(row)]
+
+    def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
+        """The messages of a path by turns: each a prompt and what follows it."""
+        turns: list[list[Entry]] = []
+        for entry in self.path(ref):
+            message = entry.get("message") if entry.type == "message" else None
+            if not isinstance(message, dict):
+                continue
+            if is_prompt(message):
+                turns.append([entry])
+            elif turns:
+                turns[-1].append(entry)
+        return turns
+
+    def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
+        """The entries of a type, or that make or answer a tool call, in file order."""
+        if type is None and tool_call_id is None:
+            raise CallerError("find what? give type=… or tool_call_id=…")
+        if type is not None:
+            found = (self._entry_at(row) for row in self._index().rows_of_type(type))
+        else:
+            needle = _spelling(tool_call_id or "")
+            found = (entry for entry in self.entries() if needle is None or needle in entry.line)
+        return [e for e in found if tool_call_id is None or _names_call(e, tool_call_id)]
+
+    def branches(self, ref: Ref | None = None) -> list[Branch]:
+        """The lines of conversation, by their tips, in file order.
+
+        Args:
+            ref: only those below this entry.
+        """
+        below = None if ref is None else self._row(self.entry(ref))
+        return outline.branches(self._outlined(), below)
+
+    def tree(self) -> Iterator[TreeRow]:
+        """Each entry with its place in the tree, in file order, one by one."""
+        return outline.rows(self._outlined())
+
+    def render(self, *, all: bool = False) -> Iterator[str]:
+        """The tree drawn with box characters, line by line.
+
+        Args:
+            all: show every message, also in long runs without a branch.
+        """
+        return outline.drawn(self._outlined(), all=all)
+
+    def _outlined(self) -> outline.Outlined:
+        view = self._ready()
+        return outline.Outlined(
+            view.tree(), self._all_names(), view.read, view.lines, self._row(self._leaf)
+        )
+
+    def verify(self, progress: Progress | None = None) -> list[Damage]:
+        """Read everything, follow every reference, and give all that is not sound.
+
+        Args:
+            progress: told of the bytes done and the bytes in all, now and then.
+        """
+        from sessiontree.storage import recovery  # few sessions are ever looked over
+
+        self._ready()
+        return recovery.verify(self._journal, progress)
+
+
+def _spelling(text: str) -> bytes | None:
+    """The bytes of a plain string in any line; None where JSON may spell it otherwise."""
+    return (
+        text.encode()
+        if text.isascii() and text.replace("_", "").replace("-", "").isalnum()
+        else None
+    )
+
+
+def _names_call(entry: Entry, id: str) -> bool:
+    message = entry.get("message")
+    if not isinstance(message, dict):
+        block = entry.get("block")
+        message = {"role": "assistant", "content": [block]}
+    return id in result_ids(message) or any(call.id == id for call in calls_of(message))
