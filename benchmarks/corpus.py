@@ -151,14 +151,14 @@ def _assistant(content: list[Fields], stop: str) -> Fields:
     }
 
 
-def compacted(seed: int = SEED) -> Iterator[bytes]:
-    """100,000 messages, compacted every 500; the leaf 500 below the last compaction."""
+def compacted(seed: int = SEED, count: int = MESSAGES) -> Iterator[bytes]:
+    """So many messages, compacted every 500; the leaf 500 below the last compaction."""
     make = _Maker(seed)
     conversation = messages(make)
     yield make.header()
     recent: list[str] = []
-    for count in range(MESSAGES):
-        if count and count % COMPACT_EVERY == 0:
+    for made in range(count):
+        if made and made % COMPACT_EVERY == 0:
             yield make.entry("compaction", _compaction(make, recent[-KEPT]))
             recent.clear()
         yield make.message(next(conversation))
@@ -179,8 +179,8 @@ def _compaction(make: _Maker, first_kept: str) -> Fields:
     }
 
 
-def branched(seed: int = SEED) -> Iterator[bytes]:
-    """100,000 messages, 36,000 of them on the path to the leaf, never compacted.
+def branched(seed: int = SEED, count: int = MESSAGES, depth: int = DEPTH) -> Iterator[bytes]:
+    """So many messages, `depth` of them on the path to the leaf, never compacted.
 
     Work goes on for about 36 messages, then something else is tried for about 64,
     then a `branch` entry goes back to where that began, and so on.
@@ -188,7 +188,7 @@ def branched(seed: int = SEED) -> Iterator[bytes]:
     make = _Maker(seed)
     conversation = messages(make)
     yield make.header()
-    deep, aside = DEPTH, MESSAGES - DEPTH
+    deep, aside = depth, count - depth
     while deep:
         run = min(make.around(36), deep) if aside else deep
         deep -= run
@@ -204,11 +204,11 @@ def branched(seed: int = SEED) -> Iterator[bytes]:
             yield make.entry("branch", {}, parent=fork)
 
 
-def chain(seed: int = SEED) -> Iterator[bytes]:
-    """1,000,000 small messages, each below the one before."""
+def chain(seed: int = SEED, length: int = CHAIN) -> Iterator[bytes]:
+    """So many small messages, each below the one before."""
     make = _Maker(seed)
     yield make.header()
-    for count in range(CHAIN):
+    for count in range(length):
         role = "assistant" if count % 2 else "user"
         yield make.message({"role": role, "content": f"message {count}"})
 

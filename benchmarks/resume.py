@@ -1,6 +1,6 @@
 """The figures of the engine, as one table.
 
-    python benchmarks/resume.py [--keep FOLDER] [--runs N]
+    python -m benchmarks.resume [--keep FOLDER] [--runs N]
 
 Each figure is the median of some runs, each in a process of its own, the runs of
 all cases taking turns, and is held against a measure taken in the same run.
@@ -22,8 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-import corpus
-from cases import Figures
+from benchmarks import corpus
+from benchmarks.cases import Figures
 
 Key = tuple[str, str]
 """A case and the name of the file it runs on."""
