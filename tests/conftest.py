@@ -3,8 +3,37 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+FIGURES: Final[dict[str, Callable[[list[float]], float]]] = {
+    "crash states": sum,
+    "distinct crash states": sum,
+    "faults": sum,
+    "kills": sum,
+    "offsets": sum,
+    "tears": sum,
+    "flipped bits": sum,
+    "acknowledged appends by 8 processes": sum,
+    "worst append in ms": max,
+}
+"""What the tests of durability count, and how the figures of many tests are made one."""
 
 # A shell starts what runs in its background with Ctrl-C ignored, and children inherit
 # that: the programs that tests interrupt would never hear of it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was tried, so that a run that tried nothing does not look like any other."""
+    counted: dict[str, list[float]] = {name: [] for name in FIGURES}
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if name in counted:
+                counted[name].append(value)
+    said = [f"{name} {FIGURES[name](found):,}" for name, found in counted.items() if found]
+    if said:
+        terminalreporter.write_line("durability: " + "; ".join(said))

@@ -376,7 +376,7 @@ def test_no_flipped_bit_of_a_sealed_line_gives_other_content_in_silence(
             kept = {key: read[key] for key in read if key in whole and key != "crc"}
             assert kept == {key: whole[key] for key in whole if key != "crc"}
     assert flips == len(C) * 8
-    record_property("flips", flips)
+    record_property("flipped bits", flips)
 
 
 def test_repair_of_a_flipped_bit_drops_no_other_entry() -> None:

@@ -132,7 +132,7 @@ def test_hundreds_of_killed_writers(
     kill_writers(tmp_path, 300, durability, record_property)
 
 
-def kill_repairers(path: Path, kills: int) -> None:
+def kill_repairers(path: Path, kills: int, record: Callable[[str, object], None]) -> None:
     Session.create(path, durability="os").close()
     acknowledged: list[str] = []
     for seed in range(kills):
@@ -144,12 +144,17 @@ def kill_repairers(path: Path, kills: int) -> None:
         session.repair()
         assert session.verify() == []
     assert path.with_name(path.name + ".lock").read_bytes() == b""
+    record("kills", kills)
 
 
-def test_a_repair_that_is_killed_loses_nothing(tmp_path: Path) -> None:
-    kill_repairers(tmp_path / "chat.jsonl", 4)
+def test_a_repair_that_is_killed_loses_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    kill_repairers(tmp_path / "chat.jsonl", 4, record_property)
 
 
 @pytest.mark.soak
-def test_a_hundred_killed_repairs(tmp_path: Path) -> None:
-    kill_repairers(tmp_path / "chat.jsonl", 100)
+def test_a_hundred_killed_repairs(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    kill_repairers(tmp_path / "chat.jsonl", 100, record_property)
