@@ -62,6 +62,46 @@ class ReadOnlyError(CallerError):
     """A write on a session opened with `readonly=True`, or closed."""
 
 
+class HandleError(CallerError):
+    """A handle that is not well formed. `part` is the part that is wrong."""
+
+    def __init__(self, message: str, part: str) -> None:
+        super().__init__(message)
+        self.part = part
+
+
+class HandleSchemaError(HandleError):
+    """A handle whose meta is not what its plugin's schema says."""
+
+
+class ResolveError(SessionTreeError):
+    """A handle that could not be resolved. `handle` is its text form."""
+
+    def __init__(self, message: str, handle: str) -> None:
+        super().__init__(message)
+        self.handle = handle
+
+
+class UnknownHandleError(ResolveError):
+    """No resolver for the handle's plugin, version or method, or one that is broken."""
+
+
+class HandleCycleError(ResolveError):
+    """Handles that lead back to themselves, or from one to the next without end."""
+
+
+class HandleDataError(ResolveError):
+    """What a resolver gave is not of the kind that it said."""
+
+
+class TargetMissingError(ResolveError):
+    """What the handle points to is not there."""
+
+
+class TargetRefusedError(ResolveError):
+    """What the handle points to may not be read: outside the root, a device, too large."""
+
+
 class FileError(SessionTreeError):
     """The content of a file is not what was asked for. `file` is its path."""
 
@@ -96,6 +136,26 @@ class DamageError(FileError):
     def __init__(self, message: str, file: str, offset: int) -> None:
         super().__init__(message, file)
         self.offset = offset
+
+
+class BlobError(FileError):
+    """Content that was kept beside the session cannot be had back as it was."""
+
+
+class BlobMissingError(BlobError):
+    """The blob is not in the sidecar folder."""
+
+
+class BlobDamagedError(BlobError):
+    """What stands in the blob's place is not what was put there."""
+
+
+class BlobUnreadableError(BlobError):
+    """The system will not let the blob be read."""
+
+
+class SpilledError(BlobError):
+    """What an entry's `spilled` says does not fit the entry."""
 
 
 class DiskError(SessionTreeError):

@@ -1,0 +1,306 @@
+"""Handle: a small, immutable pointer to content that somebody else keeps.
+
+Its text form is `plugin@version::method:meta0:meta1`. Inside a part `%`, `:`,
+`@` and every character that drives a terminal are percent-encoded, as their
+UTF-8 bytes.
+
+Invariants: `Handle.parse(str(handle)) == handle` for any parts; a text form is
+one printable line, so what was printed can be given back; a handle that exists
+is well formed. Whether its plugin is known, and its meta what the plugin wants,
+is the registry's question (`sessiontree.handles`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from sessiontree.core.codec import dumps
+from sessiontree.errors import EntryError, HandleError
+
+LONGEST: Final = 8192
+"""Characters of a text form: room for any path, and for nothing that is content."""
+
+LARGEST_METADATA: Final = 1024
+"""Bytes, as JSON, of the metadata of a `handle` entry: hints, not content."""
+
+_NUMBER: Final = r"(?:0|[1-9][0-9]*)"
+_IDENTIFIER: Final = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION: Final = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
+    rf"(?:-{_IDENTIFIER}(?:\.{_IDENTIFIER})*)?"
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_TOKEN: Final = r"[A-Za-z0-9!#$&^_.+-]+"
+MEDIA_TYPE: Final = rf"{_TOKEN}/{_TOKEN}(?: ?;[ -~]+)?"
+"""A media type with its parameters, as RFC 6838 spells one."""
+
+_ENCODED: Final = frozenset("%:@")
+_DRIVING: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
+
+
+class Handle(msgspec.Struct, frozen=True, gc=False):
+    """A pointer to content. Hashable; `str(handle)` is its text form.
+
+    Attributes:
+        plugin: who owns the content, such as `blob`.
+        version: the semantic version of the plugin's handles.
+        method: what of the plugin's it is, such as `sha256`.
+        meta: how to find it; each part a string that is not empty.
+
+    Raises:
+        HandleError: when made with an empty part or a wrong version; names the part.
+    """
+
+    plugin: str
+    version: str
+    method: str
+    meta: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.meta, str) or not isinstance(self.meta, Iterable):
+            message = f"the meta of a handle is a list of strings, not {_shown(self.meta)}"
+            raise HandleError(message, "meta")
+        force_setattr(self, "meta", tuple(self.meta))
+        for name, part in self._parts():
+            if not isinstance(part, str) or not part:
+                message = f"the {name} of a handle is a string that is not empty"
+                raise HandleError(f"{message}, not {_shown(part)}", name)
+        if not _VERSION.fullmatch(self.version):
+            raise HandleError(
+                f"{_shown(self.version)} is no version of a handle; give MAJOR.MINOR.PATCH, "
+                "such as 1.0.0",
+                "version",
+            )
+        if sum(len(part) for _, part in self._parts()) > LONGEST or len(str(self)) > LONGEST:
+            raise HandleError(
+                f"a handle of {self.plugin:.40} has more than {LONGEST:,} characters; "
+                "keep the content elsewhere, and let the handle point to it",
+                "meta",
+            )
+
+    def _parts(self) -> list[tuple[str, str]]:
+        named = [("plugin", self.plugin), ("version", self.version), ("method", self.method)]
+        return named + [(f"meta[{i}]", part) for i, part in enumerate(self.meta)]
+
+    def __str__(self) -> str:
+        after = ":".join(map(_quoted, (self.method, *self.meta)))
+        return f"{_quoted(self.plugin)}@{self.version}::{after}"
+
+    @classmethod
+    def parse(cls, text: str) -> Handle:
+        """The handle of a text form.
+
+        More may be percent-encoded than need be, as other programs do it.
+
+        Raises:
+            HandleError: it is none; the message says which part is wrong.
+        """
+        if not isinstance(text, str):
+            raise HandleError(f"a handle is text, not {_shown(text)}", "handle")
+        head, colons, after = text.partition("::")
+        plugin, at, version = head.partition("@")
+        if not at or not colons:
+            raise HandleError(
+                f"{_shown(text)} is no handle; give plugin@version::method:meta, such as "
+                "file@1.0.0::path:notes.md",
+                "handle",
+            )
+        method, *meta = after.split(":")
+        return cls(
+            _unquoted(plugin, "plugin"),
+            version,
+            _unquoted(method, "method"),
+            tuple(_unquoted(part, f"meta[{i}]") for i, part in enumerate(meta)),
+        )
+
+    @classmethod
+    def from_json(cls, value: Any) -> tuple[Handle, Mapping[str, Any] | None]:
+        """A handle as JSON holds it, and the metadata that its older form carried.
+
+        Args:
+            value: the text form; or `{plugin, version, method, meta}`; or the older
+                `{source, source_version, identifier, metadata}`, whose identifier
+                `msg-<id>:role:name` becomes the method `message` with three parts,
+                and any other the method `item` with one.
+
+        Raises:
+            HandleError: none of these, or not well formed.
+        """
+        if isinstance(value, str):
+            return cls.parse(value), None
+        if not isinstance(value, Mapping):
+            raise HandleError(f"a handle is text or an object, not {_shown(value)}", "handle")
+        if "plugin" in value:
+            plugin, version, method = _values(value, "plugin", "version", "method")
+            return cls(plugin, version, method, value.get("meta", ())), None
+        return _from_older(value), _older_metadata(value)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parts by name, `meta` as a list."""
+        return {
+            "plugin": self.plugin,
+            "version": self.version,
+            "method": self.method,
+            "meta": list(self.meta),
+        }
+
+    @classmethod
+    def blob(cls, sha256: str, size: int, media_type: str) -> Handle:
+        """Content in the session's own sidecar.
+
+        Args:
+            sha256: of the content, in lower-case hexadecimal.
+            size: of the content, in bytes.
+            media_type: such as `image/png`.
+        """
+        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            raise HandleError(f"{_shown(sha256)} is no SHA-256 in lower-case hex", "meta[0]")
+        if not isinstance(media_type, str) or not re.fullmatch(MEDIA_TYPE, media_type):
+            raise HandleError(f"{_shown(media_type)} is no media type like image/png", "meta[2]")
+        return cls("blob", "1.0.0", "sha256", (sha256, _count(size, "meta[1]"), media_type))
+
+    @classmethod
+    def file(cls, path: str) -> Handle:
+        """A file below the root that whoever resolves it names.
+
+        Args:
+            path: relative, with `/` between its parts, and none of them `..`.
+        """
+        if not isinstance(path, str):
+            raise HandleError(f"a path is a string, not {_shown(path)}", "meta[0]")
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if path.startswith("/") or ".." in parts or "\0" in path or not parts:
+            raise HandleError(
+                f"{_shown(path)} is no path below a root; give a relative one without '..'",
+                "meta[0]",
+            )
+        return cls("file", "1.0.0", "path", ("/".join(parts),))
+
+    @classmethod
+    def entry(cls, session_id: str, uuid: str) -> Handle:
+        """An entry of a session, by the id in the session's header and its own uuid."""
+        return cls("session", "2.0.0", "entry", (session_id, uuid))
+
+    @classmethod
+    def block(cls, session_id: str, uuid: str, index: int) -> Handle:
+        """One content block of a message, counted from 0.
+
+        Args:
+            session_id: the id in the session's header.
+            uuid: of the entry that holds the message, or the `messageUuid` of one
+                that was written block by block.
+            index: the block's place.
+        """
+        return cls("session", "2.0.0", "block", (session_id, uuid, _count(index, "meta[2]")))
+
+
+def check_metadata(metadata: Mapping[str, Any] | None) -> None:
+    """Refuse metadata of a `handle` entry that is content rather than hints.
+
+    Raises:
+        HandleError: more than 1 KB as JSON, no dict, or no JSON.
+    """
+    if metadata is None:
+        return
+    if not isinstance(metadata, Mapping):
+        raise HandleError(f"metadata is a dict, not {_shown(metadata)}", "metadata")
+    try:
+        size = len(dumps(dict(metadata)))
+    except EntryError as error:
+        raise HandleError(f"the metadata of a handle is {error}", "metadata") from error
+    if size > LARGEST_METADATA:
+        raise HandleError(
+            f"the metadata of a handle has {size:,} bytes as JSON, and {LARGEST_METADATA:,} are "
+            "allowed; keep what is large in a blob",
+            "metadata",
+        )
+
+
+def _values(value: Mapping[Any, Any], *keys: str) -> Iterator[Any]:
+    """The values of keys, whatever they are: what is made of them checks them."""
+    return map(value.get, keys)
+
+
+def _from_older(value: Mapping[Any, Any]) -> Handle:
+    source, version, identifier = _values(value, "source", "source_version", "identifier")
+    if not isinstance(identifier, str):
+        raise HandleError(
+            f"the identifier of a handle is a string, not {_shown(identifier)}", "identifier"
+        )
+    method, meta = "item", [identifier]
+    if identifier.startswith("msg-"):
+        parts = identifier.removeprefix("msg-").split(":", 2)
+        if len(parts) == 3 and all(parts):
+            method, meta = "message", parts
+    return Handle(source, version, method, tuple(meta))
+
+
+def _older_metadata(value: Mapping[Any, Any]) -> Mapping[str, Any] | None:
+    metadata = value.get("metadata")
+    if metadata is None or isinstance(metadata, Mapping):
+        return metadata
+    return {"metadata": metadata}  # any JSON was allowed there; here it is a dict
+
+
+def _count(number: int, part: str) -> str:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise HandleError(f"{part} of the handle is a whole number, not {_shown(number)}", part)
+    return str(number)
+
+
+def _quoted(part: str) -> str:
+    if part.isprintable() and _ENCODED.isdisjoint(part):
+        return part
+    return "".join(_escaped(c) if _needs_escape(c) else c for c in part)
+
+
+def _needs_escape(character: str) -> bool:
+    return character in _ENCODED or unicodedata.category(character) in _DRIVING
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+def _unquoted(part: str, name: str) -> str:
+    if any(unicodedata.category(c) == "Cc" for c in part):
+        raise HandleError(
+            f"the {name} of a handle holds a control character: {_shown(part)}; encode it as "
+            "%0A encodes a line break",
+            name,
+        )
+    if "%" not in part:
+        return part
+
+    def byte(escape: re.Match[bytes]) -> bytes:
+        if escape[1] is None:
+            _refuse_escape(part, name)
+        return bytes.fromhex(escape[1].decode())
+
+    try:
+        return _PERCENT.sub(byte, part.encode("utf-8", "surrogatepass")).decode(
+            "utf-8", "surrogatepass"
+        )
+    except UnicodeDecodeError:
+        _refuse_escape(part, name)
+
+
+def _refuse_escape(part: str, name: str) -> NoReturn:
+    raise HandleError(
+        f"the {name} of a handle is not percent-encoded UTF-8: {_shown(part)}; "
+        "a % itself is written %25",
+        name,
+    )
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.handle import LONGEST, Handle, check_metadata
+from sessiontree.errors import CallerError, HandleError
+from tests.cli.terminal import driving
+
+CHAT = Handle("cone", "1.0.0", "chat", ("msg-550e8400", "user", "bob"))
+SHA = "0" * 63 + "a"
+
+anything = st.text(st.characters(), min_size=1, max_size=12)
+"""Any characters, lone surrogates too."""
+numbers = st.integers(0, 10**9).map(str)
+versions = st.tuples(numbers, numbers, numbers).map(".".join)
+handles = st.builds(Handle, anything, versions, anything, st.lists(anything, max_size=4).map(tuple))
+
+
+def test_the_text_form_is_that_of_the_source() -> None:
+    assert str(CHAT) == "cone@1.0.0::chat:msg-550e8400:user:bob"
+    assert Handle.parse("cone@1.0.0::chat:msg-550e8400:user:bob") == CHAT
+    assert str(Handle("echo", "1.0.0", "once")) == "echo@1.0.0::once"
+
+
+@settings(deadline=None, max_examples=400)
+@given(handles)
+def test_parse_and_text_are_inverse_for_any_strings(handle: Handle) -> None:
+    assert Handle.parse(str(handle)) == handle
+    assert str(Handle.parse(str(handle))) == str(handle)
+
+
+@settings(deadline=None)
+@given(handles)
+def test_a_text_form_is_one_line_that_json_carries_and_no_terminal_is_driven_by(
+    handle: Handle,
+) -> None:
+    text = str(handle)
+    assert not driving(text)
+    assert "\n" not in text
+    text.encode()
+
+
+@settings(deadline=None)
+@given(handles, handles)
+def test_different_handles_have_different_texts(one: Handle, other: Handle) -> None:
+    assert (str(one) == str(other)) == (one == other)
+
+
+@settings(deadline=None)
+@given(handles)
+def test_the_json_forms_are_read_back(handle: Handle) -> None:
+    by_name = json.loads(json.dumps(handle.as_dict()))
+    assert Handle.from_json(by_name) == (handle, None)
+    assert Handle.from_json(str(handle)) == (handle, None)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.text(st.sampled_from("ab1.:@%-+0AF\n")) | st.text())
+def test_any_text_is_a_handle_or_refused_as_none(text: str) -> None:
+    try:
+        handle = Handle.parse(text)
+    except HandleError:
+        return
+    assert Handle.parse(str(handle)) == handle
+
+
+def test_separators_inside_a_part_are_percent_encoded() -> None:
+    handle = Handle("p%@:", "1.0.0", "m:@", ("a:b", "100%", "x@2", "line\nbreak", "\x9b\u202e"))
+    assert str(handle) == (
+        "p%25%40%3A@1.0.0::m%3A%40:a%3Ab:100%25:x%402:line%0Abreak:%C2%9B%E2%80%AE"
+    )
+
+
+def test_what_other_programs_encode_more_than_needed_is_read() -> None:
+    handle = Handle.parse("file@1.0.0::path:b%c3%bc%63her%2Fa b@2x.png")
+    assert handle.meta == ("bücher/a b@2x.png",)
+    assert str(handle) == "file@1.0.0::path:bücher/a b%402x.png"
+
+
+def test_a_handle_is_a_value() -> None:
+    same = Handle.parse(str(CHAT))
+    assert {CHAT: 1}[same] == 1
+    assert pickle.loads(pickle.dumps(CHAT)) == CHAT
+    assert Handle("cone", "1.0.0", "chat", ["a"]).meta == ("a",)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        CHAT.plugin = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "handle"),
+        ("cone", "handle"),
+        ("cone@1.0.0", "handle"),
+        ("cone@1.0.0:chat", "handle"),
+        ("cone::chat", "handle"),
+        ("@1.0.0::chat", "plugin"),
+        ("cone@::chat", "version"),
+        ("cone@1.0.0::", "method"),
+        ("cone@1.0.0:::a", "method"),
+        ("cone@1.0.0::chat:", "meta[0]"),
+        ("cone@1.0.0::chat:a::b", "meta[1]"),
+        ("cone@1::chat", "version"),
+        ("cone@1.0::chat", "version"),
+        ("cone@v1.0.0::chat", "version"),
+        ("cone@01.0.0::chat", "version"),
+        ("cone@1.0.0 ::chat", "version"),
+        ("cone@1.0.0\n::chat", "version"),
+        ("cone@1.0.0-::chat", "version"),
+        ("cone@1.0.0-01::chat", "version"),
+        ("cone@1.0.٣::chat", "version"),
+        ("cone@1.0.0::chat:100%", "meta[0]"),
+        ("cone@1.0.0::chat:%zz", "meta[0]"),
+        ("cone@1.0.0::chat:a:%FF", "meta[1]"),
+        ("c%4::chat@1.0.0", "handle"),
+        ("co\x1bne@1.0.0::chat", "plugin"),
+        ("cone@1.0.0::chat:a\nb", "meta[0]"),
+    ],
+)
+def test_what_is_no_handle_is_refused_by_its_part(text: str, part: str) -> None:
+    with pytest.raises(HandleError) as refused:
+        Handle.parse(text)
+    assert refused.value.part == part
+    assert isinstance(refused.value, CallerError)
+    assert not driving(str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("parts", "part"),
+    [
+        (("", "1.0.0", "m", ()), "plugin"),
+        (("p", "", "m", ()), "version"),
+        (("p", "1.0.0", "", ()), "method"),
+        (("p", "1.0.0", "m", ("a", "")), "meta[1]"),
+        (("p", "1.0.0", "m", (5,)), "meta[0]"),
+        (("p", "1.0.0", "m", "abc"), "meta"),
+        (("p", "1.0.0", "m", None), "meta"),
+        ((None, "1.0.0", "m", ()), "plugin"),
+        (("p", 1, "m", ()), "version"),
+        (("p", "1.0.0", "m", ("x" * LONGEST,)), "meta"),
+        (("p", "1.0.0", "m", ("%" * (LONGEST // 2),)), "meta"),
+    ],
+)
+def test_a_handle_is_checked_when_it_is_made(parts: tuple[Any, ...], part: str) -> None:
+    with pytest.raises(HandleError) as refused:
+        Handle(*parts)
+    assert refused.value.part == part
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("version", ["0.0.0", "1.0.0-rc.1", "1.0.0-0a.b-c", "2.10.3+build.5"])
+def test_any_semantic_version_is_taken(version: str) -> None:
+    assert Handle.parse(f"p@{version}::m").version == version
+
+
+@pytest.mark.parametrize(
+    ("identifier", "method", "meta"),
+    [
+        ("msg-550e8400:user:bob", "message", ("550e8400", "user", "bob")),
+        ("msg-1:user:a:b", "message", ("1", "user", "a:b")),
+        ("msg-1:user", "item", ("msg-1:user",)),
+        ("msg-:user:bob", "item", ("msg-:user:bob",)),
+        ("msg-1::bob", "item", ("msg-1::bob",)),
+        ("item-7", "item", ("item-7",)),
+        ("s3://bucket/key", "item", ("s3://bucket/key",)),
+    ],
+)
+def test_the_older_form_is_normalized(identifier: str, method: str, meta: tuple[str, ...]) -> None:
+    older = {"source": "cone", "source_version": "1.0.0", "identifier": identifier}
+    assert Handle.from_json(older) == (Handle("cone", "1.0.0", method, meta), None)
+
+
+def test_the_metadata_of_the_older_form_is_given_beside_the_handle() -> None:
+    older = {"source": "s3", "source_version": "1.0.0", "identifier": "k"}
+    hints = {"content_type": "text/markdown"}
+    assert Handle.from_json({**older, "metadata": hints})[1] == hints
+    assert Handle.from_json({**older, "metadata": None})[1] is None
+    assert Handle.from_json({**older, "metadata": [1]})[1] == {"metadata": [1]}
+
+
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [
+        (5, "handle"),
+        (None, "handle"),
+        ({}, "identifier"),
+        ({"source": "s", "source_version": "1.0.0"}, "identifier"),
+        ({"source": "s", "source_version": "1.0.0", "identifier": ""}, "meta[0]"),
+        ({"source": "s", "source_version": "1", "identifier": "i"}, "version"),
+        ({"source_version": "1.0.0", "identifier": "i"}, "plugin"),
+        ({"plugin": "p", "version": "1.0.0"}, "method"),
+        ({"plugin": "p", "version": "1.0.0", "method": "m", "meta": 5}, "meta"),
+    ],
+)
+def test_json_that_is_no_handle_is_refused(value: Any, part: str) -> None:
+    with pytest.raises(HandleError) as refused:
+        Handle.from_json(value)
+    assert refused.value.part == part
+
+
+def test_factories_make_exactly_the_built_in_forms() -> None:
+    made = [
+        Handle.blob(SHA, 0, "image/png"),
+        Handle.blob(SHA, 5, "text/plain; charset=utf-8"),
+        Handle.file("./docs//a b.md"),
+        Handle.entry("id", "u"),
+        Handle.block("a:b", "u", 0),
+    ]
+    assert [str(handle) for handle in made] == [
+        f"blob@1.0.0::sha256:{SHA}:0:image/png",
+        f"blob@1.0.0::sha256:{SHA}:5:text/plain; charset=utf-8",
+        "file@1.0.0::path:docs/a b.md",
+        "session@2.0.0::entry:id:u",
+        "session@2.0.0::block:a%3Ab:u:0",
+    ]
+
+
+@pytest.mark.parametrize("path", ["", ".", "/etc/passwd", "../a", "a/../b", "a/..", "a\0b", "//a"])
+def test_no_handle_is_made_of_a_path_that_is_not_below_a_root(path: str) -> None:
+    with pytest.raises(HandleError, match="no path below a root"):
+        Handle.file(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ((SHA.upper(), 1, "image/png"), "meta[0]"),
+        ((SHA[1:], 1, "image/png"), "meta[0]"),
+        ((SHA + "\n", 1, "image/png"), "meta[0]"),
+        ((SHA, -1, "image/png"), "meta[1]"),
+        ((SHA, True, "image/png"), "meta[1]"),
+        ((SHA, 1, "png"), "meta[2]"),
+        ((SHA, 1, "image/png\n"), "meta[2]"),
+        ((SHA, 1, ""), "meta[2]"),
+    ],
+)
+def test_no_blob_handle_is_made_of_wrong_facts(arguments: tuple[Any, ...], part: str) -> None:
+    with pytest.raises(HandleError) as refused:
+        Handle.blob(*arguments)
+    assert refused.value.part == part
+
+
+def test_metadata_of_a_handle_is_hints_of_a_kilobyte() -> None:
+    check_metadata(None)
+    check_metadata({"k": "x" * (1024 - 8)})
+    for metadata in ({"k": "x" * (1024 - 7)}, {"k": b"bytes"}, {"k": float("nan")}, ["k"]):
+        with pytest.raises(HandleError) as refused:
+            check_metadata(metadata)  # type: ignore[arg-type]
+        assert refused.value.part == "metadata"
