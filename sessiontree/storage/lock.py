@@ -22,7 +22,7 @@ from typing import Final
 import orjson
 
 from sessiontree.errors import DiskError, FileMissingError, SessionBusyError
-from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, write_all
+from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, write_all
 
 POLL_SECONDS: Final = 0.001
 EAGER_POLL_SECONDS: Final = 0.0001
@@ -41,6 +41,9 @@ class WriterLock:
     """The lock of one session file; `path` is the lock file's.
 
     Taking it again in the thread that holds it is allowed and counted.
+
+    Attributes:
+        depth: how often the thread that is `alone` has taken it.
     """
 
     def __init__(self, fs: FileSystem, path: str) -> None:
@@ -48,13 +51,19 @@ class WriterLock:
         self._fs = fs
         self._fd = -1
         self._process = os.getpid()
+        self._identity = (-1, -1)
         self._threads = threading.RLock()
-        self._depth = 0
+        self.depth = 0
         self._kept = False
 
     @property
     def _file(self) -> str:
         return self.path.removesuffix(".lock")
+
+    def alone(self) -> threading.RLock:
+        """What keeps out the other threads that share this session, and nobody else."""
+        self._enter_process()
+        return self._threads
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -64,29 +73,32 @@ class WriterLock:
             SessionBusyError: an exclusive writer has it, or nobody lets go.
             DiskError: the lock file cannot be made.
         """
-        process = self._enter_process()
-        with self._threads:
+        with self.alone():
+            outer = self.depth
             try:
-                if not self._depth and not self._is_still_kept():
-                    self._take()
-                    if self._kept:
-                        self._name_owner()
-                self._depth += 1
-                try:
-                    yield
-                finally:
-                    if process == os.getpid():
-                        self._depth -= 1
-            finally:  # also where Ctrl-C came between taking it and counting it
-                if process == os.getpid() and not self._depth and not self._kept:
-                    self._let_go()
+                self.take()
+                yield
+            finally:
+                self.give_back(outer)
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep out the other threads that share this session, and nobody else."""
-        self._enter_process()
-        with self._threads:
-            yield
+    def take(self) -> None:
+        """Take the lock for a thread that is `alone`; raises as `held` does.
+
+        To be given back whatever happens, also where Ctrl-C came in the middle of this.
+        """
+        if not self.depth and not (self._kept and self._stands_still()):
+            self._take()
+            if self._kept:
+                self._name_owner()
+        self.depth += 1
+
+    def give_back(self, outer: int) -> None:
+        """Hold the lock as often as before it was taken: `outer` was the depth then."""
+        if self._process != os.getpid():
+            return  # a child that was forked meanwhile: the lock is its parent's
+        self.depth = outer
+        if not outer and not self._kept:
+            self._let_go()
 
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
@@ -97,24 +109,23 @@ class WriterLock:
 
     def close(self) -> None:
         """Let go of the lock and its descriptor."""
-        self._enter_process()
-        with self._threads:
-            if self._is_still_kept():
+        with self.alone():
+            if self._kept and self._stands_still():
                 self._write_owner(b"")
             self._kept = False
-            self._depth = 0
+            self.depth = 0
             self._forget()
 
-    def _enter_process(self) -> int:
+    def _enter_process(self) -> None:
         """Start anew in a forked child: it shares the descriptor, and so the lock."""
         process = os.getpid()
-        if self._process != process:
-            self._forget()
-            self._threads = threading.RLock()
-            self._depth = 0
-            self._kept = False
-            self._process = process
-        return process
+        if self._process == process:
+            return
+        self._forget()
+        self._threads = threading.RLock()
+        self.depth = 0
+        self._kept = False
+        self._process = process
 
     def _take(self) -> None:
         started = time.monotonic()
@@ -141,10 +152,10 @@ class WriterLock:
         try:
             if self._fd < 0:
                 self._fd = self._fs.open(self.path, LOCK)
+                self._identity = self._fs.stat(self._fd).identity
             if not self._fs.lock(self._fd):
                 return False
-            stands = self._stands()
-            was_owned = self._fs.stat(self._fd).size > 0
+            standing = self._standing()
         except FileNotFoundError as error:
             raise FileMissingError(
                 f"{self._file} vanished with its folder while it was open; nothing was written. "
@@ -158,23 +169,24 @@ class WriterLock:
                 "a writer must be able to make files in that folder",
                 self.path,
             ) from error
-        if stands:
-            if was_owned:
-                self._write_owner(b"")  # its owner is gone, or we would not hold the lock
-            return True
-        self._forget()
-        return False
-
-    def _stands(self) -> bool:
-        """Whether the lock file that is open still stands at the path."""
-        try:
-            return self._fs.stat(self.path).identity == self._fs.stat(self._fd).identity
-        except FileNotFoundError:
+        if standing is None:
+            self._forget()
             return False
+        if standing.size:
+            self._write_owner(b"")  # its owner is gone, or we would not hold the lock
+        return True
 
-    def _is_still_kept(self) -> bool:
+    def _standing(self) -> Stat | None:
+        """The lock file that is open, or None where it stands at the path no more."""
         try:
-            return self._kept and self._stands()
+            found = self._fs.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found if found.identity == self._identity else None
+
+    def _stands_still(self) -> bool:
+        try:
+            return self._standing() is not None
         except OSError:
             return False  # taking it again tells what is wrong
 
