@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -219,3 +222,51 @@ def test_a_file_in_reverse_order_is_the_same_tree() -> None:
     assert [tree.uuids[row] for row in tree.rows_up(0)][:3] == ["1999", "1998", "1997"]
     assert len(list(tree.rows_up(0))) == 2_000
     assert set(findings.kinds) == {"late parent", "second header"}
+
+
+def lines_run(lines: list[Line]) -> int:
+    """How many lines of code run while an index is built."""
+    block = b"".join(spelled(line) + b"\n" for line in lines)
+    tree, findings, ran = Tree(), Findings(), 0
+
+    def count(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal ran
+        ran += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        tree.extend(block, 0, findings)
+    finally:
+        sys.settrace(before)
+    return ran
+
+
+def late_below_a_deep_chain(size: int) -> list[Line]:
+    late: list[Line] = []
+    for number in range(size):
+        late.append(("message", f"child-{number}", f"late-{number}", None))
+        late.append(("message", f"late-{number}", str(size - 1), None))
+    return chain(*map(str, range(size))) + late
+
+
+def late_one_below_the_other(size: int) -> list[Line]:
+    """A chain in reverse order, from its middle on."""
+    whole = chain(*map(str, range(size)))
+    return whole[: size // 2] + whole[: size // 2 - 1 : -1]
+
+
+def alternating(size: int) -> list[Line]:
+    """A chain of which every second entry stands after its child."""
+    whole = chain(*map(str, range(size)))
+    pairs = zip(whole[2::2], whole[1::2], strict=False)
+    return [whole[0], *(line for pair in pairs for line in pair)]
+
+
+@pytest.mark.parametrize("made", [late_below_a_deep_chain, late_one_below_the_other, alternating])
+def test_late_parents_cost_what_others_do_however_deep_they_hang(
+    made: Callable[[int], list[Line]],
+) -> None:
+    """Each looked for itself above its parent, up to the root: hours for a large file."""
+    assert lines_run(made(800)) < 2.5 * lines_run(made(400))
