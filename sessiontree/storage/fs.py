@@ -21,12 +21,15 @@ CREATE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
 LOCK: Final = os.O_RDWR | os.O_CREAT
 OVERWRITE: Final = os.O_WRONLY | os.O_TRUNC
 READ: Final = os.O_RDONLY
+READ_PLAIN: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""To read a file at this very path: a link is refused, and a pipe or device does not wait."""
 
 
 class Stat(NamedTuple):
     """What a file is: `identity` tells one file from another at the same path.
 
     `is_stream` is a pipe, a socket or a device: nothing that is read by position.
+    `modified` is when its bytes last changed, in seconds since 1970.
     """
 
     size: int
@@ -34,6 +37,7 @@ class Stat(NamedTuple):
     is_folder: bool
     mode: int
     is_stream: bool = False
+    modified: float = 0.0
 
 
 class FileSystem(Protocol):
@@ -65,6 +69,12 @@ class FileSystem(Protocol):
         """Give a file a second name; fails where the name is taken."""
 
     def unlink(self, path: str) -> None: ...
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder that its owner alone may enter; fails where the name is taken."""
+
+    def list(self, path: str) -> list[str]:
+        """The names in a folder, in no order."""
 
     def lock(self, fd: int) -> bool:
         """Try to take the exclusive lock of a file; whether it was free."""
@@ -121,6 +131,7 @@ class Disk:
             is_folder=kind == 0o040000,
             mode=found.st_mode & 0o7777,
             is_stream=kind not in (0o040000, 0o100000),
+            modified=found.st_mtime,
         )
 
     def replace(self, source: str, target: str) -> None:
@@ -131,6 +142,12 @@ class Disk:
 
     def unlink(self, path: str) -> None:
         os.unlink(path)
+
+    def make_folder(self, path: str) -> None:
+        os.mkdir(path, 0o700)
+
+    def list(self, path: str) -> list[str]:
+        return os.listdir(path)
 
     def lock(self, fd: int) -> bool:
         from filelock import lock_descriptor  # not needed by a process that only reads

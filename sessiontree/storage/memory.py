@@ -21,10 +21,11 @@ class _File:
 
 
 class Memory:
-    """A flat folder of files; implements `FileSystem`."""
+    """Files by their paths, and no folder but those that were made; implements `FileSystem`."""
 
     def __init__(self) -> None:
         self._names: dict[str, _File] = {}
+        self._folders: set[str] = set()
         self._open: dict[int, _File] = {}
         self._numbers = itertools.count(1)
 
@@ -73,7 +74,19 @@ class Memory:
         self._names[target] = self._names[source]
 
     def unlink(self, path: str) -> None:
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         del self._names[path]
+
+    def make_folder(self, path: str) -> None:
+        if path in self._folders or path in self._names:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        self._folders.add(path)
+
+    def list(self, path: str) -> list[str]:
+        if path not in self._folders:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return [name[len(path) + 1 :] for name in self._names if os.path.dirname(name) == path]
 
     def lock(self, fd: int) -> bool:
         return True

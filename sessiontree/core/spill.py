@@ -1,0 +1,246 @@
+"""Spill: large strings taken out of an entry, and put back when it is read.
+
+It is an encoding: the string's place holds the text form of a blob's handle, and
+the entry's `spilled` lists `[path, handle]` for each, the path as the keys and
+indices that lead there from the entry. What stands in `spilled` is put back and
+nothing else: a string that merely looks like a handle is a string.
+
+What may be spilled. An entry without its blobs must still be a good citizen of its
+tree: found, drawn, paired and searched. So everything is content and may be
+spilled, except
+
+- the value, whole, of a key that structures an entry, a message or a block
+  (`STRUCTURE`: its type, role and names, the provider and model, media types, a
+  preview, the caller's own metadata, token counts);
+- the value of a key that is an id by its name: `id`, `uuid`, or a name that ends in
+  `Id`, `Uuid`, `_id` or `_uuid`.
+
+Within what a tool or a program was given or gave (`OPAQUE`: `arguments`, `input`,
+`data`, `details`) keys are theirs and mean nothing here, so there everything is
+content. The keys themselves are never spilled.
+
+A blob holds the string's UTF-8, whatever the string says, and the media type only
+tells people what it is: `text/plain`; for the `data` of a block that names a media
+type, that type, with `;base64` where the text is the base64 of such content.
+
+Invariants: `restore(spill(x)) == x` for any JSON and any threshold; the same entry
+always spills the same; neither changes what it is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, cast
+
+from sessiontree.errors import SpilledError
+
+Store = Callable[[bytes, str], str]
+"""Takes a string's UTF-8 and a media type, gives the text form of its blob's handle."""
+
+Fetch = Callable[[str], bytes]
+"""Takes a blob handle's text form, gives the blob's bytes, checked; raises BlobError."""
+
+STRUCTURE: Final = frozenset(
+    {
+        *("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp", "crc"),
+        *("spilled", "metadata", "usage"),
+        *("handle", "kind", "role", "name", "preview", "label", "note", "customType", "cwd"),
+        *("provider", "api", "model", "thinkingLevel", "stopReason", "stop_reason", "status"),
+        *("toolName", "mimeType", "mime_type", "media_type", "phase"),
+    }
+)
+"""Keys whose value stays in the line whole."""
+
+OPAQUE: Final = frozenset({"arguments", "input", "data", "details"})
+"""Keys whose value is a program's own: the keys in it mean nothing here."""
+
+_DEEPEST: Final = 254
+"""Levels of nesting that the codec writes; what lies deeper is left for it to refuse."""
+
+TEXT: Final = "text/plain"
+
+Path = tuple[str | int, ...]
+
+
+def spill(fields: Mapping[str, Any], over: int | None, store: Store) -> Mapping[str, Any]:
+    """The fields of an entry with each large string of its content stored as a blob.
+
+    Args:
+        fields: the keys of an entry, its content at least.
+        over: the most UTF-8 bytes of a string that stays; None: all stay; 0: only empty
+            ones do.
+        store: keeps a string, at once or before the entry's line is written.
+
+    Returns:
+        The same object where nothing was large; else new fields, with `spilled`.
+    """
+    if over is None:
+        return fields
+    spilling = _Spilling(over, store)
+    spilled = spilling.fields(fields)
+    return {**spilled, "spilled": spilling.places} if spilling.places else fields
+
+
+class _Spilling:
+    """One entry being spilled.
+
+    Attributes:
+        places: what `spilled` will list.
+    """
+
+    def __init__(self, over: int, store: Store) -> None:
+        self.places: list[list[Any]] = []
+        self._over = over
+        self._store = store
+
+    def fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._keys(fields, (), opaque=False)
+
+    def _value(self, value: Any, path: Path, media_type: str, opaque: bool) -> Any:
+        if isinstance(value, str):
+            return self._string(value, path, media_type)
+        if len(path) > _DEEPEST:
+            return value
+        if isinstance(value, dict):
+            return self._keys(value, path, opaque)
+        if isinstance(value, list | tuple):
+            before = len(self.places)
+            parts = [self._value(v, (*path, i), TEXT, opaque) for i, v in enumerate(value)]
+            return value if len(self.places) == before else parts
+        return value
+
+    def _keys(self, keys: Mapping[str, Any], path: Path, opaque: bool) -> Mapping[str, Any]:
+        before = len(self.places)
+        parts = {
+            key: value
+            if not isinstance(key, str) or (not opaque and is_structure(key))
+            else self._value(value, (*path, key), _media_type(key, keys), opaque or key in OPAQUE)
+            for key, value in keys.items()
+        }
+        return keys if len(self.places) == before else parts
+
+    def _string(self, text: str, path: Path, media_type: str) -> str:
+        if len(text) * 4 <= self._over or not text:
+            return text
+        try:
+            content = text.encode()
+        except UnicodeEncodeError:  # a lone surrogate, which the codec refuses
+            return text
+        if len(content) <= self._over:
+            return text
+        handle = self._store(content, media_type)
+        self.places.append([list(path), handle])
+        return handle
+
+
+def is_structure(key: str) -> bool:
+    """Whether the value of a key of an entry, a message or a block stays in the line."""
+    return key in STRUCTURE or _ID.search(key) is not None
+
+
+_ID: Final = re.compile(r"^(?:id|uuid)$|(?:Id|Uuid|_id|_uuid)$")
+
+
+def _media_type(key: str, siblings: Mapping[str, Any]) -> str:
+    """What the string at a key is, as far as the keys beside it tell."""
+    if key != "data":
+        return TEXT
+    found = siblings.get("mimeType", siblings.get("media_type"))
+    if not isinstance(found, str) or not _MEDIA_TYPE.fullmatch(found):
+        return TEXT
+    return found if found.startswith("text/") else f"{found};base64"
+
+
+_MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+
+Body = TypeVar("Body", bound=Mapping[str, Any])
+
+
+def restore(body: Body, fetch: Fetch) -> Body:
+    """An entry's keys with the strings that it spilled put back, and without `spilled`.
+
+    Args:
+        body: the keys as stored; some of them are enough, with what `spilled` says of them.
+        fetch: gives the bytes of a blob, once for each distinct handle.
+
+    Returns:
+        The same object where nothing was spilled; else a new one that shares the rest.
+
+    Raises:
+        SpilledError: `spilled` is malformed, or points where its handle is not.
+        BlobError: as `fetch` raises it.
+    """
+    if "spilled" not in body:
+        return body
+    restored = {key: value for key, value in body.items() if key != "spilled"}
+    texts: dict[str, str] = {}
+    copied: set[int] = {id(restored)}
+    for path, handle in _places(body["spilled"]):
+        above = _copied_down(restored, path, copied)
+        if not _holds(above, path[-1], handle):
+            raise _wrong(f"at {_spelled(path)} there is no handle {handle:.100}")
+        if handle not in texts:
+            texts[handle] = _text(fetch(handle), handle)
+        above[path[-1]] = texts[handle]
+    return cast(Body, restored)
+
+
+def _places(spilled: Any) -> list[tuple[list[Any], str]]:
+    if not isinstance(spilled, list):
+        raise _wrong("it is no list")
+    for place in spilled:
+        is_place = (
+            isinstance(place, list)
+            and len(place) == 2
+            and isinstance(place[0], list)
+            and bool(place[0])
+            and isinstance(place[1], str)
+        )
+        if not is_place:
+            raise _wrong(f"{place!r:.100} is no [path, handle]")
+    return [(path, handle) for path, handle in spilled]
+
+
+def _copied_down(top: Any, path: list[Any], copied: set[int]) -> Any:
+    """What holds the end of a path, copied on the way there unless that was done before."""
+    above = top
+    for step in path[:-1]:
+        if not _leads(above, step):
+            raise _wrong(f"{_spelled(path)} leads nowhere")
+        below = above[step]
+        if isinstance(below, dict | list) and id(below) not in copied:
+            below = above[step] = below.copy()
+            copied.add(id(below))
+        above = below
+    return above
+
+
+def _leads(above: Any, step: Any) -> bool:
+    if isinstance(above, dict):
+        return isinstance(step, str) and step in above
+    is_index = isinstance(step, int) and not isinstance(step, bool)
+    return isinstance(above, list) and is_index and 0 <= step < len(above)
+
+
+def _holds(above: Any, step: Any, handle: str) -> bool:
+    return _leads(above, step) and bool(above[step] == handle)
+
+
+def _text(content: bytes, handle: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise _wrong(f"the blob of {handle:.100} is no text") from error
+
+
+def _spelled(path: list[Any]) -> str:
+    return ".".join(f"{step!s:.40}" for step in path[:20])
+
+
+def _wrong(cause: str) -> SpilledError:
+    return SpilledError(
+        f"the entry's 'spilled' does not fit it: {cause}; look at the line, and compare it "
+        "with a backup",
+        "",
+    )
