@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sessiontree.core.blob import blobs_needed
 from sessiontree.core.codec import raw_values
 from sessiontree.core.entry import SETTINGS, SUMMARIES, Entry
 from sessiontree.core.fields import RESERVED
@@ -32,7 +33,12 @@ def cherry_pick(session: Writer, picked: Ref) -> Entry:
         message = f"entry {entry.uuid} is damaged ({error}) and cannot be copied byte for byte"
         raise DamageError(message, session.file or "", entry.offset) from error
     fields = {key: value for key, value in values.items() if key not in RESERVED}
-    own = entry.get("metadata")
+    if entry.has_spilled:
+        fields["spilled"] = values["spilled"]
+    for handle, blob in blobs_needed(entry.as_stored):
+        if not session.blobs.has(blob):
+            session.blobs.put(entry.blob(handle))
+    own = entry.as_stored.get("metadata")
     fields["metadata"] = {**(own if isinstance(own, dict) else {}), "cherryPickedFrom": entry.uuid}
     return session._write(entry.type, fields, None)
 

@@ -114,7 +114,7 @@ def _place_of(entry: Entry, path: Sequence[Entry]) -> int:
 
 
 def _holds_prompt(entry: Entry) -> bool:
-    message = entry.get("message") if entry.type == "message" else None
+    message = entry.message_as_stored if entry.type == "message" else None
     return isinstance(message, dict) and is_prompt(message)
 
 
@@ -181,7 +181,7 @@ def compact(
 
 def _pieces(session: Writer) -> list[Piece]:
     path = session._context_path()
-    return Fold(path, session._segment).pieces(path)
+    return Fold(path, session._segment, session._resolved_messages).pieces(path)
 
 
 def _replaced(path: Sequence[Entry], pieces: Sequence[Piece], kept_uuid: str) -> list[Entry]:

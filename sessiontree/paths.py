@@ -8,6 +8,7 @@ that entry, also where the new one branches off higher up.
 
 from __future__ import annotations
 
+from sessiontree.core.contents import Resolve
 from sessiontree.core.context import Fold, Segment
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.storage.walk import Walk
@@ -57,15 +58,17 @@ class Path:
         self.whole = True
         self._fold = None  # the settings above count too, and nobody looks there any more
 
-    def fold(self, segment: Segment) -> Fold:
+    def fold(self, segment: Segment, resolve: Resolve) -> Fold:
         """The fold of all entries, made from the one before where that can go on."""
+        if self._fold is not None and not self._fold.complete:
+            self._fold = None  # what could not be had may be there now
         while self._fold is not None and self._folded < len(self.entries):
             if self._fold.take(self.entries[self._folded]):
                 self._folded += 1
             else:
                 self._fold = None
         if self._fold is None:
-            self._fold = Fold(self, segment)
+            self._fold = Fold(self, segment, resolve)
         self._folded = len(self.entries)
         return self._fold
 

@@ -7,22 +7,25 @@ a name, or a short uuid, reads the whole file, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sessiontree import refs
-from sessiontree.core.codec import decode
 from sessiontree.core.compaction import TokenCounter, estimate_tokens
+from sessiontree.core.contents import Resolution, reference
 from sessiontree.core.context import Context, Fold
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.settings import header_settings, settings_of
 from sessiontree.core.tree import NO_ROW, Tree
-from sessiontree.errors import CallerError, FileReplacedError, RefError
+from sessiontree.errors import CallerError, FileReplacedError, RefError, SpilledError
 from sessiontree.paths import Path
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
+
+if TYPE_CHECKING:
+    from sessiontree.storage.blobs import Blobs
 
 Ref = str | Entry
 """An entry, or the name of one; see `sessiontree.refs`."""
@@ -33,12 +36,38 @@ class Reader:
 
     def __init__(self, journal: Journal, lane: str | None) -> None:
         self._journal = journal
-        self._view = View(journal)
+        self._blobs: Blobs | None = None
+        self._view = self._view_of(journal)
         self._disk = journal.fs
         self._lane = lane
         self._path: Path | None = None
         self._names: refs.Names | None = None
         self._leaf = self._leaf_in_file()
+
+    def _view_of(self, journal: Journal) -> View:
+        return View(journal, self._fetch)
+
+    @property
+    def blobs(self) -> Blobs:
+        """The sidecar folder with what is too big for the file."""
+        from sessiontree.storage.blobs import Blobs  # many sessions have none
+
+        if self._blobs is None:
+            self._blobs = Blobs(self._journal.fs, self._journal.path, self._journal.durability)
+        return self._blobs
+
+    def _fetch(self, handle: str) -> bytes:
+        """The bytes of a blob, by the text form of its handle; raises BlobError."""
+        from sessiontree.core.blob import blob_of
+
+        blob = blob_of(handle)
+        if blob is None:
+            raise SpilledError(
+                f"{self._journal.path}: {handle:.100} is no blob's handle; compare the entry "
+                "with a backup",
+                self._journal.path,
+            )
+        return self.blobs.read(*blob)
 
     def _leaf_in_file(self) -> Entry:
         walk = self._view.walk()
@@ -150,7 +179,7 @@ class Reader:
         """All entries in file order, the header first, one by one."""
         view = self._ready()
         for offset, line in view.lines():
-            entry = _decoded(view, line, offset)
+            entry = view.decode(line, offset)
             if entry is not None:
                 yield entry
 
@@ -179,6 +208,8 @@ class Reader:
         ref: Ref | None = None,
         *,
         verbatim: bool = False,
+        resolve: bool = True,
+        strict: bool = False,
         count: TokenCounter = estimate_tokens,
     ) -> Context:
         """What a model would get at an entry, by default the leaf.
@@ -186,19 +217,29 @@ class Reader:
         Args:
             ref: the entry to stand at.
             verbatim: give the messages as stored, calls and results unpaired.
+            resolve: False leaves handles as references.
+            strict: a blob or a handle that fails is an error, not a placeholder.
             count: counts the tokens of one message.
+
+        Raises:
+            BlobError, ResolveError: with `strict`, what cannot be had.
         """
         self._ready()
         leaf = self._leaf if ref is None else self.entry(ref)
-        if leaf == self._leaf and not verbatim:
+        if leaf == self._leaf and resolve and not verbatim and not strict:
             path = self._context_path()
-            fold = path.fold(self._segment)
+            fold = path.fold(self._segment, self._resolved_messages)
         else:
             path = self._read_path(leaf)
-            fold = Fold(path, self._segment, verbatim=verbatim)
+            resolver = self._resolved_messages if resolve else None
+            fold = Fold(path, self._segment, resolver, verbatim=verbatim, strict=strict)
         messages, entries, warnings = fold.result()
         lookup = self._settings_lookup(dict(fold.settings), path.entries[0], path.whole)
         return Context(leaf, messages, entries, warnings, lookup, count)
+
+    def _resolved_messages(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
+        """The messages that `handle` entries stand for, or why there is none."""
+        return [reference(entry) for entry in entries]
 
     def _context_path(self) -> Path:
         if self._path is None:
@@ -296,7 +337,7 @@ class Reader:
             raise
 
     def _go_on_with(self, journal: Journal) -> None:
-        view = View(journal)
+        view = self._view_of(journal)
         leaf = view.walk().entry(self._leaf.uuid)
         if leaf is None:
             raise FileReplacedError(
@@ -318,7 +359,3 @@ class Reader:
         if self._path is not None and not self._path.go_on_to(leaf):
             self._path = None
         self._leaf = leaf
-
-
-def _decoded(view: View, line: bytes, offset: int) -> Entry | None:
-    return decode(line, offset, view.report)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessiontree import following, refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
@@ -27,15 +27,20 @@ from sessiontree.writer import fresh_uuid, now
 if TYPE_CHECKING:
     from sessiontree.storage.recovery import Progress, Repair
 
+SPILL_OVER: Final = 32 * 1024
+"""Bytes of a string that stay in the file by default."""
+
 
 class Session(Mover):
     """A session; a context manager. Make one with `create` or `open`."""
 
-    def __init__(self, journal: Journal, lane: str, hooks: Iterable[Any]) -> None:
+    def __init__(
+        self, journal: Journal, lane: str, hooks: Iterable[Any], spill_over: int | None
+    ) -> None:
         refs.check_name(lane, "lane name")
         self._upgraded: upgrade.Upgraded | None = None
         self._closing = threading.Event()
-        super().__init__(journal, None if lane == "main" else lane, hooks)
+        super().__init__(journal, None if lane == "main" else lane, hooks, spill_over)
 
     @classmethod
     def create(
@@ -49,6 +54,7 @@ class Session(Mover):
         exclusive: bool = False,
         lane: str = "main",
         durability: Durability = "fsync",
+        spill_over: int | None = SPILL_OVER,
         hooks: Iterable[Any] = (),
         fs: FileSystem = DISK,
     ) -> Self:
@@ -60,7 +66,7 @@ class Session(Mover):
             id: its id, by default a fresh UUID.
             name: a name for people.
             metadata: facts such as `model`, `system`, or the agent's own session id.
-            exclusive, lane, durability, hooks, fs: as for `open`.
+            exclusive, lane, durability, spill_over, hooks, fs: as for `open`.
 
         Raises:
             FileTakenError: the file is there already.
@@ -85,11 +91,17 @@ class Session(Mover):
             check_fields("custom", {"customType": HEADER, "metadata": metadata})
             fields["metadata"] = metadata
         if file is None:
-            fs, durability = Memory(), "os"
+            fs, durability, spill_over = Memory(), "os", None
         path = _IN_MEMORY if file is None else os.fspath(file)
         create_file(fs, path, iter([encode(fields) + b"\n"]))
         session = cls.open(
-            path, exclusive=exclusive, lane=lane, durability=durability, hooks=hooks, fs=fs
+            path,
+            exclusive=exclusive,
+            lane=lane,
+            durability=durability,
+            spill_over=spill_over,
+            hooks=hooks,
+            fs=fs,
         )
         if file is None:
             session._disk = DISK
@@ -104,6 +116,7 @@ class Session(Mover):
         exclusive: bool = False,
         lane: str = "main",
         durability: Durability = "fsync",
+        spill_over: int | None = SPILL_OVER,
         migrate: bool = True,
         hooks: Iterable[Any] = (),
         fs: FileSystem = DISK,
@@ -117,6 +130,8 @@ class Session(Mover):
             lane: the lane to read and write.
             durability: `fsync`: an acknowledged entry survives a power cut;
                 `os`: the death of the process.
+            spill_over: strings of content with more UTF-8 bytes go into the sidecar folder;
+                None: none does, 0: all do.
             migrate: False refuses a version 1 file where it would be written.
             hooks: objects told of what is written; see `sessiontree.hooks`.
             fs: the seam to the disk; another one is for tests.
@@ -129,6 +144,8 @@ class Session(Mover):
         """
         if durability not in ("fsync", "os"):
             raise CallerError(f"durability is 'fsync' or 'os', not {durability!r}")
+        if spill_over is not None and (not isinstance(spill_over, int) or spill_over < 0):
+            raise CallerError(f"spill_over is a number of bytes or None, not {spill_over!r}")
         if readonly and exclusive:
             raise CallerError("a session is opened readonly or exclusive, not both")
         journal = Journal(fs, os.fspath(file), readonly=readonly, durability=durability)
@@ -136,7 +153,7 @@ class Session(Mover):
             upgraded = upgrade.to_current(journal, migrate=migrate)
             if exclusive:
                 journal.lock.keep()
-            session = cls(upgraded.journal if upgraded else journal, lane, hooks)
+            session = cls(upgraded.journal if upgraded else journal, lane, hooks, spill_over)
         except BaseException:
             journal.close()
             raise

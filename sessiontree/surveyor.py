@@ -44,7 +44,7 @@ class Surveyor(Reader):
         """The messages of a path by turns: each a prompt and what follows it."""
         turns: list[list[Entry]] = []
         for entry in self.path(ref):
-            message = entry.get("message") if entry.type == "message" else None
+            message = entry.message_as_stored if entry.type == "message" else None
             if not isinstance(message, dict):
                 continue
             if is_prompt(message):
@@ -113,8 +113,8 @@ def _spelling(text: str) -> bytes | None:
 
 
 def _names_call(entry: Entry, id: str) -> bool:
-    message = entry.get("message")
+    message = entry.message_as_stored
     if not isinstance(message, dict):
-        block = entry.get("block")
+        block = entry.as_stored.get("block")
         message = {"role": "assistant", "content": [block]}
     return id in result_ids(message) or any(call.id == id for call in calls_of(message))

@@ -12,11 +12,16 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
+from time import time_ns
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from sessiontree import refs
+from sessiontree.core.blob import blobs_needed
 from sessiontree.core.codec import encode
-from sessiontree.core.entry import ANNOTATIONS, Entry, moved, stored
+from sessiontree.core.entry import ANNOTATIONS, Entry, moved, stored, with_fetch
 from sessiontree.core.fields import REFERENCES, check_fields, check_session_name
 from sessiontree.core.message import Message
 from sessiontree.core.tree import NO_ROW
@@ -31,25 +36,36 @@ _OF_THE_PATH: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are wrong anywhere but on the path they were made for."""
 
 
+Wanted = tuple[str, Mapping[str, Any], str]
+"""An entry to be written: its type, its fields and its uuid."""
+
+
 def now() -> str:
     """This moment as the format writes it: UTC, milliseconds, `Z`."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    seconds, rest = divmod(time_ns(), 1_000_000_000)
+    return f"{_to_the_second(seconds)}.{rest // 1_000_000:03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def fresh_uuid() -> str:
     """A random UUIDv4 (RFC 9562, 5.4)."""
-    digits = bytearray(os.urandom(16))
-    digits[6] = digits[6] & 0x0F | 0x40
-    digits[8] = digits[8] & 0x3F | 0x80
-    text = digits.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    text = os.urandom(16).hex()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
 
 class Writer(Surveyor):
     """The writing half of a session."""
 
-    def __init__(self, journal: Journal, lane: str | None, hooks: Iterable[Any]) -> None:
+    def __init__(
+        self, journal: Journal, lane: str | None, hooks: Iterable[Any], spill_over: int | None
+    ) -> None:
         super().__init__(journal, lane)
+        self._spill_over = spill_over
         self._hooks = Hooks(hooks)
         self._tail = self._leaf.uuid
         self._waiting: dict[str, Entry] | None = None
@@ -155,8 +171,28 @@ class Writer(Surveyor):
         if self._lane is not None:
             keys["lane"] = self._lane
         keys["timestamp"] = time = now()
-        entry = Entry(type=type, uuid=uuid, parent_uuid=parent, lane=self._lane, timestamp=time)
+        spilled = fields.get("spilled", UNSET)
+        entry = Entry(type, uuid, parent, self._lane, time, _spilled=spilled)
+        if spilled is not UNSET:
+            with_fetch(entry, self._fetch)
         return stored(entry, encode({**keys, **fields}), -1)
+
+    def _spilled(self, wanted: Sequence[Wanted]) -> list[Wanted]:
+        """The same with what is large in their fields put into blobs."""
+        from sessiontree.core.spill import spill  # most entries are small
+
+        over = self._spill_over
+        return [(type, spill(fields, over, self._store), uuid) for type, fields, uuid in wanted]
+
+    def _blobs_are_kept(self, entries: Sequence[Entry]) -> bool:
+        blobs = [blob for entry in entries for _, blob in blobs_needed(entry.as_stored)]
+        return all(self.blobs.has(blob) for blob in blobs)
+
+    def _store(self, content: bytes, media_type: str) -> str:
+        """Keep content in a blob; its handle's text form."""
+        from sessiontree.core.handle import Handle
+
+        return str(Handle.blob(*self.blobs.put(content), media_type))
 
     def _write(
         self,
@@ -172,7 +208,7 @@ class Writer(Surveyor):
 
     def _write_run(
         self,
-        wanted: Sequence[tuple[str, Mapping[str, Any], str]],
+        wanted: Sequence[Wanted],
         above: Entry | None,
         event: str,
         chosen: str | None = None,
@@ -190,7 +226,14 @@ class Writer(Surveyor):
         if self._hooks:
             for entry in entries:
                 self._call_before(event, entry)
+        over = self._spill_over
+        whole: Sequence[Wanted] = ()
+        if over is not None and any(len(entry.line) > over for entry in entries):
+            whole, wanted = wanted, self._spilled(wanted)
+            entries = self._drafts(wanted, parent.uuid)
         with self._holding():
+            if whole and not self._blobs_are_kept(entries):  # gc, or a person, was faster
+                wanted = self._spilled(whole)
             if above is None and self._leaf is not parent:  # a hook wrote, or another thread
                 self._check_still_holds([type for type, _, _ in wanted], parent)
                 entries = self._drafts(wanted, self._leaf.uuid)
@@ -214,9 +257,7 @@ class Writer(Surveyor):
                 f"was made for {seen.uuid}; nothing was written: do it again from there"
             )
 
-    def _drafts(
-        self, wanted: Sequence[tuple[str, Mapping[str, Any], str]], parent: str
-    ) -> list[Entry]:
+    def _drafts(self, wanted: Sequence[Wanted], parent: str) -> list[Entry]:
         entries = []
         for type, fields, uuid in wanted:
             entries.append(self._draft(type, fields, parent, uuid))
@@ -269,10 +310,18 @@ class Writer(Surveyor):
     def _holding(self) -> Iterator[None]:
         """Hold the lock, knowing all that stands in the file."""
         elsewhere = None
-        with self._journal.held():
-            if self._waiting is None:
-                elsewhere = self._see_others()
-            yield
+        journal = self._journal
+        lock = journal.lock
+        with lock.alone():
+            outer = lock.depth
+            try:
+                lock.take()
+                journal.check_writable()  # again: another thread may have closed it meanwhile
+                if self._waiting is None and not journal.stands_at(self._view.size):
+                    elsewhere = self._see_others()
+                yield
+            finally:
+                lock.give_back(outer)
         if elsewhere is not None and self._hooks:
             self._hooks.call("moved_elsewhere", self, elsewhere)
 

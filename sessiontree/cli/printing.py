@@ -108,7 +108,7 @@ def _stored(entry: Entry) -> str:
         text = entry.line.decode()
         _check_json(text)
     except (ValueError, RecursionError):
-        return json.dumps(dict(entry.body), separators=(",", ":"))
+        return json.dumps(dict(entry.as_stored), separators=(",", ":"))
     return text.strip().replace("\r", " ")
 
 

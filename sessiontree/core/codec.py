@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final
 from zlib import crc32
 
 import msgspec
 import orjson
+from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from sessiontree.core.damage import Report
-from sessiontree.core.entry import Entry, decode_leniently, stored
+from sessiontree.core.entry import Entry, Fetch, decode_leniently, stored, with_fetch
 from sessiontree.errors import EntryError
 
 FORMAT: Final = "sessiontree/2"
@@ -193,25 +194,39 @@ def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
     return found if found.uuid else _decode_hard(line, offset, report)
 
 
-def decode(line: bytes, offset: int, report: Report) -> Entry | None:
-    """The entry of a line, or None when the line holds none.
+Decode = Callable[[bytes, int], Entry | None]
+"""Takes a line without its LF, and the offset of its first byte in the file."""
+
+
+def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
+    """A function that gives the entry of a line, or None when the line holds none.
 
     Args:
-        line: the line without its LF.
-        offset: the offset of its first byte in the file.
-        report: told of everything in the line that is not sound.
+        report: told of everything in a line that is not sound.
+        fetch: gives the strings that entries spilled, when somebody asks for them.
     """
-    try:
-        entry = _decode_entry(line)
-    except _REFUSED:
-        return _decode_hard(line, offset, report)
-    if not entry.uuid:
-        return _decode_hard(line, offset, report)
-    if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]):
-        _check_unsealed(line, offset, report)
-    force_setattr(entry, "_line", line)  # as `stored` does: this is what every line of a path costs
-    force_setattr(entry, "_at", offset)
-    return entry
+
+    def decode(line: bytes, offset: int) -> Entry | None:
+        try:
+            entry = _decode_entry(line)
+        except _REFUSED:
+            return _decode_hard(line, offset, report, fetch)
+        if not entry.uuid:
+            return _decode_hard(line, offset, report, fetch)
+        if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]):
+            _check_unsealed(line, offset, report)
+        force_setattr(entry, "_line", line)  # as `stored`: this is what every line of a path costs
+        force_setattr(entry, "_at", offset)
+        if entry._message is UNSET or entry._spilled is not UNSET:
+            with_fetch(entry, fetch)
+        return entry
+
+    return decode
+
+
+def decode(line: bytes, offset: int, report: Report) -> Entry | None:
+    """The entry of one line; see `decoder`."""
+    return decoder(report)(line, offset)
 
 
 def check_seal(line: bytes, offset: int, report: Report) -> None:
@@ -242,7 +257,9 @@ def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
             report("utf-8", offset, f"invalid UTF-8 {error.start} bytes into the line")
 
 
-def _decode_hard(line: bytes, offset: int, report: Report) -> Entry | None:
+def _decode_hard(
+    line: bytes, offset: int, report: Report, fetch: Fetch | None = None
+) -> Entry | None:
     """Decode a line that the fast decoder refused, and report why it did."""
     bare = line.strip(b"\0")
     if len(bare) != len(line):
@@ -263,7 +280,8 @@ def _decode_hard(line: bytes, offset: int, report: Report) -> Entry | None:
     if entry is None:
         return None
     _check_unsealed(bare, offset, report)
-    return stored(entry, line, offset, value)
+    body = None if entry._spilled is not UNSET else value
+    return with_fetch(stored(entry, line, offset, body), fetch)
 
 
 def _from_object(value: Any, offset: int, report: Report) -> Entry | None:
@@ -287,7 +305,8 @@ def _from_object(value: Any, offset: int, report: Report) -> Entry | None:
         parent_uuid=parent,
         lane=lane if isinstance(lane, str) else None,
         timestamp=timestamp if isinstance(timestamp, str) else None,
-        _message=value.get("message", msgspec.UNSET),
+        _message=value.get("message", UNSET),
+        _spilled=value.get("spilled", UNSET),
     )
 
 

@@ -13,16 +13,21 @@ that entry alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from msgspec import UNSET
 
 from sessiontree.core.blocks import Blocks
 from sessiontree.core.compaction import Piece, TokenCounter, estimate_tokens
+from sessiontree.core.contents import Contents, Resolve
 from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, system_text
 from sessiontree.core.pairing import Pairing
 from sessiontree.core.settings import model_of, settings_of
+from sessiontree.errors import CallerError
+
+if TYPE_CHECKING:
+    from sessiontree.core.providers.notes import Request
 
 Segment = Callable[[str, str], Sequence[Entry]]
 """Takes `baseUuid` and `mergedUuid`, gives the path below the one down to the other."""
@@ -101,6 +106,36 @@ class Context:
         system: str | None = self._settings("system")
         return system
 
+    def to_anthropic(self) -> Request:
+        """The context as Anthropic's Messages API takes it.
+
+        `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`.
+        The rules are in `sessiontree.core.providers`.
+        """
+        from sessiontree.core.providers import anthropic
+
+        return anthropic.request(self.messages, self._uuids(), **self._in_force())
+
+    def to_openai(self, api: Literal["responses", "chat"] = "responses") -> Request:
+        """The context as an API of OpenAI takes it: Responses, or Chat Completions.
+
+        Raises:
+            CallerError: `api` names another.
+        """
+        from sessiontree.core.providers import chat, responses
+
+        if api not in ("responses", "chat"):
+            raise CallerError(f"OpenAI has no api {api!r} here; give 'responses' or 'chat'")
+        shape = chat if api == "chat" else responses
+        return shape.request(self.messages, self._uuids(), **self._in_force())
+
+    def _uuids(self) -> list[str]:
+        return [entry.uuid for entry in self.entries]
+
+    def _in_force(self) -> dict[str, str | None]:
+        model = self.model
+        return {"system": self.system, "model": model.get("modelId") if model else None}
+
     def as_dict(self) -> dict[str, Any]:
         """The shape that `context --json` prints."""
         return {
@@ -136,16 +171,28 @@ class Fold:
         settings: the settings that the folded entries hold, by `SETTING_KEYS`.
     """
 
-    def __init__(self, path: PathRead, segment: Segment, *, verbatim: bool = False) -> None:
+    def __init__(
+        self,
+        path: PathRead,
+        segment: Segment,
+        resolve: Resolve | None = None,
+        *,
+        verbatim: bool = False,
+        strict: bool = False,
+    ) -> None:
         self.settings: dict[str, Any] = {}
         self._segment = segment
         self._verbatim = verbatim
         self._out: _Verbatim | Pairing[Entry] = _Verbatim() if verbatim else Pairing()
         self._warnings: list[str] = []
         self._unknown: set[str] = set()
+        self._contents = Contents(resolve, strict, self._warnings)
         visible = _visible(path, self._warnings)
+        self._contents.prepare(visible)
         plain = _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction})
         self._edits = {} if plain else _edits(visible)
+        if not plain:
+            visible = [self._contents.whole(entry) for entry in visible]
         self._blocks = Blocks(() if plain else visible, self._warnings)
         if not plain:
             for _, message, source in self._contributions(visible):
@@ -158,6 +205,11 @@ class Fold:
             for entry in path.entries:
                 self._note_setting(entry)
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing had to be replaced by a placeholder, which may not be so again."""
+        return self._contents.complete
+
     def take(self, entry: Entry) -> bool:
         """Take in one more entry at the end; False where the fold must be made anew."""
         if entry.type in _REBUILD:
@@ -166,7 +218,10 @@ class Fold:
         return True
 
     def _take(self, entry: Entry) -> None:
-        message = entry._message if entry._message is not UNSET else entry.get("message")
+        source, message = entry, entry._message
+        if message is UNSET:
+            entry = self._contents.whole(entry)
+            message = entry.get("message")
         if entry.type == "message" and type(message) is dict:
             role = message.get("role")
             if role == "assistant":
@@ -176,12 +231,12 @@ class Fold:
                 self.settings["system"] = system_text(message)
                 if not self._verbatim:
                     return
-            self._out.take(message, entry)
+            self._out.take(message, source)
             return
         self._note_setting(entry)
         said = self._message(entry)
         if said is not None and self._speaks(said):
-            self._out.take(said, entry)
+            self._out.take(said, source)
 
     def _speaks(self, message: Message) -> bool:
         """Whether a message is one, and no setting."""
@@ -217,7 +272,9 @@ class Fold:
             told.add(entry.uuid)
             is_told = entry.get("summary") is not None or entry.uuid in edits
             if entry.type == "merge" and not is_told:
-                visible = _visible_segment(self._segment_of(entry))
+                segment = _visible_segment(self._segment_of(entry))
+                self._contents.prepare(segment)
+                visible = [self._contents.whole(below) for below in segment]
                 inside = {**_edits(visible), **edits}
                 frames.append((iter(visible), inside, Blocks(visible, self._warnings)))
                 continue
@@ -259,16 +316,14 @@ class Fold:
         elif kind == "custom_message":
             return custom_message(entry)
         elif kind == "handle":
-            role = entry.get("role")
-            role = role if isinstance(role, str) and role else "user"
-            return {"role": role, "content": handle_text(entry)}
+            return self._contents.of_handle(entry)
         elif kind not in KNOWN and kind not in self._unknown:
             self._unknown.add(kind)
             self._warnings.append(f"entries of the unknown type {kind!r} are kept and say nothing")
         return None
 
     def _note_setting(self, entry: Entry) -> None:
-        found = settings_of(entry)
+        found = settings_of(self._contents.whole(entry))
         if found:
             self.settings.update(found)
 
@@ -378,11 +433,3 @@ def custom_message(entry: Entry) -> dict[str, Any]:
     """A `custom_message` entry as a message of role `custom`."""
     keys = ("customType", "content", "display", "details")
     return {"role": "custom", **{key: entry[key] for key in keys if key in entry}}
-
-
-def handle_text(entry: Entry) -> str:
-    """The text form of a `handle` entry's handle, as stored."""
-    handle = entry.get("handle")
-    if isinstance(handle, dict):
-        return f"{handle.get('source')}@{handle.get('source_version')}::{handle.get('identifier')}"
-    return str(handle)

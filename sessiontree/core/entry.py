@@ -6,7 +6,9 @@ returns is shared and read-only by convention.
 
 A session of a million entries is a million of these, so an entry holds no dict
 of its own beside the message, is not tracked by the garbage collector (it
-cannot be part of a cycle), and decodes its remaining keys when first asked.
+cannot be part of a cycle), and decodes its remaining keys when first asked. The
+strings that were spilled into blobs are put back then too, and not before:
+`as_stored` is for those who need the structure alone.
 """
 
 from __future__ import annotations
@@ -47,6 +49,10 @@ CONTENT: Final = SUMMARIES | {
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
 
 
+Fetch = Callable[[str], bytes]
+"""Takes a blob handle's text form, gives the blob's bytes, checked; raises BlobError."""
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One entry of a session, as stored.
 
@@ -65,11 +71,13 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     lane: str | None = None
     timestamp: str | None = None
     _message: Any = field(default=UNSET, name="message")
+    _spilled: Any = field(default=UNSET, name="spilled")
     # Set after decoding. A line that holds these names with a value fails the
     # type check, and is then decoded the long way: no key of a file gets here.
     _line: None = field(default=None, name="(line)")
     _body: None = field(default=None, name="(body)")
     _at: None = field(default=None, name="(offset)")
+    _fetch: None = field(default=None, name="(fetch)")
 
     @property
     def line(self) -> bytes:
@@ -81,28 +89,67 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return cast(int, self._at)
 
     def __getitem__(self, key: str) -> Any:
+        """The value of a key, whole.
+
+        Raises:
+            KeyError: the entry has no such key.
+            BlobError: what was spilled of this entry cannot be had back.
+        """
         if key == "message" and self._message is not UNSET:
             return self._message
         return self.body[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key as stored, or `default`."""
+        """The value of a key, whole, or `default`; raises as `entry[key]` does."""
         if key == "message" and self._message is not UNSET:
             return self._message
         return self.body.get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.body
+        return key in self.as_stored
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.body)
+        return iter(self.as_stored)
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """All keys of the line, decoded once. Read-only by convention."""
+        """All keys of the line, decoded once. Read-only by convention.
+
+        Where strings were spilled, a key raises BlobError if they cannot be had back.
+        """
         if self._body is None:
-            force_setattr(self, "_body", decode_object(self.line))
+            body: Mapping[str, Any] = decode_object(self.line)
+            if self._spilled is not UNSET:
+                from sessiontree.core.spilled import spilled_body  # most entries never spill
+
+                body = spilled_body(body, cast(Fetch | None, self._fetch))
+            force_setattr(self, "_body", body)
         return cast(Mapping[str, Any], self._body)
+
+    @property
+    def as_stored(self) -> Mapping[str, Any]:
+        """All keys as they stand in the line: a handle's text where a string was spilled."""
+        return self.body if self._spilled is UNSET else decode_object(self.line)
+
+    def blob(self, handle: str) -> bytes:
+        """The bytes of a blob that the entry names, by the text form of its handle.
+
+        Raises:
+            BlobError: it cannot be had as it was.
+        """
+        from sessiontree.core.spilled import out_of_reach
+
+        return (cast(Fetch | None, self._fetch) or out_of_reach)(handle)
+
+    @property
+    def has_spilled(self) -> bool:
+        """Whether strings of the entry lie in blobs."""
+        return self._spilled is not UNSET
+
+    @property
+    def message_as_stored(self) -> Any:
+        """The `message` as it stands in the line, or None: enough to tell a role or a call."""
+        return self.as_stored.get("message") if self._message is UNSET else self._message
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -130,6 +177,14 @@ def stored(entry: Entry, line: bytes, offset: int, body: Mapping[str, Any] | Non
     force_setattr(entry, "_at", offset)
     if body is not None:
         force_setattr(entry, "_body", body)
+    return entry
+
+
+def with_fetch(entry: Entry, fetch: Fetch | None) -> Entry:
+    """The same entry, able to reach its blobs, and to put back what was spilled of it."""
+    force_setattr(entry, "_fetch", fetch)
+    if entry._spilled is not UNSET:
+        force_setattr(entry, "_message", UNSET)  # it is not whole: `body` gives it
     return entry
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from sessiontree.core.context import handle_text
+from sessiontree.core.contents import handle_text
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.message import block_preview, preview_of, role_of
 
@@ -40,16 +40,16 @@ def preview(entry: Entry) -> str:
 def _words(entry: Entry) -> str:
     kind = entry.type
     if kind == "message":
-        message = entry.get("message")
+        message = entry.message_as_stored
         return preview_of(message) if isinstance(message, dict) else ""
     if kind in SUMMARIES or kind in ("compaction", "merge"):
         return _text(entry, "summary") or _text(entry, "mergedUuid")
     if kind == "handle":
         return handle_text(entry)
     if kind == "custom_message":
-        return preview_of({"content": entry.get("content")})
+        return preview_of({"content": entry.as_stored.get("content")})
     if kind == "block":
-        block = entry.get("block")
+        block = entry.as_stored.get("block")
         return block_preview(block) if isinstance(block, dict) else ""
     return " ".join(filter(None, (_text(entry, key) for key in _TELLING)))
 
@@ -67,14 +67,14 @@ _TELLING: Final = (
 
 
 def _text(entry: Entry, key: str) -> str:
-    value = entry.get(key)
+    value = entry.as_stored.get(key)
     return value if isinstance(value, str) else ""
 
 
 def role(entry: Entry) -> str | None:
     """The role an entry speaks in; None for one that does not speak."""
     if entry.type == "message":
-        message = entry.get("message")
+        message = entry.message_as_stored
         return role_of(message) if isinstance(message, dict) else None
     if entry.type in ("handle", "message_end"):
         found = entry.get("role")

@@ -28,11 +28,11 @@ def settings_of(entry: Entry) -> dict[str, Any]:
     """The settings that an entry puts in force; None for those it says were never set."""
     kind = entry.type
     if kind == "message":
-        message = entry.get("message")
+        message = entry.message_as_stored
         if not isinstance(message, dict):
             return {}
         if message.get("role") == "system":
-            return {"system": system_text(message)}
+            return {"system": system_text(entry["message"])}
         model = model_of(message) if message.get("role") == "assistant" else None
         return {"model": model} if model else {}
     if kind == "model_change":

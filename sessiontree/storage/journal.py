@@ -24,7 +24,7 @@ from sessiontree.errors import (
     ReadOnlyError,
     WriteFailedError,
 )
-from sessiontree.storage.fs import APPEND, CREATE, READ, FileSystem, write_all
+from sessiontree.storage.fs import APPEND, CREATE, READ, FileSystem, Stat, write_all
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.lock import WriterLock
 
@@ -38,6 +38,7 @@ class Journal:
     Attributes:
         path: as given by the caller, for messages.
         readonly: whether it was opened to read.
+        durability: what `append` waits for.
     """
 
     def __init__(
@@ -46,10 +47,11 @@ class Journal:
         self.fs = fs
         self.path = path
         self.readonly = readonly
-        self._durability = durability
+        self.durability = durability
         self._real_path = _real(path)
         self.lock = WriterLock(fs, self._real_path + ".lock")
         self._failed = ""
+        self._ended = -1  # where our last write ended a line
         self._fd = -1
         self.reopen()
 
@@ -75,6 +77,7 @@ class Journal:
                 raise
         self.release()
         self._fd = fd
+        self._ended = -1
 
     def successor(self) -> Journal:
         """The file that now stands at the path, opened beside this one, under the same lock.
@@ -160,8 +163,20 @@ class Journal:
             FileMissingError: none stands there any more.
             DiskError: nobody can say.
         """
+        return self._standing().identity != self._identity
+
+    def stands_at(self, size: int) -> bool:
+        """Whether the file that is open still stands at the path, with this many bytes.
+
+        Raises:
+            FileMissingError, DiskError: as `was_replaced` does.
+        """
+        standing = self._standing()
+        return standing.size == size and standing.identity == self._identity
+
+    def _standing(self) -> Stat:
         try:
-            return self.fs.stat(self._real_path).identity != self._identity
+            return self.fs.stat(self._real_path)
         except FileNotFoundError as error:
             raise FileMissingError(
                 f"{self.path} vanished while it was open; nothing was written. "
@@ -185,12 +200,12 @@ class Journal:
             WriteFailedError: the outcome is unknown; open the session again.
         """
         start = end
-        if end and self.read(1, end - 1) != b"\n":
+        if end != self._ended and end and self.read(1, end - 1) != b"\n":
             block = b"\n" + block
             start += 1
         try:
             write_all(self.fs, self._fd, block)
-            if self._durability == "fsync":
+            if self.durability == "fsync":
                 self.fs.sync(self._fd)
         except OSError as error:
             self._failed = (
@@ -199,6 +214,7 @@ class Journal:
                 "mend the cause (space, medium) and open the session again to see"
             )
             raise WriteFailedError(self._failed, self.path) from error
+        self._ended = end + len(block)
         return start
 
 

@@ -8,10 +8,11 @@ collects the damage that its readers meet, each finding once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from sessiontree.core.codec import decode, head
+from sessiontree.core.codec import decode, decoder, head
 from sessiontree.core.damage import Damage, ignore
-from sessiontree.core.entry import Entry, stored
+from sessiontree.core.entry import Entry, Fetch, stored
 from sessiontree.core.header import check_header, is_version_1
 from sessiontree.core.tree import Tree
 from sessiontree.errors import NotASessionError
@@ -28,14 +29,17 @@ class View:
     Attributes:
         size: the bytes of the file that are known.
         header: the first entry. For a version 1 file it has no uuid.
+        decode: gives the entry of a line of the file; what is not sound is noted.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, fetch: Fetch | None = None) -> None:
         self._journal = journal
+        self.decode = decoder(self.report, fetch)
         self._damage: dict[tuple[int, str], str] = {}
         self._tree: Tree | None = None
         self._tree_ends_open = False
         self._walk: Walk | None = None
+        self._is_header_fused = False
         self._set_size(journal.size())
         self.header = self._read_header()
 
@@ -63,7 +67,7 @@ class View:
             line = rest_of_line(self._journal.read, offset, _HEADER_LIMIT)
             if line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
                 return self._header_from(line, offset, file, place)
-            decode(line, offset, self.report)
+            self.decode(line, offset)
             offset += len(line) + 1
             number += 1
         raise NotASessionError(
@@ -71,16 +75,38 @@ class View:
         )
 
     def _header_from(self, line: bytes, offset: int, file: str, place: str) -> Entry:
-        keys = check_header(line, file, place)
+        try:
+            keys = check_header(line, file, place)
+        except NotASessionError:
+            line, keys = self._header_of_fused(line, offset, file, place)
         if is_version_1(keys):
             return stored(Entry(type="session", uuid=""), line, offset, keys)
-        entry = decode(line, offset, self.report)
+        entry = self.decode(line, offset)
         if entry is None:
             message = (
                 f"{file} is no session: its header has no usable uuid; restore it from a backup"
             )
             raise NotASessionError(message, file)
         return entry
+
+    def _header_of_fused(
+        self, line: bytes, offset: int, file: str, place: str
+    ) -> tuple[bytes, dict[str, Any]]:
+        """The header and its keys, where its line goes on behind it."""
+        from sessiontree.core.fragment import take_apart  # few headers are fused
+
+        pieces = take_apart(line).pieces
+        part = pieces[0] if pieces else line
+        keys = check_header(part, file, place)
+        if is_version_1(keys):
+            raise NotASessionError(
+                f"{file}: {place} holds a header of version 1 and more behind it; "
+                "put the header on a line of its own and open it again",
+                file,
+            )
+        self.report("json", offset, "the header shares its line with something else")
+        self._is_header_fused = True
+        return part, keys
 
     @property
     def is_version_1(self) -> bool:
@@ -137,7 +163,7 @@ class View:
             end = self.size
             if end and self._journal.read(1, end - 1) == b"\n":
                 end -= 1
-            self._walk = Walk(self._journal.read, end, self.tree, self.report)
+            self._walk = Walk(self._journal.read, end, self.tree, self.decode)
         return self._walk
 
     def tree(self) -> Tree:
@@ -152,6 +178,8 @@ class View:
         if tree is None:
             tree = self._tree = Tree()
             self._tree_ends_open = False
+            if self._is_header_fused:  # its line gives no row
+                tree.add(self.header.line, self.header.offset, ignore)
         for offset, block in whole_lines(self._journal.read, tree.end, self._complete):
             tree.extend(block, offset, self.report)
         if tree.end < self.size and not self._tree_ends_open:
@@ -191,7 +219,9 @@ class View:
 
     def read(self, offset: int) -> Entry | None:
         """The entry whose line starts at `offset`, or None."""
-        return decode(rest_of_line(self._journal.read, offset), offset, self.report)
+        if self._is_header_fused and offset == self.header.offset:
+            return self.header
+        return self.decode(rest_of_line(self._journal.read, offset), offset)
 
     def holds(self, entry: Entry) -> bool:
         """Whether the file has this very line where the entry says."""

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from sessiontree.core.codec import decode, head
-from sessiontree.core.damage import Report, ignore
+from sessiontree.core.codec import Decode, head
+from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
@@ -37,14 +37,14 @@ class Walk:
         read: reads the file.
         end: where the last line ends: the offset of its LF, or of the end of the file.
         index: gives the whole-file index when it has to be asked.
-        report: told of damage met.
+        decode: gives the entry of a line, and reports the damage met.
     """
 
-    def __init__(self, read: Read, end: int, index: Callable[[], Tree], report: Report) -> None:
+    def __init__(self, read: Read, end: int, index: Callable[[], Tree], decode: Decode) -> None:
         self._read = read
         self._end = end
         self._index = index
-        self._report = report
+        self._decode = decode
         self._backwards = Backwards(read)
 
     def last_on(self, lane: str | None) -> Entry | None:
@@ -54,7 +54,7 @@ class Walk:
         if not _PLAIN.fullmatch(lane):
             return self._from_index(lambda tree: tree.last_on(lane))
         for offset, line in self._backwards.find(b'"%b"' % lane.encode(), self._end):
-            entry = decode(line, offset, self._report)
+            entry = self._decode(line, offset)
             if entry is not None and entry.lane == lane:
                 if self._may_hide(offset + len(line), self._end):
                     break
@@ -77,7 +77,7 @@ class Walk:
                 found = head(line, offset, ignore)
                 if found is not None and found.lane is not None:
                     continue
-            entry = decode(line, offset, self._report)
+            entry = self._decode(line, offset)
             if entry is not None and entry.lane is None:
                 return entry
         return None
@@ -89,7 +89,7 @@ class Walk:
 
     def up(self, entry: Entry) -> Iterator[Entry]:
         """The ancestors of an entry, its parent first."""
-        backwards, report = self._backwards, self._report
+        backwards, decode = self._backwards, self._decode
         window, start = backwards.window, backwards.start
         offset = entry.offset
         while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
@@ -108,7 +108,7 @@ class Walk:
                 line = b""
             try:
                 if b'"%b"' % uuid.encode() in line:
-                    parent = decode(line, offset, report)
+                    parent = decode(line, offset)
             except UnicodeEncodeError:
                 pass  # a lone surrogate, which only the index finds
             if parent is None or parent.uuid != uuid:
@@ -133,7 +133,7 @@ class Walk:
         for offset, line in self._backwards.find(needle, end):
             if _only_as_parent(line, needle):
                 continue
-            entry = decode(line, offset, self._report)
+            entry = self._decode(line, offset)
             if entry is not None and entry.uuid == uuid:
                 return entry
         return None
@@ -155,7 +155,7 @@ class Walk:
         if row == NO_ROW:
             return None
         offset = tree.offsets[row]
-        return decode(rest_of_line(self._read, offset), offset, self._report)
+        return self._decode(rest_of_line(self._read, offset), offset)
 
 
 def _parent_row(tree: Tree, entry: Entry) -> int:

@@ -1,0 +1,208 @@
+"""Large strings lie in blobs, and nobody who reads a session can tell."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from sessiontree import Session, Veto
+from sessiontree.errors import BlobDamagedError, BlobMissingError, CallerError
+
+PNG = base64.b64encode(bytes(range(256)) * 400).decode()
+LONG = "a long answer, " * 4000
+
+
+def screenshot(call: str = "c1") -> dict[str, Any]:
+    return {
+        "role": "toolResult",
+        "toolCallId": call,
+        "toolName": "shot",
+        "content": [
+            {"type": "text", "text": "done"},
+            {"type": "image", "data": PNG, "mimeType": "image/png"},
+        ],
+    }
+
+
+def calling(call: str = "c1") -> dict[str, Any]:
+    block = {"type": "toolCall", "id": call, "name": "shot", "arguments": {"path": "x"}}
+    return {"role": "assistant", "content": [block]}
+
+
+def talk(session: Session) -> None:
+    session.append_message({"role": "user", "content": "Look at it"})
+    for call in ("c1", "c2"):
+        session.append_message(calling(call))
+        session.append_message(screenshot(call))
+    session.append_message({"role": "assistant", "content": [{"type": "text", "text": LONG}]})
+
+
+def blobs_of(file: Path) -> list[Path]:
+    folder = Path(f"{file}.blobs")
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+@pytest.mark.parametrize("spill_over", [0, 100, 32768])
+def test_a_context_over_spilled_entries_is_the_inline_one_byte_for_byte(
+    tmp_path: Path, spill_over: int
+) -> None:
+    contexts = []
+    for name, over in (("inline", None), ("spilled", spill_over)):
+        with Session.create(tmp_path / name, spill_over=over) as session:
+            talk(session)
+            live = orjson.dumps(session.context().messages)
+        with Session.open(tmp_path / name, readonly=True) as session:
+            assert orjson.dumps(session.context().messages) == live
+            contexts.append(live)
+            assert session.damage == []
+    assert contexts[0] == contexts[1]
+    assert (tmp_path / "inline").stat().st_size > 5 * (tmp_path / "spilled").stat().st_size
+
+
+def test_the_same_screenshot_in_two_messages_is_stored_once(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        talk(session)
+    assert sorted(blob.stat().st_size for blob in blobs_of(file)) == [len(LONG), len(PNG)]
+
+
+def test_small_entries_make_no_folder(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        session.append_message({"role": "user", "content": "x" * 32768})
+    assert os.listdir(tmp_path) == ["s.jsonl", "s.jsonl.lock"]
+
+
+def test_an_entry_gives_what_was_appended_and_tells_its_line(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl") as session:
+        session.append_message(calling())
+        entry = session.append_message(screenshot())
+        assert entry["message"] == screenshot()
+        assert session.entry(entry.uuid)["message"] == screenshot()
+        assert dict(entry.body)["message"] == screenshot()
+        stored = entry.message_as_stored
+        assert stored["content"][0]["text"] == "done"
+        assert stored["content"][1]["data"].startswith("blob@1.0.0::sha256:")
+        assert len(entry.line) < 1000
+
+
+def test_the_tree_a_path_and_the_branches_read_no_blob(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        talk(session)
+    shutil.rmtree(f"{file}.blobs")
+    with Session.open(file) as session:
+        assert [row.preview for row in session.tree()][1] == "Look at it"
+        assert len(list(session.render())) > 5
+        assert len(session.branches()) == 1
+        assert [entry.type for entry in session.path()][1:] == ["message"] * 6
+        assert len(session.turns()) == 1
+        assert len(session.find(tool_call_id="c2")) == 2
+        assert session.rewind() == "Look at it"
+
+
+def test_a_missing_blob_is_a_placeholder_in_a_context_and_an_error_when_asked_for(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        talk(session)
+        whole = session.context().messages
+    image = next(blob for blob in blobs_of(file) if blob.stat().st_size == len(PNG))
+    kept = image.rename(tmp_path / "kept")
+    with Session.open(file) as session:
+        context = session.context()
+        assert [m["role"] for m in context.messages] == [m["role"] for m in whole]
+        placeholder = context.messages[2]
+        assert placeholder["toolCallId"] == "c1"
+        assert placeholder["content"][0] == {"type": "text", "text": "done"}
+        assert placeholder["content"][1]["type"] == "text"
+        assert "missing" in placeholder["content"][1]["text"]
+        assert len([w for w in context.warnings if "missing" in w]) == 2
+        with pytest.raises(BlobMissingError, match=image.name):
+            session.context(strict=True)
+        with pytest.raises(BlobMissingError):
+            context.entries[2]["message"]
+        kept.rename(image)
+        assert session.context().messages == whole
+
+
+def test_other_bytes_of_the_same_length_are_never_given(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        entry = session.append_message({"role": "user", "content": LONG})
+    blob = blobs_of(file)[0]
+    blob.chmod(0o600)
+    blob.write_bytes(b"?" * blob.stat().st_size)
+    with Session.open(file) as session, pytest.raises(BlobDamagedError, match="not those"):
+        session.entry(entry.uuid)["message"]
+
+
+def test_a_veto_writes_no_blob(tmp_path: Path) -> None:
+    class Refusing:
+        def before_append(self, session: Session, entry: Any) -> None:
+            assert entry["message"]["content"] == LONG
+            raise Veto("no")
+
+    file = tmp_path / "s.jsonl"
+    with Session.create(file, hooks=[Refusing()]) as session, pytest.raises(Veto):
+        session.append_message({"role": "user", "content": LONG})
+    assert blobs_of(file) == []
+
+
+def test_a_blob_that_vanished_before_the_line_was_written_is_written_again(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        held = session._holding
+
+        def held_after_a_sweep() -> AbstractContextManager[None]:
+            for blob in blobs_of(file):
+                blob.unlink()
+            return held()
+
+        session._holding = held_after_a_sweep  # type: ignore[method-assign, assignment]
+        entry = session.append_message({"role": "user", "content": LONG})
+    with Session.open(file) as session:
+        assert session.entry(entry.uuid)["message"]["content"] == LONG
+
+
+def test_a_batch_and_a_compaction_spill_too(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file, spill_over=50) as session:
+        with session.batch():
+            for n in range(20):
+                session.append_message({"role": "user", "content": f"{n} " + "words " * 50})
+        session.compact(summary="so far " * 30, keep=100)
+        session.append_message({"role": "user", "content": "on"})
+        session.branch(session.path()[-2], summary="left " * 40)
+        live = session.context().messages
+    with Session.open(file, readonly=True) as session:
+        assert session.context().messages == live
+        assert live[-1]["content"] == "left " * 40
+
+
+def test_picking_from_another_session_takes_its_blobs_along(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "a.jsonl") as a, Session.create(tmp_path / "b.jsonl") as b:
+        theirs = a.append_message({"role": "user", "content": LONG})
+        picked = b.cherry_pick(theirs)
+        shutil.rmtree(tmp_path / "a.jsonl.blobs")
+        assert b.entry(picked.uuid)["message"]["content"] == LONG
+
+
+def test_a_session_in_memory_keeps_its_content_inline() -> None:
+    with Session.create() as session:
+        entry = session.append_message({"role": "user", "content": LONG})
+        assert LONG.encode() in entry.line
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "many"])
+def test_a_wrong_spill_over_is_refused(tmp_path: Path, wrong: Any) -> None:
+    with pytest.raises(CallerError, match="spill_over"):
+        Session.create(tmp_path / "s.jsonl", spill_over=wrong)
