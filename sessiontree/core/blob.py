@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from sessiontree.core.handle import Handle
+from sessiontree.errors import HandleError
+
 
 class Blob(NamedTuple):
     """What tells one blob from all others.
@@ -21,40 +24,43 @@ class Blob(NamedTuple):
 
 def blob_of(handle: Any) -> Blob | None:
     """The blob that the text form of a handle stands for; None where it is no blob's handle."""
-    found = _WHOLE.fullmatch(handle) if isinstance(handle, str) else None
-    return Blob(found[1], int(found[2])) if found else None
+    try:
+        parsed = Handle.parse(handle)
+    except HandleError:
+        return None
+    if (parsed.plugin, parsed.method) != ("blob", "sha256") or len(parsed.meta) < 2:
+        return None
+    sha256, size = parsed.meta[:2]
+    if not _SHA256.fullmatch(sha256) or not _SIZE.fullmatch(size):
+        return None
+    return Blob(sha256, int(size))
 
 
-def blobs_needed(body: Mapping[str, Any]) -> Iterator[tuple[str, Blob]]:
-    """The handles, and the blobs, that an entry cannot be read whole without.
+def blobs_needed(keys: Mapping[str, Any]) -> Iterator[Blob]:
+    """The blobs that an entry cannot be read whole without.
 
     Args:
-        body: the keys of a line as stored.
+        keys: the keys of its line as stored.
     """
-    spilled = body.get("spilled")
+    spilled = keys.get("spilled")
     places = spilled if isinstance(spilled, list) else []
     handles = [place[1] for place in places if isinstance(place, list) and len(place) == 2]
-    if body.get("type") == "handle":
-        handles.append(body.get("handle"))
+    if keys.get("type") == "handle":
+        handles.append(keys.get("handle"))
     for handle in handles:
         blob = blob_of(handle)
         if blob is not None:
-            yield handle, blob
+            yield blob
 
 
-def blobs_named(line: bytes) -> Iterator[Blob]:
-    """Every blob that a line names anywhere, in quoted text too: what must not be removed."""
-    for found in _NAMED.finditer(line):
-        yield Blob(found[1].decode(), int(found[2]))
+def hashes_named(line: bytes) -> set[str]:
+    """The hash of each blob that a line names, in a quotation too: what must not be removed."""
+    return {found[1].decode() for found in _NAMED.finditer(line)}
 
 
-MARK: Final = b"blob@1."
-"""What each line that names a blob has in it."""
+MARK: Final = b"sha256:"
+"""What a line has in it that names a blob."""
 
-_WHOLE: Final = re.compile(
-    r"blob@1\.\d{1,9}\.\d{1,9}::sha256:([0-9a-f]{64}):(0|[1-9][0-9]{0,17})(?::[^:@\x00-\x1f]*)?",
-    re.ASCII,
-)
-_NAMED: Final = re.compile(
-    rb"blob@1\.[0-9]{1,9}\.[0-9]{1,9}::sha256:([0-9a-f]{64}):(0|[1-9][0-9]{0,17})"
-)
+_SHA256: Final = re.compile("[0-9a-f]{64}")
+_SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")
+_NAMED: Final = re.compile(MARK + b"([0-9a-f]{64})")

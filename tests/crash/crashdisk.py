@@ -3,8 +3,8 @@
 What a file held at its last sync is on the medium; of what was written since,
 nothing, all, a part, or zeros of the right length may be. Names (made, linked,
 replaced, removed) since the last sync of their folder are there or not, each by
-itself. This is weaker than any file system in use, so what survives here
-survives there.
+itself; a folder is a name in the one above, and without it nothing in it is there.
+This is weaker than any file system in use, so what survives here survives there.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from sessiontree.storage.fs import Stat
 Names = dict[str, int]
 NameChange = Callable[[Names], object]
 
+SLASH = "/"
+"""Ends the name of a folder, which holds no bytes. Other folders than those are there always."""
+
 
 class Snapshot(NamedTuple):
     """The disk at one moment: what is certain, and what is pending.
@@ -30,6 +33,7 @@ class Snapshot(NamedTuple):
         current: the bytes of each file as a running program sees them.
         names: the names that are on the medium.
         changes: the changes of names since then.
+        folders: the folders that were made, by their names.
     """
 
     call: str
@@ -37,6 +41,7 @@ class Snapshot(NamedTuple):
     current: dict[int, bytes]
     names: Names
     changes: tuple[NameChange, ...]
+    folders: frozenset[str] = frozenset()
 
 
 class CrashDisk:
@@ -48,7 +53,8 @@ class CrashDisk:
         self._current: dict[int, bytearray] = {}
         self._names: Names = {}
         self._durable_names: Names = {}
-        self._changes: list[NameChange] = []
+        self._changes: list[tuple[str, NameChange]] = []
+        self._folders: set[str] = set()
         self._open: dict[int, int] = {}
         self.snapshots: list[Snapshot] = []
         for path, content in (files or {}).items():
@@ -56,19 +62,30 @@ class CrashDisk:
             self._durable[number] = content
             self._current[number] = bytearray(content)
             self._names[path] = self._durable_names[path] = number
+            if path.endswith(SLASH):
+                self._folders.add(path)
         self._note("start")
 
     def _note(self, call: str) -> None:
         current = {number: bytes(content) for number, content in self._current.items()}
         self.snapshots.append(
             Snapshot(
-                call, dict(self._durable), current, dict(self._durable_names), tuple(self._changes)
+                call,
+                dict(self._durable),
+                current,
+                dict(self._durable_names),
+                tuple(change for _, change in self._changes),
+                frozenset(self._folders),
             )
         )
 
-    def _change(self, change: NameChange) -> None:
+    def _change(self, path: str, change: NameChange) -> None:
         change(self._names)
-        self._changes.append(change)
+        self._changes.append((folder_of(path), change))
+
+    def _check_folder(self, path: str) -> None:
+        if folder_of(path).endswith(".blobs/") and folder_of(path) not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def files(self) -> dict[str, bytes]:
         """The files as a running program sees them."""
@@ -79,11 +96,8 @@ class CrashDisk:
         if number is None:
             if not flags & os.O_CREAT:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            made = next(self._numbers)
-            self._durable[made] = b""
-            self._current[made] = bytearray()
-            self._change(lambda names: names.__setitem__(path, made))
-            number = made
+            self._check_folder(path)
+            number = self._make(path)
             self._note(f"open {path}")
         elif flags & os.O_EXCL:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -93,6 +107,13 @@ class CrashDisk:
         fd = next(self._numbers)
         self._open[fd] = number
         return fd
+
+    def _make(self, path: str) -> int:
+        made = next(self._numbers)
+        self._durable[made] = b""
+        self._current[made] = bytearray()
+        self._change(path, lambda names: names.__setitem__(path, made))
+        return made
 
     def close(self, fd: int) -> None:
         del self._open[fd]
@@ -111,8 +132,11 @@ class CrashDisk:
         self._note("sync")
 
     def sync_folder(self, path: str) -> None:
-        self._durable_names = dict(self._names)
-        self._changes.clear()
+        synced = path + SLASH
+        for folder, change in self._changes:
+            if folder == synced:
+                change(self._durable_names)
+        self._changes = [change for change in self._changes if change[0] != synced]
         self._note("sync folder")
 
     def stat(self, file: int | str) -> Stat:
@@ -128,27 +152,45 @@ class CrashDisk:
             names.pop(source, None)
             names[target] = number
 
-        self._change(change)
+        self._change(target, change)
         self._note(f"replace {target}")
 
     def link(self, source: str, target: str) -> None:
         if target in self._names:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         number = self._names[source]
-        self._change(lambda names: names.__setitem__(target, number))
+        self._check_folder(target)
+        self._change(target, lambda names: names.__setitem__(target, number))
         self._note(f"link {target}")
 
     def unlink(self, path: str) -> None:
         if path not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        self._change(lambda names: names.pop(path, None))
+        self._change(path, lambda names: names.pop(path, None))
         self._note(f"unlink {path}")
+
+    def make_folder(self, path: str) -> None:
+        if path in self._names or path + SLASH in self._names:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        self._folders.add(path + SLASH)
+        self._make(path + SLASH)
+        self._note(f"make folder {path}")
+
+    def list(self, path: str) -> list[str]:
+        if path + SLASH not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return [os.path.basename(name) for name in self._names if os.path.dirname(name) == path]
 
     def lock(self, fd: int) -> bool:
         return True
 
     def unlock(self, fd: int) -> None:
         pass
+
+
+def folder_of(path: str) -> str:
+    """The folder that a name is in, with the slash that ends it."""
+    return os.path.dirname(path.removesuffix(SLASH)) + SLASH
 
 
 def crash_states(snapshot: Snapshot) -> Iterator[dict[str, bytes]]:
@@ -158,6 +200,9 @@ def crash_states(snapshot: Snapshot) -> Iterator[dict[str, bytes]]:
         names = dict(snapshot.names)
         for change in kept:
             change(names)
+        for path in tuple(names):
+            if folder_of(path) in snapshot.folders and folder_of(path) not in names:
+                del names[path]
         for how in _LOSSES:
             files = {
                 path: how(snapshot.durable[number], snapshot.current[number])

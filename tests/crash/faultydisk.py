@@ -14,7 +14,7 @@ from sessiontree.storage.fs import Disk, Stat
 
 KINDS = (
     *("open", "close", "read", "write", "sync", "sync_folder"),
-    *("stat", "replace", "link", "unlink", "lock", "unlock"),
+    *("stat", "replace", "link", "unlink", "make_folder", "list", "lock", "unlock"),
 )
 
 SHORT_BY_ALL_BUT_ONE = -1
@@ -147,6 +147,14 @@ class FaultyDisk(Disk):
     def unlink(self, path: str) -> None:
         self._call("unlink", path)
         super().unlink(path)
+
+    def make_folder(self, path: str) -> None:
+        self._call("make_folder", path)
+        super().make_folder(path)
+
+    def list(self, path: str) -> list[str]:
+        self._call("list", path)
+        return super().list(path)
 
     def lock(self, fd: int) -> bool:
         self._call("lock", fd)
