@@ -11,6 +11,8 @@ from sessiontree.core.blob import blobs_needed
 from sessiontree.core.codec import raw_values
 from sessiontree.core.entry import SETTINGS, SUMMARIES, Entry
 from sessiontree.core.fields import RESERVED
+from sessiontree.core.handle import Handle
+from sessiontree.core.resolved import UNKNOWN_BYTES
 from sessiontree.core.summary import Summary, text_of_summary
 from sessiontree.errors import CallerError, DamageError, NothingToDoError
 from sessiontree.reader import Ref
@@ -35,9 +37,9 @@ def cherry_pick(session: Writer, picked: Ref) -> Entry:
     fields = {key: value for key, value in values.items() if key not in RESERVED}
     if entry.has_spilled:
         fields["spilled"] = values["spilled"]
-    for handle, blob in blobs_needed(entry.as_stored):
+    for blob in blobs_needed(entry.as_stored):
         if not session.blobs.has(blob):
-            session.blobs.put(entry.blob(handle))
+            session.blobs.put(entry.blob(str(Handle.blob(*blob, UNKNOWN_BYTES))))
     own = entry.as_stored.get("metadata")
     fields["metadata"] = {**(own if isinstance(own, dict) else {}), "cherryPickedFrom": entry.uuid}
     return session._write(entry.type, fields, None)

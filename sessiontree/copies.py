@@ -2,25 +2,28 @@
 
 Invariants: entries are copied byte for byte, and nothing is hung anew: the new
 header takes the uuid that its top entry names as its parent. What merges on the
-way refer to, and the labels of what is copied, come along. The new file is made
-whole or not at all, and never over another.
+way refer to, and the labels of what is copied, come along, and so do the blobs of
+all that, before the file that needs them has its name. The new file is made whole
+or not at all, and never over another.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any, Final
 
 from sessiontree import refs
+from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.tree import NO_ROW, Tree
-from sessiontree.errors import CallerError
+from sessiontree.errors import CallerError, SessionTreeWarning
 from sessiontree.paths import is_cut_above
 from sessiontree.reader import Ref
-from sessiontree.storage.journal import create_file
+from sessiontree.storage.journal import check_free, create_file
 from sessiontree.surveyor import Surveyor
 from sessiontree.writer import fresh_uuid, now
 
@@ -102,8 +105,27 @@ def _copy(
         if copied[-1] != leaf or tree.lane_of(leaf) is not None:
             yield _branch_to(tree.uuids[leaf]) + b"\n"
 
+    check_free(session._disk, file)
+    _take_blobs_along(session, copied, file)
     create_file(session._disk, file, blocks())
     return file
+
+
+def _take_blobs_along(session: Surveyor, rows: list[int], file: str) -> None:
+    """Link or copy the blobs that entries need to beside a new file; warn of those lost before."""
+    needed: dict[Blob, None] = {}
+    for row in rows:
+        entry = session._entry_at(row)
+        if MARK in entry.line:
+            needed.update(dict.fromkeys(blobs_needed(entry.as_stored)))
+    if not needed:
+        return
+    from sessiontree.storage.blobs import Blobs  # many sessions have none
+
+    for lost in Blobs(session._disk, file).link_from(session.blobs, needed):
+        warnings.warn(
+            f"the copy lacks a blob, as its original does: {lost}", SessionTreeWarning, stacklevel=5
+        )
 
 
 def _add_merged(session: Surveyor, rows: set[int]) -> None:

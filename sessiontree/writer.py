@@ -185,7 +185,7 @@ class Writer(Surveyor):
         return [(type, spill(fields, over, self._store), uuid) for type, fields, uuid in wanted]
 
     def _blobs_are_kept(self, entries: Sequence[Entry]) -> bool:
-        blobs = [blob for entry in entries for _, blob in blobs_needed(entry.as_stored)]
+        blobs = [blob for entry in entries for blob in blobs_needed(entry.as_stored)]
         return all(self.blobs.has(blob) for blob in blobs)
 
     def _store(self, content: bytes, media_type: str) -> str:

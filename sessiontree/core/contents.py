@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sessiontree.core.blob import blobs_needed
+from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.message import Message
 from sessiontree.errors import SessionTreeError
@@ -103,29 +103,29 @@ def _like(entry: Entry) -> Entry:
 
 def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
     """The keys of an entry with a placeholder for each string that its blobs should give."""
-    places = {handle for handle, _ in blobs_needed(entry.as_stored)}
+    blobs = set(blobs_needed(entry.as_stored))
     text = f"[missing: {error}]"
     return {
-        key: _replaced(value, places, text)
+        key: _replaced(value, blobs, text)
         for key, value in entry.as_stored.items()
         if key != "spilled"
     }
 
 
-def _replaced(value: Any, handles: set[str], text: str) -> Any:
-    """A value with a text for each of the handles; an image without its bytes becomes text."""
+def _replaced(value: Any, blobs: set[Blob], text: str) -> Any:
+    """A value with a text for each of the blobs; an image without its bytes becomes text."""
     if isinstance(value, str):
-        return text if value in handles else value
+        return text if blob_of(value) in blobs else value
     if isinstance(value, list):
-        return [_replaced(part, handles, text) for part in value]
+        return [_replaced(part, blobs, text) for part in value]
     if not isinstance(value, dict):
         return value
-    if "type" in value and _bytes_are_missing(value, handles):
+    if "type" in value and _bytes_are_missing(value, blobs):
         return {"type": "text", "text": text}
-    return {key: _replaced(part, handles, text) for key, part in value.items()}
+    return {key: _replaced(part, blobs, text) for key, part in value.items()}
 
 
-def _bytes_are_missing(block: Mapping[str, Any], handles: set[str]) -> bool:
+def _bytes_are_missing(block: Mapping[str, Any], blobs: set[Blob]) -> bool:
     """Whether a block of an image or a document lacks the bytes that it shows."""
     source = block.get("source")
     found = [block.get("data"), block.get("image_url"), block.get("file_data")]
@@ -133,4 +133,4 @@ def _bytes_are_missing(block: Mapping[str, Any], handles: set[str]) -> bool:
         found += [source.get("data"), source.get("url")]
     if isinstance(found[1], dict):
         found.append(found[1].get("url"))
-    return any(isinstance(part, str) and part in handles for part in found)
+    return any(blob_of(part) in blobs for part in found)

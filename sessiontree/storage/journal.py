@@ -218,6 +218,17 @@ class Journal:
         return start
 
 
+def check_free(fs: FileSystem, path: str) -> None:
+    """Refuse a path that is taken, before work is done for it.
+
+    Raises:
+        FileTakenError: something is there.
+    """
+    with _speaking_of(path, "make"), contextlib.suppress(FileNotFoundError):
+        fs.stat(_real(path))
+        raise FileExistsError(path)
+
+
 def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     """Make a new file with all its content, or none: written beside, synced, then named.
 

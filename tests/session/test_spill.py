@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sessiontree import Session, Veto
+from sessiontree import FileTakenError, Session, SessionTreeWarning, Veto
 from sessiontree.errors import BlobDamagedError, BlobMissingError, CallerError
 
 PNG = base64.b64encode(bytes(range(256)) * 400).decode()
@@ -206,3 +206,57 @@ def test_a_session_in_memory_keeps_its_content_inline() -> None:
 def test_a_wrong_spill_over_is_refused(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(CallerError, match="spill_over"):
         Session.create(tmp_path / "s.jsonl", spill_over=wrong)
+
+
+@pytest.mark.parametrize("copy", ["fork", "export"])
+def test_a_copy_shares_the_blobs_and_outlives_its_original(tmp_path: Path, copy: str) -> None:
+    file, target = tmp_path / "s.jsonl", tmp_path / "copy.jsonl"
+    with Session.create(file) as session:
+        talk(session)
+        live = session.context().messages
+        if copy == "fork":
+            session.fork(target)
+        else:
+            session.export(session.path()[1], target)
+        left = session.append_message({"role": "user", "content": "not copied " * 9000})
+        assert left.uuid
+    assert [b.stat().st_ino for b in blobs_of(target)] == [
+        b.stat().st_ino for b in blobs_of(file) if b.stat().st_nlink == 2
+    ]
+    assert len(blobs_of(target)) == 2
+    file.unlink()
+    shutil.rmtree(f"{file}.blobs")
+    with Session.open(target) as session:
+        assert session.context(strict=True).messages == live
+
+
+def test_a_copy_of_a_session_that_lost_a_blob_says_so_and_is_made(tmp_path: Path) -> None:
+    file, target = tmp_path / "s.jsonl", tmp_path / "copy.jsonl"
+    with Session.create(file) as session:
+        talk(session)
+        image = next(blob for blob in blobs_of(file) if blob.stat().st_size == len(PNG))
+        image.unlink()
+        with pytest.warns(SessionTreeWarning, match="lacks a blob"):
+            session.fork(target)
+    assert len(blobs_of(target)) == 1
+
+
+def test_a_copy_onto_a_taken_name_leaves_no_blobs_behind(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl") as session:
+        talk(session)
+        (tmp_path / "taken.jsonl").touch()
+        with pytest.raises(FileTakenError):
+            session.fork(tmp_path / "taken.jsonl")
+    assert blobs_of(tmp_path / "taken.jsonl") == []
+
+
+def test_a_session_in_memory_that_spills_is_copied_to_the_disk_with_its_blobs(
+    tmp_path: Path,
+) -> None:
+    with Session.create() as session:
+        session._spill_over = 100
+        talk(session)
+        live = session.context().messages
+        session.fork(tmp_path / "copy.jsonl")
+    with Session.open(tmp_path / "copy.jsonl", readonly=True) as session:
+        assert session.context(strict=True).messages == live
