@@ -14,7 +14,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from functools import cache
+from typing import Final, Protocol
+
+import msgspec
 
 APPEND: Final = os.O_RDWR | os.O_APPEND
 CREATE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
@@ -25,7 +29,7 @@ READ_PLAIN: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_
 """To read a file at this very path: a link is refused, and a pipe or device does not wait."""
 
 
-class Stat(NamedTuple):
+class Stat(msgspec.Struct, frozen=True, gc=False):
     """What a file is: `identity` tells one file from another at the same path.
 
     `is_stream` is a pipe, a socket or a device: nothing that is read by position.
@@ -124,15 +128,13 @@ class Disk:
 
     def stat(self, file: int | str) -> Stat:
         found = os.stat(file)
-        kind = found.st_mode & 0o170000
-        return Stat(
-            size=found.st_size,
-            identity=(found.st_dev, found.st_ino),
-            is_folder=kind == 0o040000,
-            mode=found.st_mode & 0o7777,
-            is_stream=kind not in (0o040000, 0o100000),
-            modified=found.st_mtime,
-        )
+        mode = found.st_mode
+        kind = mode & 0o170000
+        identity = (found.st_dev, found.st_ino)
+        is_folder = kind == 0o040000
+        is_stream = kind != 0o100000 and not is_folder
+        size, modified = found.st_size, found.st_mtime
+        return Stat(size, identity, is_folder, mode & 0o7777, is_stream, modified)
 
     def replace(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -150,14 +152,17 @@ class Disk:
         return os.listdir(path)
 
     def lock(self, fd: int) -> bool:
-        from filelock import lock_descriptor  # not needed by a process that only reads
-
-        return lock_descriptor(fd, blocking=False)
+        return _descriptor_locks()[0](fd, blocking=False)
 
     def unlock(self, fd: int) -> None:
-        from filelock import unlock_descriptor
+        _descriptor_locks()[1](fd)
 
-        unlock_descriptor(fd)
+
+@cache
+def _descriptor_locks() -> tuple[Callable[..., bool], Callable[[int], None]]:
+    from filelock import lock_descriptor, unlock_descriptor  # not for those who only read
+
+    return lock_descriptor, unlock_descriptor
 
 
 DISK: Final[FileSystem] = Disk()
