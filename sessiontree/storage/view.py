@@ -106,6 +106,8 @@ class View:
             )
         self.report("json", offset, "the header shares its line with something else")
         self._is_header_fused = True
+        header, decode = self.decode(part, offset), self.decode
+        self.decode = lambda line, at: header if at == offset else decode(line, at)
         return part, keys
 
     @property
@@ -219,8 +221,6 @@ class View:
 
     def read(self, offset: int) -> Entry | None:
         """The entry whose line starts at `offset`, or None."""
-        if self._is_header_fused and offset == self.header.offset:
-            return self.header
         return self.decode(rest_of_line(self._journal.read, offset), offset)
 
     def holds(self, entry: Entry) -> bool:

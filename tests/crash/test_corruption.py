@@ -20,6 +20,7 @@ from sessiontree import Session
 from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.migration import uuid_of_line
+from sessiontree.errors import NotASessionError
 from sessiontree.storage.fs import CREATE, READ
 from sessiontree.storage.memory import Memory
 
@@ -165,6 +166,22 @@ CASES = {
         _file(ROOT, A, B + C, D), "root a d", [("json", 3), ("missing parent", 4)], ALL
     ),
     "all lines fused": Case(_file(ROOT, A + B + C + D), "root", [("json", 2)], ALL),
+    "a header and the first entry fused": Case(
+        _file(ROOT + A, B, C, D), "root b c d", [("json", 1), ("missing parent", 2)], ALL
+    ),
+    "a header and a torn line fused": Case(
+        _file(ROOT + A[:50], B, C, D),
+        "root b c d",
+        [("json", 1), ("missing parent", 2)],
+        "root b c d",
+        [("missing parent", 2)],
+    ),
+    "a header and an entry fused by zeros": Case(
+        b"\xef\xbb\xbf" + _file(ROOT + bytes(64) + A, B, C, D),
+        "root b c d",
+        [("bom", 1), ("json", 1), ("missing parent", 2)],
+        ALL,
+    ),
     "a torn line and another writer's entry behind it": Case(
         _file(ROOT, A, B, C[:50] + _unsealed("d", "b", "hi")),
         "root a b",
@@ -333,7 +350,8 @@ def test_repair_carries_every_sound_line_over_byte_for_byte(case: Case) -> None:
     before = case.content.split(b"\n")
     disk, session = _in_memory(case.content)
     with session:
-        sound = [entry.line for entry in session.entries() if entry.line in LINES]
+        lines = [entry.line for entry in session.entries()]
+        sound = [line for line in lines if line in LINES and line in before]
         session.repair()
     after = _read(disk, "/chat.jsonl").split(b"\n")
     assert [line for line in before if line in sound] == [line for line in after if line in sound]
@@ -349,6 +367,41 @@ def _in_memory(content: bytes, *, readonly: bool = False) -> tuple[Memory, Sessi
 def _read(disk: Memory, path: str) -> bytes:
     fd = disk.open(path, READ)
     return disk.read(fd, disk.stat(fd).size, 0)
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_file_whose_header_is_fused_with_all_the_rest_opens_and_is_mended(
+    end: bytes, tmp_path: Path
+) -> None:
+    """It was no session any more, and what cannot be opened cannot be repaired."""
+    path = tmp_path / "chat.jsonl"
+    content = b"".join(LINES) + end
+    path.write_bytes(content)
+    with Session.open(path, readonly=True) as session:
+        assert (session.id, session.leaf.uuid) == ("s", "root")
+        assert [found.line for found in session.damage] == [1]
+        assert _uuids(session) == "root"
+        assert len(list(session.render())) == 1
+        assert session.context().messages == []
+        assert path.read_bytes() == content
+    with Session.open(path, durability="os") as session:
+        entry = session.append_message({"role": "user", "content": "before the repair"})
+        assert entry.parent_uuid == "root"
+        assert path.read_bytes().startswith(content)
+        assert session.repair().remaining == []
+        assert _uuids(session) == f"{ALL} {entry.uuid}"
+        assert session.leaf == entry
+
+
+def test_a_fused_header_of_version_1_is_named_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    content = b'{"type":"session","id":"old"}' + OLDER + b"\n" + OLDER + b"\n"
+    path.write_bytes(content)
+    for readonly in (True, False):
+        with pytest.raises(NotASessionError, match=r"version 1.*on a line of its own"):
+            Session.open(path, readonly=readonly)
+    assert [file.name for file in tmp_path.iterdir() if file.suffix == ".jsonl"] == ["old.jsonl"]
+    assert path.read_bytes() == content
 
 
 def _flips(line: bytes) -> Iterator[tuple[int, bytes]]:
