@@ -29,12 +29,12 @@ LONGEST: Final = 8192
 LARGEST_METADATA: Final = 1024
 """Bytes, as JSON, of the metadata of a `handle` entry: hints, not content."""
 
-_NUMBER: Final = r"(?:0|[1-9][0-9]*)"
+NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _IDENTIFIER: Final = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+EARLY: Final = rf"-{_IDENTIFIER}(?:\.{_IDENTIFIER})*"
+"""What marks a version as a pre-release (semver.org 2.0.0, 9)."""
 _VERSION: Final = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
-    rf"(?:-{_IDENTIFIER}(?:\.{_IDENTIFIER})*)?"
-    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+    rf"{NUMBER}\.{NUMBER}\.{NUMBER}(?:{EARLY})?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _TOKEN: Final = r"[A-Za-z0-9!#$&^_.+-]+"

@@ -1,0 +1,204 @@
+"""What a plugin says of its handles: what their meta means, and what they resolve to.
+
+A range of versions is one or more conditions, all of which hold: `1` or `1.x`
+(any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2`, `<2`, `*`. A condition compares as
+many numbers as it gives, so `<2` also keeps out `2.0.0-rc.1`; one that gives
+three goes by the precedence of semantic versioning (semver.org 2.0.0, 11).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from sessiontree.core.handle import EARLY, NUMBER, Handle
+from sessiontree.errors import CallerError, HandleSchemaError
+
+Kind = Literal["message", "output", "document", "binary"]
+"""What a handle resolves to: a chat message, what a command put out, JSON, or bytes."""
+
+KINDS: Final = get_args(Kind)
+
+Precedence = tuple[tuple[int, ...], tuple[Any, ...]]
+
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+_CONDITION: Final = re.compile(
+    rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
+)
+_RELEASE: Final = (1,)
+"""Sorts behind every pre-release of the same three numbers."""
+
+
+def _precedence(version: str) -> Precedence:
+    """What a well-formed version is compared by."""
+    numbers, _, early = version.partition("+")[0].partition("-")
+    core = tuple(map(int, numbers.split(".")))
+    if not early:
+        return core, _RELEASE
+    return core, (0, *map(_identifier, early.split(".")))
+
+
+def _identifier(text: str) -> tuple[int, int, str]:
+    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
+
+
+class _Condition:
+    """One comparison of a version range."""
+
+    __slots__ = ("_compare", "_core", "_early")
+
+    def __init__(self, text: str) -> None:
+        found = _CONDITION.fullmatch(text)
+        if found is None:
+            raise CallerError(
+                f"{text!r} is no range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
+            )
+        given = [part for part in found.group(2, 3, 4) if part]
+        self._compare = _COMPARISONS[found[1] or "="]
+        self._core = tuple(map(int, given))
+        self._early: tuple[Any, ...] | None = None
+        if len(given) == 3:
+            self._early = _precedence(".".join(given) + (found[5] or ""))[1]
+
+    def holds(self, version: Precedence) -> bool:
+        core, early = version
+        if self._early is not None:
+            return self._compare((core, early), (self._core, self._early))
+        return self._compare(core[: len(self._core)], self._core)
+
+
+class MetaField(msgspec.Struct, frozen=True):
+    """One part of a handle's meta.
+
+    Attributes:
+        name: what it is called.
+        required: whether it must be there; those that need not come last.
+        prefix: what it begins with, such as `msg-`.
+        pattern: a regular expression for all that follows the prefix.
+    """
+
+    name: str
+    required: bool = True
+    prefix: str = ""
+    pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            message = f"the pattern of meta field {self.name!r} is no regular expression: {error}"
+            raise CallerError(message) from error
+
+    def fault(self, part: str) -> str | None:
+        """What is wrong with a part of meta, or None."""
+        if not part.startswith(self.prefix):
+            return f"begins with {self.prefix!r}"
+        if self.pattern and not re.fullmatch(self.pattern, part[len(self.prefix) :]):
+            return f"has the form {self.prefix}{self.pattern}"
+        return None
+
+
+class HandleSchema(msgspec.Struct, frozen=True):
+    """What one method of a plugin makes handles of.
+
+    Attributes:
+        plugin, method: as in the handle.
+        versions: the range of versions this is true of; see above.
+        meta: what the parts of its meta are.
+        kind: what its handles resolve to.
+        resolves_to: the data in a few words, or its schema, for people.
+    """
+
+    plugin: str
+    method: str
+    versions: str = "*"
+    meta: Sequence[MetaField] = ()
+    kind: Kind = "document"
+    resolves_to: str | Mapping[str, Any] = ""
+
+    def __post_init__(self) -> None:
+        Handle(self.plugin, "1.0.0", self.method)  # refuses empty names
+        self._conditions()
+        if self.kind not in KINDS:
+            raise CallerError(f"a kind is one of {', '.join(KINDS)}, not {self.kind!r}")
+        force_setattr(self, "meta", tuple(self.meta))
+        required = [field.required for field in self.meta]
+        if required != sorted(required, reverse=True):
+            raise CallerError(f"meta of {self.name}: fields that are not required come last")
+
+    @property
+    def name(self) -> str:
+        """Plugin, range and method, as errors and lists name it."""
+        return f"{self.plugin}@{self.versions}::{self.method}"
+
+    def _conditions(self) -> list[_Condition]:
+        if self.versions.strip() == "*":
+            return []
+        conditions = [_Condition(text) for text in self.versions.split()]
+        if not conditions:
+            raise CallerError("a range of versions is empty; give '*' for any")
+        return conditions
+
+    def includes(self, version: str) -> bool:
+        """Whether a well-formed version is in the range."""
+        found = _precedence(version)
+        return all(condition.holds(found) for condition in self._conditions())
+
+    def check(self, handle: Handle) -> None:
+        """Refuse a handle whose meta is not what the fields say.
+
+        Raises:
+            HandleSchemaError: names the part.
+        """
+        for place, field in enumerate(self.meta):
+            part = f"meta[{place}] ({field.name})"
+            if place >= len(handle.meta):
+                if field.required:
+                    raise HandleSchemaError(f"{handle} has no {part}; {self._wanted()}", part)
+                return
+            fault = field.fault(handle.meta[place])
+            if fault is not None:
+                message = f"{part} of {handle} is wrong: it {fault}; {self._wanted()}"
+                raise HandleSchemaError(message, part)
+        if len(handle.meta) > len(self.meta):
+            part = f"meta[{len(self.meta)}]"
+            message = f"{handle} has meta too many, from {part} on; {self._wanted()}"
+            raise HandleSchemaError(message, part)
+
+    def _wanted(self) -> str:
+        fields = [
+            f":{field.prefix}<{field.name}>" if field.required else f"[:{field.name}]"
+            for field in self.meta
+        ]
+        return f"its form is {self.plugin}@VERSION::{self.method}{''.join(fields)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `handle schemas --json` prints."""
+        return {
+            "plugin": self.plugin,
+            "method": self.method,
+            "versions": self.versions,
+            "kind": self.kind,
+            "meta": [
+                {
+                    "index": index,
+                    "name": field.name,
+                    "required": field.required,
+                    "prefix": field.prefix or None,
+                    "pattern": field.pattern,
+                }
+                for index, field in enumerate(self.meta)
+            ],
+            "resolvesTo": self.resolves_to,
+        }

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.handle import Handle
+from sessiontree.core.schema import HandleSchema, MetaField
+from sessiontree.errors import CallerError, HandleError, HandleSchemaError
+
+CHAT = HandleSchema(
+    "cone",
+    "chat",
+    "1.x",
+    meta=[
+        MetaField("message id", prefix="msg-", pattern="[0-9a-f]+"),
+        MetaField("role", pattern="user|assistant"),
+        MetaField("name", required=False),
+    ],
+    kind="message",
+)
+
+
+def includes(versions: str, version: str) -> bool:
+    return HandleSchema("p", "m", versions).includes(version)
+
+
+@pytest.mark.parametrize(
+    ("versions", "inside", "outside"),
+    [
+        ("*", ["0.0.0", "9.9.9-rc.1"], []),
+        ("1", ["1.0.0", "1.99.3", "1.0.0-rc.1"], ["0.9.9", "2.0.0", "10.0.0", "2.0.0-rc.1"]),
+        ("1.x", ["1.0.0", "1.99.3"], ["2.0.0"]),
+        ("1.x.x", ["1.0.0", "1.99.3"], ["2.0.0"]),
+        ("1.2", ["1.2.0", "1.2.9"], ["1.3.0", "1.20.0"]),
+        ("1.2.3", ["1.2.3", "1.2.3+build.7"], ["1.2.4", "1.2.3-rc.1"]),
+        ("=1.2.3-rc.1", ["1.2.3-rc.1"], ["1.2.3", "1.2.3-rc.2"]),
+        (">=1.2 <3", ["1.2.0", "2.9.9"], ["1.1.9", "3.0.0", "3.0.0-rc.1"]),
+        (">=1.2.0", ["1.2.0", "11.0.0"], ["1.2.0-rc.1"]),
+        (">1", ["2.0.0"], ["1.9.9"]),
+        ("<=1", ["0.1.0", "1.9.9"], ["2.0.0"]),
+        ("<2.0.0", ["1.9.9", "2.0.0-rc.1"], ["2.0.0"]),
+    ],
+)
+def test_a_range_includes_what_it_says(
+    versions: str, inside: list[str], outside: list[str]
+) -> None:
+    assert [v for v in inside if not includes(versions, v)] == []
+    assert [v for v in outside if includes(versions, v)] == []
+
+
+def test_versions_stand_in_the_order_of_semver() -> None:
+    ascending = [
+        *("1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2"),
+        *("1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.0.1", "1.1.0", "1.10.0", "2.0.0"),
+    ]
+    for place, version in enumerate(ascending):
+        assert [v for v in ascending if includes(f"<{version}", v)] == ascending[:place]
+        assert [v for v in ascending if includes(f">={version}", v)] == ascending[place:]
+
+
+@settings(deadline=None)
+@given(st.tuples(*[st.integers(0, 30)] * 3), st.tuples(*[st.integers(0, 30)] * 3))
+def test_below_and_from_part_all_versions(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    text, border = ".".join(map(str, one)), ".".join(map(str, other))
+    assert includes(f"<{border}", text) is (one < other)
+    assert includes(f">={border}", text) is not includes(f"<{border}", text)
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        "",
+        " ",
+        "x",
+        "v1",
+        "1.x.3",
+        "1.x.3-rc",
+        "1.2.3.x",
+        "1.2-rc",
+        "1.2.3-01",
+        "x.1",
+        "1-rc.1",
+        "^1",
+        "1,2",
+        ">",
+        "01",
+    ],
+)
+def test_what_is_no_range_is_refused(versions: str) -> None:
+    with pytest.raises(CallerError, match="range of versions"):
+        HandleSchema("p", "m", versions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("", "m"), "plugin"),
+        (("p", ""), "method"),
+        (("p", "m", "*", [], "video"), "a kind is one of"),
+        (("p", "m", "*", [MetaField("a", required=False), MetaField("b")]), "come last"),
+    ],
+)
+def test_a_schema_is_checked_when_it_is_made(arguments: tuple[Any, ...], told: str) -> None:
+    with pytest.raises(CallerError, match=told):
+        HandleSchema(*arguments)
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(CallerError, match="no regular expression"):
+        MetaField("a", pattern="(")
+
+
+@pytest.mark.parametrize("meta", [("msg-1f", "user", "bob"), ("msg-1f", "user")])
+def test_meta_that_fits_its_schema_is_taken(meta: tuple[str, ...]) -> None:
+    CHAT.check(Handle("cone", "1.0.0", "chat", meta))
+
+
+@pytest.mark.parametrize(
+    ("meta", "part"),
+    [
+        ((), "meta[0] (message id)"),
+        (("msg-1f",), "meta[1] (role)"),
+        (("1f", "user"), "meta[0] (message id)"),
+        (("msg-", "user"), "meta[0] (message id)"),
+        (("msg-1f\n", "user"), "meta[0] (message id)"),
+        (("msg-1f", "system"), "meta[1] (role)"),
+        (("msg-1f", "user", "bob", "more"), "meta[3]"),
+    ],
+)
+def test_meta_that_breaks_its_schema_is_refused_by_its_part(
+    meta: tuple[str, ...], part: str
+) -> None:
+    with pytest.raises(HandleSchemaError) as refused:
+        CHAT.check(Handle("cone", "1.0.0", "chat", meta))
+    assert refused.value.part == part
+    assert isinstance(refused.value, HandleError)
+    assert "cone@VERSION::chat:msg-<message id>:<role>[:name]" in str(refused.value)
