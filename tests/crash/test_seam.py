@@ -3,9 +3,9 @@
 What the crash tests prove, they prove of calls that go through `storage/fs.py`.
 A write that goes past it would be outside of every proof, so there is none: all
 modules are parsed, and each call that could write, rename, sync, remove or make
-something is found. Two exceptions: `cli/demo.py` plays in a temporary folder that
-it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; and anybody may
-open the null device.
+something is found. Three exceptions: `cli/demo.py` plays in a temporary folder that
+it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; anybody may open the
+null device; and anybody may open a file with flags that only read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,14 @@ READING_OS = {
     *("listdir", "scandir", "walk", "stat", "lstat", "fstat", "access", "strerror", "sep"),
     *("getppid", "kill", "isatty", "get_terminal_size", "fsencode", "fsdecode", "devnull"),
     *("O_RDONLY", "O_RDWR", "O_WRONLY", "O_APPEND", "O_CREAT", "O_EXCL", "O_TRUNC", "SEEK_END"),
+    *("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "stat_result"),
     *("DirEntry", "name", "linesep", "curdir", "readlink", "get_blocking"),
     *("dup2", "_exit", "close"),  # of the standard streams, when a reader hung up
 }
 """What of `os` may be used anywhere: what is not named here changes something, or may."""
+
+READING_FLAGS = {"O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"}
+"""With these alone `os.open` changes nothing."""
 
 WRITING_METHODS = {
     *("write_text", "write_bytes", "touch", "unlink", "rename", "mkdir", "rmdir", "symlink_to"),
@@ -51,9 +55,13 @@ def violations(source: str, module: str) -> Iterator[str]:
     """The places where a module could change the disk past the seam."""
     tree = ast.parse(source, module)
     names = _imported(tree)
-    to_nowhere = {node.func for node in ast.walk(tree) if _opens_null(node, names)}
+    harmless = {
+        node.func
+        for node in ast.walk(tree)
+        if _opens_null(node, names) or _opens_to_read(node, names)
+    }
     for node in ast.walk(tree):
-        if node in to_nowhere:
+        if node in harmless:
             continue
         if isinstance(node, ast.Attribute):
             found = _attribute(node, names)
@@ -74,6 +82,22 @@ def _opens_null(node: ast.AST, names: dict[str, str]) -> TypeGuard[ast.Call]:
         and bool(node.args)
         and _dotted(node.args[0], names) == "os.devnull"
     )
+
+
+def _opens_to_read(node: ast.AST, names: dict[str, str]) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(node, ast.Call)
+        and _dotted(node.func, names) == "os.open"
+        and len(node.args) == 2
+        and _only_reads(node.args[1], names)
+    )
+
+
+def _only_reads(flags: ast.expr, names: dict[str, str]) -> bool:
+    """Whether flags are spelled out where the file is opened, and none of them writes."""
+    if isinstance(flags, ast.BinOp) and isinstance(flags.op, ast.BitOr):
+        return _only_reads(flags.left, names) and _only_reads(flags.right, names)
+    return (_dotted(flags, names) or "").removeprefix("os.") in READING_FLAGS
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
@@ -188,6 +212,11 @@ def test_the_seam_itself_is_seen_to_write() -> None:
 
 PLANTED = [
     "import os\nos.open('x', os.O_WRONLY)",
+    "import os\nos.open('notes', os.O_RDONLY | os.O_CREAT)",
+    "import os\nos.open('notes', os.O_RDONLY | 512)",
+    "import os\ndef f(flags):\n    os.open('notes', flags)",
+    "import os\nos.open('notes', flags=os.O_RDWR)",
+    "import os\nos.open('notes', os.O_RDONLY & os.O_CLOEXEC)",
     "import os\nos.write(1, b'')",
     "import os as system\nsystem.replace('a', 'b')",
     "from os import rename\nrename('a', 'b')",
@@ -250,6 +279,7 @@ HARMLESS = [
     "def f(fs):\n    fs.unlink('x')\n    fs.open('x', 0)",
     "def f(out):\n    out.write('on the terminal')",
     "import os\nos.open(os.devnull, os.O_WRONLY)",
+    "import os\nos.open('notes', os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=3)",
     "def f(session):\n    session.rename('a name')",
     "Session.open('chat.jsonl')",
 ]

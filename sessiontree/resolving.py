@@ -1,0 +1,184 @@
+"""Resolving the handles of a session: one, many, along a path, over a tree.
+
+Nothing here is called by looking at a session: only who asks for content waits
+for it. A failure belongs to its handle: it never hides what others resolve to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from sessiontree.core.entry import Entry
+from sessiontree.core.handle import Handle
+from sessiontree.core.message import Message
+from sessiontree.core.resolved import (
+    ResolvedHandle,
+    base_type,
+    is_shown,
+    message_of,
+    reference,
+    role_of_entry,
+)
+from sessiontree.errors import CallerError, HandleError, SessionTreeError
+from sessiontree.handles import Registry, Resolution, Scope
+from sessiontree.reader import Reader, Ref
+
+PathLike = str | os.PathLike[str]
+
+
+class ResolvedEntry:
+    """An entry, and what its handle resolved to.
+
+    Attributes:
+        entry: the entry.
+        resolved: what its handle points to; None where it has none, or it failed.
+        error: why it could not be resolved, or None.
+        children: in a tree, the same of the entries below; in a path none.
+    """
+
+    __slots__ = ("children", "entry", "error", "resolved")
+
+    def __init__(self, entry: Entry, found: Resolution | None = None) -> None:
+        self.entry = entry
+        self.resolved = found if isinstance(found, ResolvedHandle) else None
+        self.error = found if isinstance(found, SessionTreeError) else None
+        self.children: list[ResolvedEntry] = []
+
+    def __repr__(self) -> str:
+        return f"<ResolvedEntry {self.entry!r} {self.error or self.resolved!r:.80}>"
+
+
+def scope_of(session: Reader, registry: Registry | None, root: PathLike | None) -> Scope:
+    """A scope for the handles that stand in a session."""
+    return Scope(registry or Registry.default(), session, None if root is None else os.fspath(root))
+
+
+def resolve(
+    session: Reader,
+    handle: Handle | str,
+    *,
+    registry: Registry | None = None,
+    root: PathLike | None = None,
+) -> ResolvedHandle:
+    """What a handle in a session points to.
+
+    Args:
+        session: the session that the handle stands in.
+        handle: a handle, or its text form.
+        registry: knows the resolvers; by default those built in and installed.
+        root: the folder that `file` handles are below; without it none is read.
+
+    Raises:
+        HandleError: it is not well formed, or not what its schema says.
+        ResolveError, BlobError, …: it cannot be had; see `Scope.resolve`.
+    """
+    with scope_of(session, registry, root) as scope:
+        return scope.resolve(handle)
+
+
+def resolve_many(
+    session: Reader,
+    handles: Iterable[Handle | str],
+    *,
+    registry: Registry | None = None,
+    root: PathLike | None = None,
+) -> list[Resolution]:
+    """What handles point to, each distinct one looked up once; arguments as for `resolve`.
+
+    Returns:
+        For each, in order, what it resolved to, or the error.
+    """
+    with scope_of(session, registry, root) as scope:
+        return scope.resolve_many(handles)
+
+
+def resolved_path(
+    session: Reader,
+    ref: Ref | None = None,
+    *,
+    registry: Registry | None = None,
+    root: PathLike | None = None,
+) -> list[ResolvedEntry]:
+    """The path to an entry, by default the leaf, its handles resolved; root first."""
+    with scope_of(session, registry, root) as scope:
+        return _resolved_entries(session.path(ref), scope)
+
+
+def resolved_tree(
+    session: Reader,
+    ref: Ref | None = None,
+    *,
+    registry: Registry | None = None,
+    root: PathLike | None = None,
+) -> ResolvedEntry:
+    """An entry, by default the header, and all below it, its handles resolved.
+
+    Every entry is in memory at once.
+    """
+    top = session.header if ref is None else session.entry(ref)
+    index = session._index()
+    rows = index.subtree(session._row(top))
+    with scope_of(session, registry, root) as scope:
+        found = _resolved_entries([session._entry_at(row) for row in rows], scope)
+    nodes = dict(zip(rows, found, strict=True))
+    for row in rows:
+        above = nodes.get(index.parents[row])
+        if above is not None:
+            above.children.append(nodes[row])
+    return nodes[session._row(top)]
+
+
+def _resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
+    handles = [handle_of(entry) if entry.type == "handle" else None for entry in entries]
+    wanted = [handle for handle in handles if isinstance(handle, Handle)]
+    found = iter(scope.resolve_many(wanted))
+    return [
+        ResolvedEntry(entry, next(found) if isinstance(handle, Handle) else handle)
+        for entry, handle in zip(entries, handles, strict=True)
+    ]
+
+
+def handle_of(entry: Entry) -> Handle | HandleError:
+    """The handle of a `handle` entry, in whatever form it is stored, or why it is none."""
+    try:
+        return Handle.from_json(entry.get("handle"))[0]
+    except HandleError as error:
+        return error
+
+
+def messages(
+    session: Reader,
+    entries: Sequence[Entry],
+    *,
+    registry: Registry | None = None,
+    root: PathLike | None = None,
+) -> list[Message | SessionTreeError]:
+    """What `handle` entries contribute to a context, or why they cannot.
+
+    A blob that a model would only be told the name of is not read.
+    """
+    said: list[Message | SessionTreeError | None] = [_told_unread(entry) for entry in entries]
+    unread = [entry for entry, message in zip(entries, said, strict=True) if message is None]
+    with scope_of(session, registry, root) as scope:
+        found = iter(_resolved_entries(unread, scope))
+    return [_said(next(found)) if message is None else message for message in said]
+
+
+def _said(found: ResolvedEntry) -> Message | SessionTreeError:
+    if found.resolved is not None:
+        return message_of(found.resolved, found.entry)
+    return found.error or CallerError(f"entry {found.entry.uuid} has no handle to resolve")
+
+
+def _told_unread(entry: Entry) -> Message | None:
+    """The message of a blob that is only named; None for any other handle."""
+    handle = handle_of(entry)
+    if isinstance(handle, HandleError) or (handle.plugin, handle.method) != ("blob", "sha256"):
+        return None
+    if len(handle.meta) != 3 or not handle.meta[1].isdecimal():
+        return None
+    media_type, size = base_type(handle.meta[2]), int(handle.meta[1])
+    if is_shown(media_type, size):
+        return None
+    return {"role": role_of_entry(entry) or "user", "content": reference(handle, media_type, size)}
