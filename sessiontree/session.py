@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sessiontree import following, refs
+from sessiontree import following, refs, streaming
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
@@ -223,6 +223,27 @@ class Session(Mover):
         self._journal.size()  # refused where this is closed
         journal = Journal(self._disk, self.file, readonly=True)
         return following.follow(journal, view, self._journal, self._closing)
+
+    def stream_message(
+        self,
+        role: str = "assistant",
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        granularity: streaming.Granularity = "message",
+    ) -> streaming.MessageStream:
+        """Write a message while it arrives: `start`, `delta` and `stop` each block.
+
+        Args:
+            role, model, provider: of the message.
+            granularity: `block` keeps each block when it is finished; `message`
+                writes one entry at the end.
+
+        Returns:
+            A context manager; leaving it ends the message.
+        """
+        facts = {"model": model, "provider": provider}
+        return streaming.MessageStream(self, role, facts, granularity)
 
     def close(self) -> None:
         self._closing.set()
