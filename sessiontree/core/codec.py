@@ -87,15 +87,36 @@ def encode(fields: Mapping[str, Any]) -> bytes:
     return seal(dumps(_ordered(fields)))
 
 
+def encode_new(
+    type: str,
+    uuid: str,
+    parent: str,
+    lane: str | None,
+    timestamp: str,
+    fields: Mapping[str, Any],
+) -> bytes:
+    """The line of a new entry: its structural keys, and `fields` for all else; as `encode`."""
+    keys: dict[str, Any] = {"type": type, "uuid": uuid, "parentUuid": parent}
+    if lane is not None:
+        keys["lane"] = lane
+    keys["timestamp"] = timestamp
+    keys.update(fields)
+    _put_last(keys)
+    return seal(dumps(keys))
+
+
 def _ordered(fields: Mapping[str, Any]) -> dict[str, Any]:
     ordered = {key: fields[key] for key in _LEADING if key in fields}
-    for key, value in fields.items():
-        if key not in ordered and key not in _TRAILING and key != "crc":
-            ordered[key] = value
-    for key in _TRAILING:
-        if key in fields:
-            ordered[key] = fields[key]
+    ordered.update(fields)
+    ordered.pop("crc", None)
+    _put_last(ordered)
     return ordered
+
+
+def _put_last(keys: dict[str, Any]) -> None:
+    for key in _TRAILING:
+        if key in keys:
+            keys[key] = keys.pop(key)
 
 
 def dumps(value: Any) -> bytes:
@@ -106,21 +127,17 @@ def dumps(value: Any) -> bytes:
             is no string, or a nesting deeper than 254 levels.
     """
     try:
-        body = _dump(value)
+        body = orjson.dumps(value, option=DUMP_OPTIONS)
     except TypeError as error:
         if "64-bit" not in str(error):
             raise _no_json(error) from error
         try:
-            body = _dump(_with_big_integers(value, 0))
+            body = orjson.dumps(_with_big_integers(value, 0), option=DUMP_OPTIONS)
         except (TypeError, ValueError, RecursionError) as error:
             raise _no_json(error) from error
     if b"null" in body:  # orjson writes NaN and infinities as null
         _refuse_non_finite(value)
     return body
-
-
-def _dump(value: Any) -> bytes:
-    return orjson.dumps(value, option=DUMP_OPTIONS)
 
 
 def _no_json(error: Exception) -> EntryError:

@@ -42,7 +42,7 @@ def check_message(message: Any) -> None:
     Raises:
         EntryError: not a dict, or neither a `role` nor a Responses item.
     """
-    if not isinstance(message, Mapping):
+    if not isinstance(message, (dict, Mapping)):  # the first is much the faster to ask
         raise EntryError(
             f"a message is a dict with a role, not a {type(message).__name__}; "
             'give {"role": "user", "content": "…"}'

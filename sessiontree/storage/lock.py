@@ -37,6 +37,19 @@ PATIENCE_SECONDS: Final = 60.0
 """How long to wait for a writer that gives no name."""
 
 
+_process = os.getpid()
+"""This process; asking the system at each append would cost as much as looking at a file."""
+
+
+def _note_fork() -> None:
+    global _process
+    _process = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
 class WriterLock:
     """The lock of one session file; `path` is the lock file's.
 
@@ -50,7 +63,7 @@ class WriterLock:
         self.path = path
         self._fs = fs
         self._fd = -1
-        self._process = os.getpid()
+        self._process = _process
         self._identity = (-1, -1)
         self._threads = threading.RLock()
         self.depth = 0
@@ -94,7 +107,7 @@ class WriterLock:
 
     def give_back(self, outer: int) -> None:
         """Hold the lock as often as before it was taken: `outer` was the depth then."""
-        if self._process != os.getpid():
+        if self._process != _process:
             return  # a child that was forked meanwhile: the lock is its parent's
         self.depth = outer
         if not outer and not self._kept:
@@ -118,14 +131,13 @@ class WriterLock:
 
     def _enter_process(self) -> None:
         """Start anew in a forked child: it shares the descriptor, and so the lock."""
-        process = os.getpid()
-        if self._process == process:
+        if self._process == _process:
             return
         self._forget()
         self._threads = threading.RLock()
         self.depth = 0
         self._kept = False
-        self._process = process
+        self._process = _process
 
     def _take(self) -> None:
         started = time.monotonic()

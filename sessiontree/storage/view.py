@@ -7,7 +7,7 @@ collects the damage that its readers meet, each finding once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from sessiontree.core.codec import decode, decoder, head
@@ -213,10 +213,9 @@ class View:
             entry = Entry(found.type, found.uuid, found.parent_uuid, found.lane)
             yield stored(entry, line, offset)
 
-    def appended(self, offset: int, entries: Sequence[Entry]) -> None:
-        """Note the lines of a block that this process wrote at `offset`."""
-        self.size = offset + sum(len(entry.line) + 1 for entry in entries)
-        self._complete = self.size
+    def appended(self, size: int) -> None:
+        """Note that this process wrote whole lines, and how large the file is now."""
+        self.size = self._complete = size
         self._walk = None
 
     def read(self, offset: int) -> Entry | None:
