@@ -1,0 +1,502 @@
+"""The sidecar: what was put comes back as it was, or there is a typed error."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import socket
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.blob import Blob
+from sessiontree.errors import (
+    BlobDamagedError,
+    BlobError,
+    BlobMissingError,
+    BlobUnreadableError,
+    CallerError,
+    DiskError,
+)
+from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.fs import DISK, Disk, FileSystem, Stat
+from sessiontree.storage.memory import Memory
+from sessiontree.storage.sidecar import BLOCK
+
+CONTENT = b"a screenshot" * 1000
+BLOB = Blob(hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
+LARGE = os.urandom(BLOCK * 2 + 5)
+
+
+def blobs_in(folder: Path, name: str = "chat.jsonl", fs: FileSystem = DISK) -> Blobs:
+    return Blobs(fs, str(folder / name))
+
+
+def path_of(blobs: Blobs, blob: Blob = BLOB) -> Path:
+    return Path(blobs.folder) / blob.sha256
+
+
+def files_of(blobs: Blobs) -> list[str]:
+    return sorted(os.listdir(blobs.folder))
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    blobs = blobs_in(tmp_path)
+    blobs.put(CONTENT)
+    return blobs
+
+
+@pytest.mark.parametrize("make", [lambda: DISK, Memory])
+def test_what_was_put_is_read(tmp_path: Path, make: Callable[[], FileSystem]) -> None:
+    blobs = blobs_in(tmp_path, fs=make())
+    for content in (b"", b"x", CONTENT, LARGE):
+        blob = blobs.put(content)
+        assert blob == Blob(hashlib.sha256(content).hexdigest(), len(content))
+        assert blobs.put(iter([content[:7], b"", content[7:]])) == blob
+        assert blobs.read(*blob) == content
+        assert b"".join(blobs.blocks(*blob)) == content
+    assert [blob.size for blob in sorted(blobs.blobs(), key=lambda blob: blob.size)] == [
+        *(0, 1, len(CONTENT), len(LARGE))
+    ]
+    assert list(blobs.verify()) == []
+    assert blobs.unfinished() == []
+
+
+@given(st.lists(st.binary(max_size=50), max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_however_content_is_cut_it_is_the_same_blob(blocks: list[bytes]) -> None:
+    blobs = Blobs(Memory(), "/model/chat.jsonl")
+    whole = b"".join(blocks)
+    assert blobs.put(blocks) == blobs.put(whole)
+    assert blobs.read(*blobs.put(whole)) == whole
+    assert len(list(blobs.blobs())) == 1
+
+
+def test_the_folder_and_the_blobs_are_their_owners_alone(blobs: Blobs) -> None:
+    assert os.stat(blobs.folder).st_mode & 0o777 == 0o700
+    assert path_of(blobs).stat().st_mode & 0o777 == 0o600
+    assert blobs.folder.endswith("chat.jsonl.blobs")
+
+
+def test_the_folder_lies_beside_the_real_file(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "real.jsonl").touch()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere" / "real.jsonl")
+    assert blobs_in(tmp_path, "link.jsonl").put(CONTENT) == BLOB
+    assert (tmp_path / "elsewhere" / "real.jsonl.blobs" / BLOB.sha256).exists()
+
+
+def test_looking_makes_no_folder(tmp_path: Path) -> None:
+    blobs = blobs_in(tmp_path)
+    assert [*blobs.blobs(), *blobs.unfinished(), *blobs.verify()] == []
+    with pytest.raises(BlobMissingError, match="backup"):
+        blobs.read(*BLOB)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Counting(Disk):
+    """Counts the calls that write, sync or read."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def write(self, fd: int, block: bytes) -> int:
+        self.calls.append("write")
+        return super().write(fd, block)
+
+    def sync(self, fd: int) -> None:
+        self.calls.append("sync")
+        super().sync(fd)
+
+    def sync_folder(self, path: str) -> None:
+        self.calls.append(f"sync {os.path.basename(path)}")
+        super().sync_folder(path)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        self.calls.append("read")
+        return super().read(fd, size, offset)
+
+
+def test_content_put_again_costs_a_look(tmp_path: Path) -> None:
+    disk = Counting()
+    blobs = blobs_in(tmp_path, fs=disk)
+    blobs.put(CONTENT)
+    assert disk.calls == [f"sync {tmp_path.name}", "write", "sync", "sync chat.jsonl.blobs"]
+    disk.calls.clear()
+    assert blobs.put(CONTENT) == BLOB
+    assert disk.calls == []
+
+
+def test_what_another_stored_is_compared_and_synced_before_it_counts(
+    tmp_path: Path, blobs: Blobs
+) -> None:
+    """Whoever stored it may have died before its name, or the folder's, was on the medium."""
+    disk = Counting()
+    blobs_in(tmp_path, fs=disk).put(CONTENT)
+    assert disk.calls == ["read", "sync", f"sync {tmp_path.name}", "sync chat.jsonl.blobs"]
+
+
+def test_without_fsync_nothing_is_synced(tmp_path: Path) -> None:
+    disk = Counting()
+    blobs = Blobs(disk, str(tmp_path / "chat.jsonl"), "os")
+    blobs.put(CONTENT)
+    blobs_in(tmp_path, "other.jsonl", disk)
+    assert disk.calls == ["write"]
+
+
+def test_a_blob_removed_meanwhile_is_put_again(tmp_path: Path, blobs: Blobs) -> None:
+    assert blobs.has(BLOB)
+    path_of(blobs).unlink()
+    assert not blobs.has(BLOB)
+    assert blobs.put(CONTENT) == BLOB
+    assert blobs.has(BLOB)
+    os.unlink(path_of(blobs))
+    os.rmdir(blobs.folder)
+    assert blobs.put(CONTENT) == BLOB
+    assert blobs.read(*BLOB) == CONTENT
+
+
+def test_a_session_does_not_have_what_it_did_not_put(tmp_path: Path, blobs: Blobs) -> None:
+    assert not blobs_in(tmp_path).has(BLOB)
+    assert not blobs.has(Blob(BLOB.sha256, BLOB.size + 1))
+
+
+def _cut_off(path: Path) -> None:
+    path.write_bytes(CONTENT[:-1])
+
+
+def _lengthened(path: Path) -> None:
+    path.write_bytes(CONTENT + b"x")
+
+
+def _flipped(path: Path) -> None:
+    path.write_bytes(CONTENT[:-1] + b"?")
+
+
+def _emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _linked(path: Path) -> None:
+    """Even to the very bytes: who can change the link can have others read."""
+    path.rename(path.parent / "elsewhere")
+    path.symlink_to(path.parent / "elsewhere")
+
+
+def _dangling(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    path.unlink()
+    here = os.getcwd()
+    os.chdir(path.parent)  # the whole path is longer than a socket's name may be
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+REWRITTEN = (_cut_off, _lengthened, _flipped, _emptied)
+OCCUPIED = (_linked, _dangling, _folder, _pipe, _socket)
+
+
+@pytest.mark.parametrize("damage", [*REWRITTEN, *OCCUPIED], ids=lambda damage: damage.__name__)
+def test_what_is_not_the_blob_is_never_given(blobs: Blobs, damage: Callable[[Path], None]) -> None:
+    damage(path_of(blobs))
+    for read in (blobs.read, lambda *blob: b"".join(blobs.blocks(*blob))):
+        with pytest.raises(BlobDamagedError) as raised:
+            read(*BLOB)
+        assert str(path_of(blobs)) in str(raised.value)
+        assert raised.value.file == blobs.file
+        assert "; " in str(raised.value)
+        assert "\n" not in str(raised.value)
+    assert [type(error) for error in blobs.verify([BLOB])] == [BlobDamagedError]
+    assert [type(error) for error in blobs.verify()] == [BlobDamagedError]
+
+
+@pytest.mark.parametrize("damage", REWRITTEN, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("how", [bytes, lambda content: [content[:9], content[9:]]])
+def test_damage_in_the_place_of_a_blob_is_kept_aside_when_it_is_stored_again(
+    tmp_path: Path,
+    blobs: Blobs,
+    damage: Callable[[Path], None],
+    how: Callable[[bytes], bytes | list[bytes]],
+) -> None:
+    damage(path_of(blobs))
+    damaged = path_of(blobs).read_bytes()
+    again = blobs_in(tmp_path)
+    assert again.put(how(CONTENT)) == BLOB
+    assert again.read(*BLOB) == CONTENT
+    sound, aside = files_of(again)
+    assert sound == BLOB.sha256
+    assert aside.startswith(f"{BLOB.sha256}.damaged-")
+    assert (path_of(again).parent / aside).read_bytes() == damaged
+    assert list(again.blobs()) == [BLOB]
+    assert list(again.verify([BLOB])) == []
+
+
+@pytest.mark.parametrize("damage", OCCUPIED, ids=lambda damage: damage.__name__)
+def test_what_is_no_file_in_the_place_of_a_blob_is_left_there(
+    tmp_path: Path, blobs: Blobs, damage: Callable[[Path], None]
+) -> None:
+    damage(path_of(blobs))
+    before = files_of(blobs)
+    for content in (CONTENT, [CONTENT]):
+        with pytest.raises(BlobDamagedError):
+            blobs_in(tmp_path).put(content)
+        assert files_of(blobs) == before
+
+
+class Unreadable(Disk):
+    """A medium that fails in one kind of call, from the first on; root is refused nothing."""
+
+    def __init__(self, kind: str, error: int) -> None:
+        self._kind, self._error = kind, error
+
+    def _fail(self, kind: str) -> None:
+        if kind == self._kind:
+            raise OSError(self._error, os.strerror(self._error))
+
+    def open(self, path: str, flags: int) -> int:
+        self._fail("open")
+        return super().open(path, flags)
+
+    def stat(self, file: int | str) -> Stat:
+        self._fail("stat")
+        return super().stat(file)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        self._fail("read")
+        return super().read(fd, size, offset)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("open", errno.EACCES), ("stat", errno.EIO), ("read", errno.EIO)]
+)
+def test_a_blob_that_cannot_be_read_is_an_error_of_its_own(
+    tmp_path: Path, blobs: Blobs, kind: str, error: int
+) -> None:
+    failing = blobs_in(tmp_path, fs=Unreadable(kind, error))
+    with pytest.raises(BlobUnreadableError, match=os.strerror(error)):
+        failing.read(*BLOB)
+    with pytest.raises(BlobUnreadableError):
+        list(failing.blocks(*BLOB))
+    with pytest.raises((BlobUnreadableError, DiskError)):
+        failing.put(CONTENT)
+    assert [type(found) for found in failing.verify([BLOB])] == [BlobUnreadableError]
+
+
+def test_wrong_content_is_found_before_its_last_block_is_given(tmp_path: Path) -> None:
+    blobs = blobs_in(tmp_path)
+    blob = blobs.put(LARGE)
+    for place in (0, BLOCK, len(LARGE) - 1):
+        damaged = bytearray(LARGE)
+        damaged[place] ^= 1
+        path_of(blobs, blob).write_bytes(damaged)
+        given: list[bytes] = []
+        with pytest.raises(BlobDamagedError):
+            given.extend(blobs.blocks(*blob))
+        assert sum(map(len, given)) < len(LARGE) - 4
+
+
+def test_a_file_that_is_cut_off_while_it_is_read_is_found(tmp_path: Path) -> None:
+    blobs = blobs_in(tmp_path)
+    blob = blobs.put(LARGE)
+    blocks = blobs.blocks(*blob)
+    assert next(blocks) == LARGE[:BLOCK]
+    path_of(blobs, blob).write_bytes(LARGE[: BLOCK * 2])
+    with pytest.raises(BlobDamagedError):
+        list(blocks)
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "", "x" * 64, BLOB.sha256.upper(), BLOB.sha256 + "\n", "a/b.tmp"]
+)
+def test_a_name_that_is_no_hash_leads_nowhere(blobs: Blobs, name: str) -> None:
+    with pytest.raises(BlobMissingError, match="SHA-256"):
+        blobs.read(name, 5)
+    with pytest.raises(BlobMissingError):
+        blobs.remove(name)
+
+
+def test_a_large_attachment_never_sits_in_memory(tmp_path: Path) -> None:
+    blobs = blobs_in(tmp_path)
+    size = 48 * BLOCK
+
+    def blocks() -> Iterator[bytes]:
+        for n in range(48):
+            yield bytes([n]) * BLOCK
+
+    tracemalloc.start()
+    try:
+        blob = blobs.put(blocks())
+        assert sum(len(block) for block in blobs.blocks(*blob)) == size
+        other = Blobs(Memory(), str(tmp_path / "chat.jsonl"))
+        assert blobs_in(tmp_path).put(blobs.blocks(*blob)) == blob
+        assert list(blobs.verify()) == []
+        assert list(other.blobs()) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert blob.size == size
+    assert peak < 8 * BLOCK
+
+
+def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    def breaking() -> Iterator[bytes]:
+        yield CONTENT
+        raise ValueError("the stream broke off")
+
+    blobs = blobs_in(tmp_path)
+    with pytest.raises(ValueError, match="broke off"):
+        blobs.put(breaking())
+    assert files_of(blobs) == []
+
+
+@pytest.mark.parametrize("content", ["text", bytearray(b"xy"), [b"x", "y"], [bytearray(b"x")]])
+def test_only_bytes_are_stored(tmp_path: Path, content: list[bytes]) -> None:
+    blobs = blobs_in(tmp_path)
+    with pytest.raises(CallerError, match="bytes"):
+        blobs.put(content)
+    assert files_of(blobs) == []
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "chat.jsonl.blobs").touch()
+    blobs = blobs_in(tmp_path)
+    for content in (CONTENT, [CONTENT]):
+        with pytest.raises(DiskError, match="move it away"):
+            blobs.put(content)
+    with pytest.raises(BlobMissingError):
+        blobs.read(*BLOB)
+    with pytest.raises(DiskError, match="move it away"):
+        list(blobs.blobs())
+
+
+def test_a_fork_takes_no_space_and_outlives_the_original(tmp_path: Path, blobs: Blobs) -> None:
+    fork = blobs_in(tmp_path, "fork.jsonl")
+    assert fork.link_from(blobs, [BLOB, BLOB]) == []
+    assert path_of(fork).samefile(path_of(blobs))
+    assert fork.has(BLOB)
+    blobs.remove(BLOB.sha256)
+    assert fork.read(*BLOB) == CONTENT
+    assert fork.link_from(blobs, []) == []
+
+
+class OneName(Disk):
+    """A disk on which a file has one name only."""
+
+    def __init__(self, error: int) -> None:
+        self._error = error
+
+    def link(self, source: str, target: str) -> None:
+        raise OSError(self._error, os.strerror(self._error))
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP])
+def test_where_there_are_no_links_a_fork_has_copies(tmp_path: Path, error: int) -> None:
+    disk = OneName(error)
+    blobs, fork = blobs_in(tmp_path, fs=disk), blobs_in(tmp_path, "fork.jsonl", disk)
+    blob = blobs.put(LARGE)
+    assert fork.link_from(blobs, [blob]) == []
+    assert not path_of(fork, blob).samefile(path_of(blobs, blob))
+    assert fork.read(*blob) == LARGE
+    assert files_of(fork) == [blob.sha256]
+
+
+def test_where_there_are_no_links_damage_is_kept_aside_as_a_copy(tmp_path: Path) -> None:
+    blobs = blobs_in(tmp_path, fs=OneName(errno.EPERM))
+    blobs.put(CONTENT)
+    _flipped(path_of(blobs))
+    assert blobs_in(tmp_path, fs=OneName(errno.EPERM)).put(CONTENT) == BLOB
+    sound, aside = files_of(blobs)
+    assert path_of(blobs).read_bytes() == CONTENT
+    assert Path(blobs.folder, aside).read_bytes() == CONTENT[:-1] + b"?"
+    assert sound == BLOB.sha256
+
+
+def test_from_memory_to_the_disk_and_back(tmp_path: Path) -> None:
+    memory, disk = blobs_in(tmp_path, fs=Memory()), blobs_in(tmp_path)
+    memory.put(CONTENT)
+    assert disk.link_from(memory, [BLOB]) == []
+    again = Blobs(Memory(), "(in memory)")
+    assert again.link_from(disk, [BLOB]) == []
+    assert disk.read(*BLOB) == again.read(*BLOB) == CONTENT
+
+
+def test_what_is_lost_in_the_original_is_named_and_the_rest_taken_along(
+    tmp_path: Path, blobs: Blobs
+) -> None:
+    other = blobs.put(b"another")
+    _cut_off(path_of(blobs))
+    missing = Blob("0" * 64, 5)
+    fork = blobs_in(tmp_path, "fork.jsonl")
+    lost = fork.link_from(blobs, [BLOB, missing, other])
+    assert [type(error) for error in lost] == [BlobDamagedError, BlobMissingError]
+    assert files_of(fork) == [other.sha256]
+
+
+def test_damage_in_the_fork_is_mended_from_the_original(tmp_path: Path, blobs: Blobs) -> None:
+    fork = blobs_in(tmp_path, "fork.jsonl")
+    fork.put(CONTENT)
+    _flipped(path_of(fork))
+    assert blobs_in(tmp_path, "fork.jsonl").link_from(blobs, [BLOB]) == []
+    assert fork.read(*BLOB) == CONTENT
+    assert len(files_of(fork)) == 2
+
+
+def test_a_link_in_the_place_of_a_blob_is_not_linked_on(tmp_path: Path, blobs: Blobs) -> None:
+    _linked(path_of(blobs))
+    fork = blobs_in(tmp_path, "fork.jsonl")
+    assert [type(error) for error in fork.link_from(blobs, [BLOB])] == [BlobDamagedError]
+
+
+def test_verify_finds_what_is_needed_and_what_is_not(tmp_path: Path, blobs: Blobs) -> None:
+    unneeded = blobs.put(b"unneeded")
+    path_of(blobs, unneeded).write_bytes(b"unneede?")
+    found = list(blobs.verify([BLOB, Blob("0" * 64, 5), Blob(BLOB.sha256, 4)]))
+    assert sorted(type(error).__name__ for error in found) == [
+        *("BlobDamagedError", "BlobDamagedError", "BlobMissingError")
+    ]
+    assert all(isinstance(error, BlobError) for error in found)
+
+
+def test_only_blobs_are_listed(tmp_path: Path, blobs: Blobs) -> None:
+    for name in ("notes", "1-2.tmp", BLOB.sha256 + ".damaged-1"):
+        Path(blobs.folder, name).touch()
+    Path(blobs.folder, "0" * 64).mkdir()
+    Path(blobs.folder, "1" * 64).symlink_to("nowhere")
+    assert list(blobs.blobs()) == [BLOB]
+    assert blobs.unfinished() == ["1-2.tmp"]
+    assert abs(blobs.modified("1-2.tmp") - os.stat(Path(blobs.folder, "1-2.tmp")).st_mtime) < 1
+    blobs.remove("1-2.tmp")
+    blobs.remove("1-2.tmp")
+    assert blobs.unfinished() == []
+
+
+def test_after_a_removal_it_is_gone(blobs: Blobs) -> None:
+    blobs.remove(BLOB.sha256)
+    blobs.remove(BLOB.sha256)
+    assert not blobs.has(BLOB)
+    assert list(blobs.blobs()) == []
+    with pytest.raises(BlobMissingError):
+        blobs.read(*BLOB)
