@@ -1,0 +1,53 @@
+"""Plugins as the tests of handles want them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sessiontree.core.handle import Handle
+from sessiontree.core.schema import HandleSchema, Kind, MetaField
+from sessiontree.handles import Scope
+
+Resolve = Callable[[Handle, Scope], Any]
+
+
+def said(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+class Plugin:
+    """Resolves handles of one plugin, and keeps what it was asked for."""
+
+    def __init__(
+        self,
+        name: str,
+        versions: str = "*",
+        kind: Kind = "message",
+        resolve: Resolve = lambda handle, scope: said(str(handle)),
+    ) -> None:
+        meta = [MetaField("key", required=False)]
+        self.schemas = [HandleSchema(name, m, versions, meta, kind) for m in ("a", "b")]
+        self._resolve = resolve
+        self.asked: list[Handle] = []
+
+    def resolve(self, handle: Handle, scope: Scope) -> Any:
+        self.asked.append(handle)
+        return self._resolve(handle, scope)
+
+
+class Batching(Plugin):
+    """Resolves several at once."""
+
+    def __init__(self, name: str, resolve_many: Callable[..., Any], **plugin: Any) -> None:
+        super().__init__(name, **plugin)
+        self._resolve_many = resolve_many
+        self.batches: list[list[Handle]] = []
+
+    def resolve_many(self, handles: Sequence[Handle], scope: Scope) -> Any:
+        self.batches.append(list(handles))
+        return self._resolve_many(handles, scope)
+
+
+def handle(key: object, plugin: str = "p", method: str = "a", version: str = "1.0.0") -> Handle:
+    return Handle(plugin, version, method, (str(key),))

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree.core.handle import Handle
+from sessiontree.core.resolved import ResolvedHandle
+from sessiontree.core.schema import HandleSchema, MetaField
+from sessiontree.errors import (
+    CallerError,
+    HandleCycleError,
+    HandleDataError,
+    HandleError,
+    HandleSchemaError,
+    ResolveError,
+    SessionTreeError,
+    TargetRefusedError,
+    UnknownHandleError,
+)
+from sessiontree.handles import DEEPEST, Registry, Scope
+from tests.handles.plugins import Batching, Plugin, handle, said
+
+
+def resolve(registry: Registry, wanted: Handle | str) -> ResolvedHandle:
+    with Scope(registry) as scope:
+        return scope.resolve(wanted)
+
+
+def resolve_many(registry: Registry, *wanted: Handle | str) -> list[Any]:
+    with Scope(registry) as scope:
+        return scope.resolve_many(wanted)
+
+
+def test_a_handle_goes_to_the_resolver_of_its_version() -> None:
+    old = Plugin("p", "1.x", resolve=lambda h, s: said("old"))
+    new = Plugin("p", ">=2 <4", resolve=lambda h, s: said("new"))
+    registry = Registry([old, new])
+    wanted = [Handle("p", version, "a") for version in ("1.9.0", "2.0.0", "3.1.4")]
+    found = resolve_many(registry, *wanted)
+    assert [each.data["content"] for each in found] == ["old", "new", "new"]
+    assert [resolve(registry, each).data["content"] for each in wanted] == ["old", "new", "new"]
+
+
+def test_the_latest_registered_goes_first() -> None:
+    registry = Registry([Plugin("p")])
+    mine = Plugin("p", "1.2.x", resolve=lambda h, s: said("mine"))
+    registry.register(mine)
+    assert resolve(registry, "p@1.2.0::a").data == said("mine")
+    assert resolve(registry, "p@1.3.0::a").data == said("p@1.3.0::a")
+    registry.unregister(mine)
+    assert resolve(registry, "p@1.2.0::a").data == said("p@1.2.0::a")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ("cone@1.0.0::a", "unknown plugin 'cone'; registered: blob, file, session"),
+        ("blob@2.0.0::sha256:a", "version 2.0.0 of blob; registered: blob@1.x::sha256"),
+        ("blob@1.0.0::md5:a", "blob has no method 'md5'; registered: blob@1.x::sha256"),
+        ("session@1.0.0::entry:a", "session@2.x::entry, session@2.x::block"),
+    ],
+)
+def test_an_unknown_handle_is_told_what_is_there(wanted: str, told: str) -> None:
+    with pytest.raises(UnknownHandleError) as refused:
+        resolve(Registry.default(), wanted)
+    assert told in str(refused.value)
+    assert isinstance(resolve_many(Registry.default(), wanted)[0], UnknownHandleError)
+
+
+def test_an_empty_registry_knows_nothing() -> None:
+    with pytest.raises(UnknownHandleError, match="registered: none"):
+        resolve(Registry(), "p@1.0.0::a")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "blob@1.0.0::sha256",
+        "blob@1.0.0::sha256:00:1:text/plain",
+        f"blob@1.0.0::sha256:{'0' * 64}:01:text/plain",
+        f"blob@1.0.0::sha256:{'0' * 64}:-1:text/plain",
+        f"blob@1.0.0::sha256:{'0' * 64}:1",
+        f"blob@1.0.0::sha256:{'0' * 64}:1:text",
+        f"blob@1.0.0::sha256:{'0' * 64}:1:text/plain:more",
+        "file@1.0.0::path:/etc/passwd",
+        "session@2.0.0::entry:id",
+        "session@2.0.0::block:id:uuid:x",
+    ],
+)
+def test_meta_that_breaks_the_schema_is_refused(wanted: str) -> None:
+    registry = Registry.default()
+    for refuse in (lambda: resolve(registry, wanted), lambda: registry.check(Handle.parse(wanted))):
+        with pytest.raises(HandleSchemaError, match="its form is"):
+            refuse()
+    assert isinstance(resolve_many(registry, wanted)[0], HandleSchemaError)
+
+
+def test_what_is_not_known_here_may_be_stored_all_the_same() -> None:
+    Registry.default().check(Handle.parse("cone@1.0.0::chat:anything"))
+
+
+class Notes:
+    schemas = (HandleSchema("notes", "line", "1.x", [MetaField("number")], "document"),)
+
+    def resolve(self, handle: Handle, scope: Scope) -> Any:
+        return ["first", "second"][int(handle.meta[0])]
+
+
+def test_a_plugin_is_a_class_of_a_few_lines() -> None:
+    registry = Registry([Notes()])
+    assert resolve(registry, "notes@1.4.0::line:1").data == "second"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        object(),
+        type("R", (), {"schemas": [], "resolve": print})(),
+        type("R", (), {"schemas": ["p"], "resolve": print})(),
+        type("R", (), {"schemas": [HandleSchema("p", "m")]})(),
+    ],
+)
+def test_what_is_no_resolver_is_not_registered(wrong: Any) -> None:
+    with pytest.raises(CallerError, match="is no resolver"):
+        Registry([wrong])
+
+
+def test_many_are_resolved_once_each_and_given_in_order() -> None:
+    plugin, batching = Plugin("p"), Batching("q", lambda hs, s: [said(str(h)) for h in hs])
+    wanted = [handle(key, plugin) for key in (1, 2, 1, 3, 2) for plugin in ("q", "p")]
+    found = resolve_many(Registry([plugin, batching]), *wanted)
+    assert [each.handle for each in found] == wanted
+    assert [each.data["content"] for each in found] == list(map(str, wanted))
+    assert plugin.asked == [handle(key) for key in (1, 2, 3)]
+    assert batching.batches == [[handle(key, "q") for key in (1, 2, 3)]]
+    assert batching.asked == []
+
+
+def test_one_that_fails_hides_no_other() -> None:
+    def pick(wanted: Handle, scope: Scope) -> Any:
+        if wanted.method == "b":
+            raise KeyError("no such row")
+        return said("found")
+
+    found = resolve_many(
+        Registry([Plugin("p", resolve=pick)]),
+        *("p@1.0.0::a", "p@1.0.0::b", "no handle", "x@1.0.0::a", "p@1.0.0::a:1:2", "p@1.0.0::a:1"),
+    )
+    kinds = [type(each) for each in found]
+    assert kinds[0] is kinds[5] is ResolvedHandle
+    assert kinds[1:5] == [ResolveError, HandleError, UnknownHandleError, HandleSchemaError]
+    assert "resolver of p failed on p@1.0.0::b: KeyError: 'no such row'" in str(found[1])
+    assert isinstance(found[1].__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda hs, s: 1 / 0,
+        lambda hs, s: [said("one")],
+        lambda hs, s: None,
+        lambda hs, s: iter(()),
+    ],
+)
+def test_a_batch_that_fails_is_resolved_one_by_one(fails: Any) -> None:
+    plugin = Batching("p", fails)
+    found = resolve_many(Registry([plugin]), handle(1), handle(2))
+    assert [each.data for each in found] == [said(str(handle(1))), said(str(handle(2)))]
+    assert len(plugin.batches) == 1
+
+
+def test_a_batch_may_give_an_error_for_one() -> None:
+    missing = ResolveError("row 2 is gone", "p")
+    plugin = Batching("p", lambda hs, s: [said("one"), missing, "no message"])
+    found = resolve_many(Registry([plugin]), handle(1), handle(2), handle(3))
+    assert found[0].data == said("one")
+    assert found[1] is missing
+    assert isinstance(found[2], HandleDataError)
+    assert plugin.asked == []
+
+
+@pytest.mark.parametrize(
+    "data", ["text", {"role": "user"}, {"role": "user", "content": [b""]}, None]
+)
+def test_data_that_is_not_of_the_kind_is_refused(data: Any) -> None:
+    registry = Registry([Plugin("p", resolve=lambda h, s: data)])
+    with pytest.raises(HandleDataError, match="::a resolved to"):
+        resolve(registry, "p@1.0.0::a")
+
+
+def test_an_error_of_this_package_is_raised_as_it_is() -> None:
+    own = TargetRefusedError("no", "h")
+
+    def refuse(wanted: Handle, scope: Scope) -> Any:
+        raise own
+
+    with pytest.raises(TargetRefusedError) as refused:
+        resolve(Registry([Plugin("p", resolve=refuse)]), "p@1.0.0::a")
+    assert refused.value is own
+
+
+def test_a_resolver_may_resolve_the_handles_of_others() -> None:
+    outer = Plugin("p", resolve=lambda h, s: s.resolve("q@1.0.0::a"))
+    found = resolve(Registry([outer, Plugin("q")]), "p@1.0.0::b")
+    assert str(found.handle) == "p@1.0.0::b"
+    assert found.data == said("q@1.0.0::a")
+
+
+def test_a_cycle_is_found_and_told() -> None:
+    p = Plugin("p", resolve=lambda h, s: s.resolve("q@1.0.0::a"))
+    q = Plugin("q", resolve=lambda h, s: s.resolve("p@1.0.0::a"))
+    with pytest.raises(HandleCycleError) as refused:
+        resolve(Registry([p, q]), "p@1.0.0::a")
+    assert "p@1.0.0::a → q@1.0.0::a → p@1.0.0::a" in str(refused.value)
+    assert (len(p.asked), len(q.asked)) == (1, 1)
+
+
+def test_handles_without_end_are_ended() -> None:
+    def further(wanted: Handle, scope: Scope) -> Any:
+        return scope.resolve(handle(int(wanted.meta[0]) + 1))
+
+    plugin = Plugin("p", resolve=further)
+    with pytest.raises(HandleCycleError, match="::a:1 on"):
+        resolve(Registry([plugin]), handle(1))
+    assert len(plugin.asked) == DEEPEST
+
+
+def test_batches_without_end_are_ended() -> None:
+    def further(handles: list[Handle], scope: Scope) -> Any:
+        keys = [int(each.meta[0]) + 2 for each in handles]
+        return scope.resolve_many([handle(key) for key in keys])
+
+    plugin = Batching("p", further)
+    found = resolve_many(Registry([plugin]), handle(1), handle(2))
+    assert len(plugin.batches) == DEEPEST
+    assert len(found) == 2
+
+
+def test_what_two_handles_share_is_no_cycle() -> None:
+    plugin = Plugin(
+        "p", resolve=lambda h, s: said("end") if h.method == "b" else s.resolve("p@1.0.0::b")
+    )
+    found = resolve_many(Registry([plugin]), handle(1), handle(2))
+    assert [each.data for each in found] == [said("end")] * 2
+
+
+def test_a_scope_without_a_session_or_root_says_what_is_missing() -> None:
+    blob = Handle.blob("0" * 64, 1, "image/png")
+    for wanted in (blob, Handle.entry("id", "u"), Handle.file("a")):
+        with pytest.raises(TargetRefusedError, match="name") as refused:
+            resolve(Registry.default(), wanted)
+        assert str(wanted) in str(refused.value)
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *points: str) -> None:
+    """Make a folder a place of installed packages, one of them with these entry points."""
+    info = folder / "some_plugins-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-plugins\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[sessiontree.handles]", *points]))
+    monkeypatch.syspath_prepend(str(folder))
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """A registry of the built-in plugins and of a package with good and bad ones."""
+    (tmp_path / "some_plugins.py").write_text(
+        "from tests.handles.plugins import Plugin\n"
+        "good = Plugin('good', '1.x')\n"
+        "class Second(Plugin):\n    def __init__(self):\n        super().__init__('good', '2.x')\n"
+        "wrong = 5\n"
+    )
+    (tmp_path / "broken_plugin.py").write_text("raise RuntimeError('no licence')\n")
+    places = [
+        *("good = broken_plugin:good", "good = some_plugins:good", "good = some_plugins:Second"),
+        *("bad = broken_plugin:bad", "gone = no_such_module:gone", "wrong = some_plugins:wrong"),
+        "other = some_plugins:good",
+    ]
+    install(tmp_path, monkeypatch, *places)
+    return Registry([Plugin("built-in")], plugins=True)
+
+
+def test_an_installed_plugin_is_loaded_when_it_is_asked_for(installed: Registry) -> None:
+    assert resolve(installed, "good@1.5.0::a").data == said("good@1.5.0::a")
+    assert resolve(installed, "good@2.0.0::b").data == said("good@2.0.0::b")
+    assert [str(error) for error in installed.broken] == [
+        "the plugin 'good' cannot be loaded from broken_plugin:good: RuntimeError: no licence; "
+        "mend or remove the package that has it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "told"),
+    [
+        ("bad", "RuntimeError: no licence"),
+        ("gone", "No module named 'no_such_module'"),
+        ("wrong", "it gives no resolver"),
+        ("other", "its schemas are of 'good'"),
+        ("good", "RuntimeError: no licence"),
+    ],
+)
+def test_a_broken_plugin_is_told_when_it_is_asked_for(
+    installed: Registry, plugin: str, told: str
+) -> None:
+    assert resolve(installed, "built-in@1.0.0::a").data
+    assert installed.broken == []
+    with pytest.raises(UnknownHandleError, match=told):
+        resolve(installed, f"{plugin}@9.0.0::a")
+    assert resolve(installed, "good@1.0.0::a").data
+
+
+def test_what_is_installed_is_named_without_being_loaded(installed: Registry) -> None:
+    with pytest.raises(UnknownHandleError, match="bad, built-in, gone, good, other, wrong"):
+        resolve(installed, "cone@1.0.0::a")
+    assert installed.broken == []
+
+
+def test_all_schemas_are_listed_and_what_is_broken_beside_them(installed: Registry) -> None:
+    names = [schema.name for schema in installed.schemas()]
+    assert names == [
+        *("built-in@*::a", "built-in@*::b"),
+        *("good@1.x::a", "good@1.x::b", "good@2.x::a", "good@2.x::b"),
+    ]
+    assert len(installed.broken) == 5
+
+
+def test_an_installed_plugin_never_takes_a_built_in_one_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "p = tests.handles.test_registry:taken")
+    registry = Registry([Plugin("p", "1.x")], plugins=True)
+    assert resolve(registry, "p@1.0.0::a").data == said("p@1.0.0::a")
+    assert resolve(registry, "p@2.0.0::a").data == said("taken")
+
+
+taken = Plugin("p", resolve=lambda handle, scope: said("taken"))
+
+
+def test_the_default_registry_is_one_and_finds_what_is_installed() -> None:
+    assert Registry.default() is Registry.default()
+    assert Registry.default().plugins == ["blob", "file", "session"]
+
+
+def test_every_error_of_handles_is_one_of_the_package() -> None:
+    for error in (HandleSchemaError, UnknownHandleError, HandleCycleError, HandleDataError):
+        assert issubclass(error, SessionTreeError)
