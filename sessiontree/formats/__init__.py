@@ -1,0 +1,32 @@
+"""Other agents' session files, read in place and never written.
+
+One module a format. A file is recognised by its content, whatever its name, and
+translated line by line into lines of version 2, so that every command that reads
+works on it. See `formats.translation` for what a format promises.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sessiontree.formats.claude_code import ClaudeCode
+from sessiontree.formats.codex import Codex
+from sessiontree.formats.gemini import Gemini
+from sessiontree.formats.pi import Pi
+from sessiontree.formats.translation import Facts, Format
+
+__all__ = ["FORMATS", "HEAD", "Facts", "Format", "recognise"]
+
+FORMATS: Final[tuple[Format, ...]] = (Pi(), Codex(), Gemini(), ClaudeCode())
+
+HEAD: Final = 64 * 1024
+"""How many bytes of a file's start are enough to recognise it."""
+
+
+def recognise(head: bytes) -> Format | None:
+    """The format of a file that starts with these bytes; None for any other file.
+
+    A file of ours, version 1 included, is none of these. A compressed file is given
+    as it is inside.
+    """
+    return next((format for format in FORMATS if format.recognises(head)), None)
