@@ -19,6 +19,7 @@ from sessiontree.outline import TreeRow
 from sessiontree.reader import Reader, Ref
 
 if TYPE_CHECKING:
+    from sessiontree.stats import Stats
     from sessiontree.storage.recovery import Progress
 
 
@@ -90,6 +91,12 @@ class Surveyor(Reader):
         return outline.Outlined(
             view.tree(), self._all_names(), view.read, view.lines, self._row(self._leaf)
         )
+
+    def stats(self) -> Stats:
+        """How many entries, branches and bytes there are, and what they cost."""
+        from sessiontree.stats import stats  # few sessions are ever counted
+
+        return stats(self)
 
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         """Read everything, follow every reference, and give all that is not sound.

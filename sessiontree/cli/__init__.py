@@ -35,6 +35,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "path": ("looking:path", "List the entries from the header to an entry."),
         "context": ("looking:context", "Print what a model would get."),
         "follow": ("caring:follow", "Print each entry that is added, as it comes."),
+        "stats": ("looking:stats", "Count entries, bytes, tokens and cost."),
     },
     "Move": {
         "branch-here": ("moving:branch_here", "Go on from an entry, in the same file."),

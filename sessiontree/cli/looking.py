@@ -200,3 +200,37 @@ def context(file: str, ref: str | None, verbatim: bool, as_json: bool) -> None:
             ]
             out("— " + ", ".join(fact for fact in facts if fact))
         tell_each("Warning", found.warnings)
+
+
+@click.command()
+@file_argument
+@json_option("the numbers")
+def stats(file: str, as_json: bool) -> None:
+    """Count entries, bytes, tokens and cost."""
+    with reading(file) as session:
+        found = session.stats()
+        if as_json:
+            out_json(found.as_dict())
+            return
+        usage = found.usage
+        shown = {
+            "entries": _counted(found.types, found.entries),
+            "branches": f"{found.branches:,}",
+            "lanes": _counted(found.lanes, len(found.lanes)),
+            "in the file": f"{found.file_bytes:,} bytes",
+            "in blobs": f"{found.blob_bytes:,} bytes ({found.blobs:,})" if found.blobs else "",
+            "tokens": f"{usage.input:,} in, {usage.output:,} out, "
+            f"{usage.cache_read:,} read from cache, {usage.cache_write:,} written to it",
+            "cost": f"${usage.cost:,.4f}" if usage.cost else "",
+        }
+        for name, each in found.models.items():
+            cost = f", ${each.cost:,.4f}" if each.cost else ""
+            shown[f"  {name}"] = f"{each.input:,} in, {each.output:,} out{cost}"
+        for key, value in shown.items():
+            if value:
+                out(f"{one_line(key):<14} {value}")
+
+
+def _counted(kinds: dict[str, int], total: int) -> str:
+    each = ", ".join(f"{one_line(kind)} {count:,}" for kind, count in kinds.items())
+    return f"{total:,} ({each})"

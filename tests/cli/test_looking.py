@@ -291,3 +291,19 @@ def test_an_empty_session_can_be_looked_at(tmp_path: Path) -> None:
 def test_a_message_of_several_lines_stays_beside_its_role(chat: Path) -> None:
     said(chat, "user", "one\ntwo")
     assert "user              one\n                  two\n" in done("context", chat)
+
+
+def test_stats_counts_what_a_session_holds_and_cost(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl") as session:
+        usage = {"input": 1200, "output": 34, "cost": {"total": 0.5}}
+        session.append_message({"role": "user", "content": "Do it"})
+        session.append_message(
+            {"role": "assistant", "content": "Done", "model": "m", "usage": usage}
+        )
+    shown = run("stats", tmp_path / "s.jsonl").stdout
+    assert "3 (message 2, session 1)" in shown
+    assert "1,200 in, 34 out" in shown
+    assert "$0.5000" in shown
+    found = json.loads(run("stats", tmp_path / "s.jsonl", "--json").stdout)
+    assert found["usage"]["output"] == 34
+    assert found["models"] == {"m": found["usage"]}

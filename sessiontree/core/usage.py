@@ -1,0 +1,83 @@
+"""Usage: the tokens and the cost that providers reported, in one shape.
+
+Shapes understood: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's
+`{input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens}`,
+and OpenAI's `{prompt_tokens, completion_tokens}` and `{input_tokens, output_tokens}`
+with their `*_tokens_details.cached_tokens`, which are part of the input there and
+are counted apart from it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+_DETAILS: Final = ("input_tokens_details", "prompt_tokens_details")
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens by what they cost, and their cost.
+
+    Attributes:
+        input: tokens read anew.
+        output: tokens written, thinking included.
+        cache_read, cache_write: tokens read from and written to a prompt cache.
+        cost: in US dollars, as far as it was reported.
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.cost + other.cost,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `stats --json` prints."""
+        return {
+            "input": self.input,
+            "output": self.output,
+            "cacheRead": self.cache_read,
+            "cacheWrite": self.cache_write,
+            "cost": round(self.cost, 9),
+        }
+
+
+def usage_of(reported: Any) -> Usage:
+    """What a provider reported; what is no number counts as nothing."""
+    if not isinstance(reported, Mapping):
+        return Usage()
+    found = next((reported[key] for key in _DETAILS if key in reported), None)
+    cached = _count(found, "cached_tokens") if isinstance(found, Mapping) else 0
+    return Usage(
+        input=max(0, _count(reported, "input", "input_tokens", "prompt_tokens") - cached),
+        output=_count(reported, "output", "output_tokens", "completion_tokens"),
+        cache_read=_count(reported, "cacheRead", "cache_read_input_tokens") + cached,
+        cache_write=_count(reported, "cacheWrite", "cache_creation_input_tokens"),
+        cost=_cost(reported.get("cost")),
+    )
+
+
+def _count(reported: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        value = reported.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return 0
+
+
+def _cost(cost: Any) -> float:
+    if isinstance(cost, Mapping):
+        cost = cost.get("total")
+    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    return float(cost) if is_number and 0 <= cost < float("inf") else 0.0

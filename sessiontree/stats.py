@@ -1,0 +1,110 @@
+"""Stats: how large a session is, and what it cost.
+
+Invariants: the whole file counts, all branches and lanes; what one answer of a
+model cost is counted once, however many entries repeat it; no blob is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sessiontree.core.settings import model_of
+from sessiontree.core.usage import Usage, usage_of
+
+if TYPE_CHECKING:
+    from sessiontree.surveyor import Surveyor
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """A session in numbers.
+
+    Attributes:
+        types: the entries of each type, the header included.
+        branches: the lines of conversation.
+        lanes: the entries of each lane; `main` is the lane of those that name none.
+        file_bytes: the size of the session file.
+        blob_bytes: the size of all blobs beside it.
+        blobs: how many they are.
+        usage: the tokens and the cost of all answers, summaries and `usage` entries.
+        models: the same by model, where it is known: `provider/model`.
+    """
+
+    types: dict[str, int]
+    branches: int
+    lanes: dict[str, int]
+    file_bytes: int
+    blob_bytes: int
+    blobs: int
+    usage: Usage
+    models: dict[str, Usage]
+
+    @property
+    def entries(self) -> int:
+        return sum(self.types.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `stats --json` prints."""
+        return {
+            "entries": self.entries,
+            "types": self.types,
+            "branches": self.branches,
+            "lanes": self.lanes,
+            "bytes": {"file": self.file_bytes, "blobs": self.blob_bytes},
+            "blobs": self.blobs,
+            "usage": self.usage.as_dict(),
+            "models": {name: usage.as_dict() for name, usage in self.models.items()},
+        }
+
+
+def stats(session: Surveyor) -> Stats:
+    """See `Surveyor.stats`."""
+    tree = session._index()
+    rows = range(len(tree))
+    spent = list(_spent(session))
+    models: dict[str, Usage] = {}
+    for model, usage in spent:
+        if model:
+            models[model] = models.get(model, Usage()) + usage
+    blobs = list(session.blobs.blobs())
+    return Stats(
+        types=dict(Counter(map(tree.type_of, rows)).most_common()),
+        branches=len(session.branches()),
+        lanes=dict(Counter(tree.lane_of(row) or "main" for row in rows)),
+        file_bytes=session._view.size,
+        blob_bytes=sum(blob.size for blob in blobs),
+        blobs=len(blobs),
+        usage=sum((usage for _, usage in spent), Usage()),
+        models=models,
+    )
+
+
+def _spent(session: Surveyor) -> Iterator[tuple[str, Usage]]:
+    """The model and the usage of everything that has one; of a repeated answer the last."""
+    answers: dict[str, tuple[str, Usage]] = {}
+    view = session._ready()
+    for offset, line in view.lines():
+        entry = view.decode(line, offset) if b'"usage"' in line else None
+        if entry is None:
+            continue
+        said = entry.message_as_stored if entry.type == "message" else entry.as_stored
+        if not isinstance(said, dict) or not isinstance(said.get("usage"), dict):
+            continue
+        spent = _model(said), usage_of(said["usage"])
+        answer = said.get("id") if entry.type == "message" else None
+        if isinstance(answer, str) and answer:
+            answers[answer] = spent
+        else:
+            yield spent
+    yield from answers.values()
+
+
+def _model(said: dict[str, Any]) -> str:
+    model = model_of(said)
+    if model is None:
+        return ""
+    provider = model["provider"]
+    return f"{provider}/{model['modelId']}" if isinstance(provider, str) else str(model["modelId"])
