@@ -93,8 +93,9 @@ class _Maker:
         self.leaf = uuid
         return encode({**keys, **fields})
 
-    def header(self) -> bytes:
-        facts = {"version": VERSION, "format": FORMAT, "id": "benchmark", "cwd": "/project"}
+    def header(self, id: str = "benchmark") -> bytes:
+        self.leaf = ""
+        facts = {"version": VERSION, "format": FORMAT, "id": id, "cwd": "/project"}
         return self.entry("session", facts)
 
     def message(self, message: Fields) -> bytes:
@@ -211,6 +212,17 @@ def chain(seed: int = SEED, length: int = CHAIN) -> Iterator[bytes]:
     for count in range(length):
         role = "assistant" if count % 2 else "user"
         yield make.message({"role": role, "content": f"message {count}"})
+
+
+def sessions(length: int, seed: int = SEED) -> Iterator[list[bytes]]:
+    """Sessions without end, each of so many messages and with an id of its own."""
+    make = _Maker(seed)
+    number = 0
+    while True:
+        number += 1
+        conversation = messages(make)
+        header = make.header(str(UUID(int=number, version=4)))
+        yield [header, *(make.message(next(conversation)) for _ in range(length))]
 
 
 FILES: Final[dict[str, Callable[[], Iterator[bytes]]]] = {

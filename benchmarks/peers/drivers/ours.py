@@ -1,0 +1,80 @@
+"""The jobs with sessiontree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from benchmarks.peers.drivers.corpus_folder import (
+    Corpus,
+    Figures,
+    Job,
+    Stopwatch,
+    main,
+    small_messages,
+)
+from sessiontree import Session
+from sessiontree.storage.journal import Durability
+
+SMALL: Final = 20_000
+
+
+def _file(corpus: Corpus) -> Path:
+    return corpus.folder / "sessiontree" / "project" / "session.jsonl"
+
+
+def resume(corpus: Corpus, variant: str) -> Figures:
+    watch = Stopwatch()
+    with watch.running():
+        context = Session.open(_file(corpus), readonly=True).context()
+        messages = context.messages
+    supplied = len(context.warnings)  # a result, for a call that the end of the file cut off
+    return watch.figures(count=len(messages) - supplied)
+
+
+def append(durability: Durability) -> Job:
+    def job(corpus: Corpus, variant: str) -> Figures:
+        small = variant == "small"
+        messages = small_messages(SMALL) if small else corpus.messages()
+        exclusive = variant in ("exclusive", "small")
+        watch = Stopwatch()
+        with Session.open(_file(corpus), durability=durability, exclusive=exclusive) as session:
+            session.append_message({"role": "user", "content": "Begin"})
+            with watch.running():
+                for message in messages:
+                    session.append_message(message)
+        return watch.figures(count=len(messages))
+
+    return job
+
+
+def fork(corpus: Corpus, variant: str) -> Figures:
+    target = corpus.folder / "fork.jsonl"
+    watch = Stopwatch()
+    with watch.running(), Session.open(_file(corpus), readonly=True) as session:
+        session.fork(target, at=corpus.half("sessiontree"))
+    with Session.open(target, readonly=True) as forked:
+        return watch.figures(count=len(forked.context().messages))
+
+
+def branch(corpus: Corpus, variant: str) -> Figures:
+    """Go back to the middle of a session that is being worked on, and build its context."""
+    with Session.open(_file(corpus), durability="os") as session:
+        messages = session.context().messages
+        watch = Stopwatch()
+        with watch.running():
+            session.branch(corpus.half("sessiontree"))
+            messages = session.context().messages
+    return watch.figures(count=len(messages))
+
+
+JOBS: Final[dict[str, Job]] = {
+    "resume": resume,
+    "append-os": append("os"),
+    "append-fsync": append("fsync"),
+    "fork": fork,
+    "branch": branch,
+}
+
+if __name__ == "__main__":
+    main(JOBS)
