@@ -6,7 +6,8 @@ is read on in the new one: what stood in the old one is not given again.
 
 Invariants: what is given was not known when the following began, and was not
 given before; whatever is added after that moment is given, for the file is looked
-at again once the watch over it stands, and now and then without being told.
+at again once the watch over it stands, and now and then without being told; what is
+added and cannot be given is told of.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Final, NamedTuple
 
-from sessiontree.core.codec import decode
-from sessiontree.core.damage import ignore
-from sessiontree.core.entry import Entry
+from sessiontree.core.codec import decode, decoder
+from sessiontree.core.damage import Damage, ignore
+from sessiontree.core.entry import Entry, Fetch
 from sessiontree.core.migration import migrate
 from sessiontree.errors import FileMissingError, FileReplacedError, NotASessionError
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.lines import whole_lines
+from sessiontree.storage.lines import count_newlines, whole_lines
 from sessiontree.storage.view import View
 
 POLL_MILLISECONDS: Final = 500
@@ -37,32 +38,46 @@ GONE_SECONDS: Final = 2.0
 _MARK_LENGTH: Final = 64
 
 
-def follow(journal: Journal, known: View, of: Journal, stop: threading.Event) -> Iterator[Entry]:
-    """The entries added to a file from now on, until `stop` is set.
+class Told(NamedTuple):
+    """Whom a follower tells, and asks.
+
+    Attributes:
+        damaged: told of each finding in what was added, and of the identity of the file.
+        known: the identity of a file, and the offset up to which its damage is known.
+        fetch: gives the strings that entries spilled.
+        stop: ends the following when it is set.
+    """
+
+    damaged: Callable[[tuple[int, int], Damage], None]
+    known: tuple[tuple[int, int], int]
+    fetch: Fetch
+    stop: threading.Event
+
+
+def follow(journal: Journal, known: View, of: Journal, told: Told) -> Iterator[Entry]:
+    """The entries added to a file from now on.
 
     Args:
         journal: the file, opened to read for this alone; closed at the end.
         known: what is not to be given.
         of: the file that this is known of: another one, where it was replaced since.
-        stop: ends it.
+        told: whom to tell of damage, and when to stop.
     """
-    entries = _follow(journal, known, of, stop)
+    entries = _follow(journal, known, of, told)
     next(entries)
     return entries
 
 
-def _follow(
-    journal: Journal, known: View, of: Journal, stop: threading.Event
-) -> Generator[Any, None, None]:
+def _follow(journal: Journal, known: View, of: Journal, told: Told) -> Generator[Any, None, None]:
     try:
-        follower = Follower(journal, known, of)
+        follower = Follower(journal, known, of, told)
     except BaseException:
         journal.close()
         raise
     try:
         yield None  # the beginning is fixed; what follows runs when the first entry is asked for
         yield from follower.entries()
-        for _ in _changes(os.path.dirname(os.path.realpath(journal.path)), stop):
+        for _ in _changes(os.path.dirname(os.path.realpath(journal.path)), told.stop):
             yield from follower.entries()
     finally:
         follower.close()
@@ -91,8 +106,11 @@ def _changes(folder: str, stop: threading.Event) -> Iterator[object]:
 class Follower:
     """Gives what is added to a file after what is known of it; see `follow`."""
 
-    def __init__(self, journal: Journal, known: View, of: Journal) -> None:
-        self._file = _Lines(journal)
+    def __init__(self, journal: Journal, known: View, of: Journal, told: Told) -> None:
+        self._told = told
+        self._file = _Lines(journal, told)
+        identity, size = told.known
+        self._file.known = size if journal.identity == identity else 0
         self._seen: set[str] = set()
         self._gone_since: float | None = None
         if self._file.is_version_1 or journal.identity != of.identity:
@@ -150,7 +168,7 @@ class Follower:
                 raise FileReplacedError(
                     f"{old.path} was replaced by another session; follow that one anew", old.path
                 )
-            file = _Lines(journal)
+            file = _Lines(journal, self._told)
         except BaseException:
             journal.close()
             raise
@@ -165,11 +183,15 @@ class _Lines:
     Attributes:
         journal: the file, open.
         at: the offset after the last line that was given or skipped.
+        known: damage before this offset is not spoken of.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, told: Told | None = None) -> None:
         self.journal = journal
         self.at = 0
+        self.known = 0
+        self._told = told
+        self._decode = decoder(self._report, told.fetch if told else None)
         self._mark = b""
         self.is_version_1 = View(journal).is_version_1
         self._waiting: deque[bytes] = deque()
@@ -185,12 +207,19 @@ class _Lines:
         """The entries from where this stands up to an offset."""
         for offset, block in whole_lines(self.journal.read, self.at, end):
             for line in block.split(b"\n")[:-1]:
-                entry = decode(self._current(line), offset, ignore)
+                entry = self._decode(self._current(line), offset)
                 offset += len(line) + 1
                 self.at = offset
                 self._mark = line[-_MARK_LENGTH:] + b"\n"
                 if entry is not None:
                     yield entry
+
+    def _report(self, kind: str, offset: int, cause: str) -> None:
+        if self._told is not None and offset >= self.known:
+            journal = self.journal
+            number = 1 + count_newlines(journal.read, 0, offset)
+            found = Damage(journal.path, number, offset, kind, cause)
+            self._told.damaged(journal.identity, found)
 
     def _current(self, line: bytes) -> bytes:
         """A line as the current version has it: migration takes and gives one at a time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessiontree import following, refs, streaming
@@ -25,6 +25,7 @@ from sessiontree.storage.memory import Memory
 from sessiontree.writer import fresh_uuid, now
 
 if TYPE_CHECKING:
+    from sessiontree.storage.foreign import Foreign
     from sessiontree.storage.recovery import Progress, Repair
 
 SPILL_OVER: Final = 32 * 1024
@@ -38,8 +39,9 @@ class Session(Mover):
         self, journal: Journal, lane: str, hooks: Iterable[Any], spill_over: int | None
     ) -> None:
         refs.check_name(lane, "lane name")
-        self._upgraded: upgrade.Upgraded | None = None
+        self._upgraded: upgrade.Upgraded | Foreign | None = None
         self._closing = threading.Event()
+        self._followed: list[tuple[tuple[int, int], Damage]] = []
         super().__init__(journal, None if lane == "main" else lane, hooks, spill_over)
 
     @classmethod
@@ -123,6 +125,9 @@ class Session(Mover):
     ) -> Self:
         """Open a session. A version 1 file is migrated: on disk, or to read in memory.
 
+        Another agent's file is opened to read only, and translated in memory; see
+        `sessiontree.formats`.
+
         Args:
             file: the session file.
             readonly: never write: no lock, no migration on disk.
@@ -168,7 +173,15 @@ class Session(Mover):
     @property
     def damage(self) -> list[Damage]:
         found = super().damage
-        return found if self._upgraded is None else self._upgraded.in_original(found)
+        file = self._journal
+        if self._upgraded is not None:
+            found, file = self._upgraded.in_original(found), self._upgraded.original
+        met = {(damage.offset, damage.kind) for damage in found}
+        for identity, damage in self._followed:
+            if identity == file.identity and (damage.offset, damage.kind) not in met:
+                met.add((damage.offset, damage.kind))
+                found.append(damage)
+        return sorted(found, key=lambda damage: damage.offset)
 
     def refresh(self) -> None:
         super().refresh()
@@ -176,8 +189,18 @@ class Session(Mover):
             original = self._upgraded.original
             original.reopen()
             again = upgrade.to_current(original, migrate=False)
+            if self._upgraded.ends_by_rule:
+                self._leaf = self.header
             self._reopen_on(again.journal if again else original)  # none: a writer migrated it
             self._upgraded = again
+
+    def original(self, ref: Ref) -> bytes:
+        """The line that an entry was made of, as the program wrote it whose file this is.
+
+        For a file of the current version that is the entry's own line.
+        """
+        entry = self.entry(ref)
+        return entry.line if self._upgraded is None else self._upgraded.line_of(entry)
 
     def verify(self, progress: Progress | None = None) -> list[Damage]:
         found = super().verify(progress)
@@ -208,10 +231,14 @@ class Session(Mover):
                 self._tail = self._leaf_in_file().uuid
         return done
 
-    def follow(self) -> Iterator[Entry]:
+    def follow(self, damaged: Callable[[Damage], object] | None = None) -> Iterator[Entry]:
         """Each entry that anyone adds after what this session knows, as it comes.
 
-        Ends when the session is closed. Only lines ended by a newline are given.
+        Ends when the session is closed. Only lines ended by a newline are given. What is
+        added and is not sound goes to `damage`.
+
+        Args:
+            damaged: told of it as well, as it comes.
 
         Raises:
             FileReplacedError: the file was rewritten in place, or is another session's now.
@@ -220,9 +247,21 @@ class Session(Mover):
         view = self._ready()
         if self.file is None:
             raise CallerError("a session in memory has no file to follow")
+        if self._upgraded is not None and self._upgraded.ends_by_rule:
+            raise CallerError(f"{self.file} is another agent's, and is not followed; refresh instead")
         self._journal.size()  # refused where this is closed
         journal = Journal(self._disk, self.file, readonly=True)
-        return following.follow(journal, view, self._journal, self._closing)
+
+        def note(identity: tuple[int, int], damage: Damage) -> None:
+            self._followed.append((identity, damage))
+            if damaged is not None:
+                damaged(damage)
+
+        known = self._journal.identity, view.complete
+        if self._upgraded is not None:
+            known = self._upgraded.original.identity, self._upgraded.size
+        told = following.Told(note, known, self._fetch, self._closing)
+        return following.follow(journal, view, self._journal, told)
 
     def stream_message(
         self,

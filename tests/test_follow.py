@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, Entry, FileMissingError, FileReplacedError, Session
+from sessiontree import CallerError, Damage, Entry, FileMissingError, FileReplacedError, Session
 from sessiontree.errors import ReadOnlyError, SessionTreeError
 
 PATIENCE = 60
@@ -369,6 +369,58 @@ def test_it_ends_when_the_session_is_closed_by_another_thread(path: Path) -> Non
     assert not follower.thread.is_alive()
 
 
+def test_damage_that_is_added_is_told_once_and_kept(path: Path) -> None:
+    """It was skipped in silence: whoever followed believed to have seen everything."""
+    write_raw(path, b"known before\n")
+    told: list[Damage] = []
+    with Session.open(path, readonly=True) as session:
+        entries = session.follow(told.append)
+        write_raw(
+            path, b"\n" + b'{"torn":\n' + line("u1", "one")[:-1] + b"\r\n" + line("u2", "two")
+        )
+        assert [next(entries).uuid, next(entries).uuid] == ["u1", "u2"]
+        expected = [("blank", 4), ("json", 5), ("crlf", 6)]
+        assert [(found.kind, found.line) for found in told] == expected
+        assert [(found.kind, found.line) for found in session.damage] == [("json", 3), *expected]
+        session.refresh()
+        list(session.entries())
+        assert [(found.kind, found.line) for found in session.damage] == [("json", 3), *expected]
+        assert [path.read_bytes()[found.offset :][:1] for found in told] == [b"\n", b"{", b"{"]
+
+
+def test_damage_of_a_version_1_file_is_told_only_where_it_was_added(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(VERSION_1 + b"known before\n")
+    told: list[Damage] = []
+    with Session.open(path, readonly=True) as session:
+        entries = session.follow(told.append)
+        write_raw(path, b"new\n" + b'{"type":"message","message":{"role":"user","content":"3"}}\n')
+        assert text_of(next(entries)) == "3"
+        assert [(found.kind, found.line) for found in told] == [("json", 5)]
+        assert [(found.kind, found.line) for found in session.damage] == [("json", 4), ("json", 5)]
+
+
+def test_damage_told_of_a_file_that_was_repaired_since_is_forgotten(path: Path) -> None:
+    told: list[Damage] = []
+    with Session.open(path, durability="os") as session:
+        entries = session.follow(told.append)
+        write_raw(path, b"\n" + line("u1", "one"))
+        assert next(entries).uuid == "u1"
+        assert [found.kind for found in session.damage] == ["blank"]
+        assert session.repair().mended
+        assert session.damage == []
+        assert [found.kind for found in told] == ["blank"]
+
+
+def test_what_was_spilled_is_given_whole(path: Path) -> None:
+    with Session.open(path, durability="os", spill_over=10) as writer:
+        entries = writer.follow()
+        writer.append_message(user("much more than that"))
+        given = next(entries)
+        assert b"much more" not in given.line
+        assert text_of(given) == "much more than that"
+
+
 def open_files() -> set[str]:
     found = set()
     for fd in os.listdir("/dev/fd"):
@@ -463,6 +515,27 @@ def test_the_command_prints_what_comes_until_ctrl_c(path: Path, options: list[st
     begun = number - len(shown) + 1
     assert texts[:-1] == [f"say {n}" for n in range(begun, number)]
     assert not any("\x1b" in row for row in shown)
+
+
+def test_the_command_tells_of_damage_that_is_added(path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "sessiontree", "follow", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stderr is not None
+    try:
+        while not select.select([child.stderr], [], [], 0.05)[0]:  # it does not say when it began
+            write_raw(path, b"\x1b[31m garbage\n")
+        told = child.stderr.readline()
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=PATIENCE)
+    finally:
+        child.kill()
+    assert told.startswith(f"{path}, line ")
+    assert "the line is no JSON" in told
+    assert "\x1b" not in told
 
 
 def test_the_command_ends_when_nobody_reads_it_any_more(path: Path) -> None:

@@ -146,10 +146,11 @@ def _tell_outcome(file: str, done: Repair, *, dry_run: bool) -> None:
 def follow(file: str, as_json: bool) -> None:
     """Print each entry that is added, as it comes.
 
-    Goes on until interrupted, also when the file is migrated or repaired.
+    Goes on until interrupted, also when the file is migrated or repaired. What is
+    added and is not sound is told on standard error.
     """
     with Session.open(file, readonly=True) as session:
-        for entry in session.follow():
+        for entry in session.follow(lambda damage: tell(str(damage))):
             if as_json:
                 out_json(entry)
             else:

@@ -115,6 +115,15 @@ def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:
     return b"".join(blocks)
 
 
+def count_newlines(read: Read, start: int, end: int) -> int:
+    """The newlines between two offsets."""
+    count = 0
+    while start < end and (block := read(min(LARGEST_BLOCK, end - start), start)):
+        count += block.count(b"\n")
+        start += len(block)
+    return count
+
+
 def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Blocks of whole lines, each ended by LF, from `start` to `end`, and their offsets.
 

@@ -36,11 +36,12 @@ class Upgraded:
 
     def __init__(self, original: Journal) -> None:
         self.original = original
-        self._size = original.size()
+        self.size = original.size()
         self._offsets = array("q")
         memory = Memory()
         view = View(original)
         create_file(memory, original.path, self._blocks(view))
+        size: the bytes of the file that are in them.
         self._damage = view.damage
         self.journal = Journal(memory, original.path, readonly=True, durability="os")
 
@@ -65,7 +66,7 @@ class Upgraded:
 
     def is_outdated(self) -> bool:
         """Whether the original has changed since, or another file stands in its place."""
-        return self.original.was_replaced() or self.original.size() != self._size
+        return self.original.was_replaced() or self.original.size() != self.size
 
 
 def _look_over(line: bytes, offset: int, view: View) -> None:

@@ -17,7 +17,7 @@ from sessiontree.core.header import check_header, is_version_1
 from sessiontree.core.tree import Tree
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.lines import LARGEST_BLOCK, rest_of_line, whole_lines
+from sessiontree.storage.lines import count_newlines, rest_of_line, whole_lines
 from sessiontree.storage.walk import Walk
 
 _HEADER_LIMIT = 64 * 1024 * 1024
@@ -144,20 +144,10 @@ class View:
         line = 1
         counted = 0
         for (offset, kind), cause in sorted(findings.items()):
-            line += self._count_lines(counted, offset)
+            line += count_newlines(self._journal.read, counted, offset)
             counted = offset
             damage.append(Damage(self._journal.path, line, offset, kind, cause))
         return damage
-
-    def _count_lines(self, start: int, end: int) -> int:
-        count = 0
-        while start < end:
-            block = self._journal.read(min(LARGEST_BLOCK, end - start), start)
-            if not block:
-                break
-            count += block.count(b"\n")
-            start += len(block)
-        return count
 
     def walk(self) -> Walk:
         """A walk over the file as it is known."""
