@@ -102,11 +102,13 @@ def _progress(file: str) -> Iterator[Progress | None]:
 @file_argument
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @json_option("what was mended, where the original is, and what remains")
-def repair(file: str, dry_run: bool, as_json: bool) -> None:
+@click.pass_context
+def repair(context: click.Context, file: str, dry_run: bool, as_json: bool) -> None:
     """Mend what can be mended without guessing.
 
     Takes out torn fragments, NUL bytes and blank lines, parts fused lines, and
-    adopts lines without uuids. The original is kept beside the file.
+    adopts lines without uuids. The original is kept beside the file. Exits with 1
+    if damage remains that only guessing could mend, and lists it.
     """
     if dry_run:
         with Session.open(file, readonly=True) as session:
@@ -125,19 +127,24 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
     else:
         for mending in done.mended:
             out(f"{file}:{mending.line}: byte {mending.offset}: {mending.what}")
+        if not dry_run:
+            _out_findings(done.remaining)
+    finish()
     _tell_outcome(file, done, dry_run=dry_run)
+    context.exit(1 if done.remaining and not dry_run else 0)
 
 
 def _tell_outcome(file: str, done: Repair, *, dry_run: bool) -> None:
-    count = len(done.mended)
+    count, remaining = len(done.mended), len(done.remaining)
     if not count:
         tell(f"{file}: nothing to mend")
     elif dry_run:
         tell(f"{file}: {count:,} to mend; nothing was written")
     else:
         tell(f"{file}: {count:,} mended; the original is kept as {done.evidence}")
-    if done.remaining and not dry_run:
-        tell(f"{file}: what remains is not mended by guessing; 'verify' lists it")
+    if remaining and not dry_run:
+        verb = "remains" if remaining == 1 else "remain"
+        tell(f"{file}: {_counted(remaining)} {verb}, not to be mended by guessing")
 
 
 @click.command()

@@ -1,0 +1,82 @@
+"""verify and repair: what they say, where, and with which status they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.terminal import contents, done, lines, printed_json, run
+
+
+def spoil(chat: Path) -> None:
+    """A torn end, which can be mended, and a wrong checksum, which cannot."""
+    found = lines(chat)
+    found[2] = found[2][:-10] + b'00000000"}'
+    chat.write_bytes(b"\n".join(found) + b'\n{"type":"mess')
+
+
+def test_a_sound_file_is_verified_and_left_alone(chat: Path) -> None:
+    before = contents(chat.parent)
+    assert done("verify", chat) == ""
+    result = run("repair", chat)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{chat}: nothing to mend\n"
+    assert contents(chat.parent) == before
+
+
+def test_a_repair_that_mends_everything_succeeds(chat: Path) -> None:
+    whole = chat.read_bytes()
+    chat.write_bytes(whole + b'{"type":"mess')
+    result = run("repair", chat)
+    assert result.exit_code == 0
+    assert result.stdout == (f"{chat}:6: byte {len(whole)}: took out a torn fragment of 13 bytes\n")
+    assert "1 mended; the original is kept as" in result.stderr
+    assert chat.read_bytes() == whole
+    assert run("verify", chat).exit_code == 0
+
+
+def test_a_repair_that_leaves_damage_says_what_remains_and_fails(chat: Path) -> None:
+    """It ended with 0, and a script went on as if all were well."""
+    spoil(chat)
+    result = run("repair", chat)
+    assert result.exit_code == 1
+    mended, remains = result.stdout.splitlines()
+    assert mended.endswith("took out a torn fragment of 13 bytes")
+    assert remains.startswith(f"{chat}:3: byte ")
+    assert ": crc: wrong crc: " in remains
+    assert remains.endswith("compare it with a backup")
+    assert (
+        result.stderr.splitlines()[-1] == f"{chat}: 1 finding remains, not to be mended by guessing"
+    )
+    assert result.stdout.splitlines()[1:] == run("verify", chat).stdout.splitlines()
+
+    again = run("repair", chat)
+    assert again.exit_code == 1
+    assert again.stdout.splitlines() == [remains]
+    assert "nothing to mend" in again.stderr
+
+
+def test_what_remains_is_in_the_json_too(chat: Path) -> None:
+    spoil(chat)
+    result = run("repair", chat, "--json")
+    assert result.exit_code == 1
+    printed = json.loads(result.stdout)
+    assert [found["line"] for found in printed["mended"]] == [6]
+    assert Path(printed["original"]).exists()
+    assert [(found["kind"], found["line"]) for found in printed["remaining"]] == [("crc", 3)]
+
+
+def test_a_dry_run_says_what_it_would_do_and_succeeds(chat: Path) -> None:
+    spoil(chat)
+    before = contents(chat.parent)
+    result = run("repair", "--dry-run", chat)
+    assert result.exit_code == 0
+    assert result.stdout.endswith("took out a torn fragment of 13 bytes\n")
+    assert result.stderr == f"{chat}: 1 to mend; nothing was written\n"
+    found = printed_json("repair", "--dry-run", chat)
+    assert [damage["kind"] for damage in found["remaining"]] == ["crc", "torn"]
+    assert contents(chat.parent) == before
+
+
+def test_the_status_of_a_repair_is_explained() -> None:
+    assert "Exits with 1 if damage remains" in " ".join(done("repair", "--help").split())
