@@ -1,0 +1,263 @@
+"""File handles read below their root, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree.core.handle import Handle
+from sessiontree.core.resolved import ResolvedHandle
+from sessiontree.errors import (
+    HandleError,
+    HandleSchemaError,
+    SessionTreeError,
+    TargetMissingError,
+    TargetRefusedError,
+)
+from sessiontree.handles import Registry, Scope
+from sessiontree.resolvers.file import FileResolver, media_type_of
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with files, and a secret beside it."""
+    root = tmp_path / "root"
+    (root / "docs" / "deep").mkdir(parents=True)
+    (root / "notes.md").write_text("# Notes\n")
+    (root / "docs" / "a b@2:x.txt").write_text("odd name")
+    (root / "docs" / "deep" / "end.txt").write_text("deep")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "root-beside").mkdir()
+    (tmp_path / "root-beside" / "secret").write_text("secret")
+    return root
+
+
+def read(root: Path | str | None, handle: Handle | str, **limits: int) -> ResolvedHandle:
+    registry = Registry([FileResolver(**limits)])
+    with Scope(registry, root=None if root is None else str(root)) as scope:
+        return scope.resolve(handle)
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("notes.md", b"# Notes\n"),
+        ("./docs//deep/./end.txt", b"deep"),
+        ("docs/a b@2:x.txt", b"odd name"),
+    ],
+)
+def test_a_file_below_the_root_is_read(root: Path, path: str, content: bytes) -> None:
+    found = read(root, Handle.file(path))
+    assert (found.kind, found.data) == ("binary", content)
+    assert found.media_type == "text/plain; charset=utf-8"
+
+
+def test_odd_spellings_below_the_root_are_read(root: Path) -> None:
+    assert read(root, "file@1.2.0::path:docs/./deep//end.txt").data == b"deep"
+    assert read(str(root) + "/", Handle.file("notes.md")).data
+
+
+def test_the_media_type_is_that_of_the_content() -> None:
+    assert media_type_of(b"\x89PNG\r\n\x1a\n...") == "image/png"
+    assert media_type_of(b"\xff\xd8\xff\xe0") == "image/jpeg"
+    assert media_type_of(b"RIFF\0\0\0\0WEBPVP8 ") == "image/webp"
+    assert media_type_of(b"a\0b") == media_type_of(b"\xff") == "application/octet-stream"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "docs/../../secret", "..", "a%00b"])
+def test_no_path_leads_out_of_the_root(root: Path, path: str) -> None:
+    with pytest.raises((TargetRefusedError, HandleSchemaError)):
+        read(root, f"file@1.0.0::path:{path}")
+
+
+def _to_a_file_outside(root: Path) -> None:
+    (root / "link").symlink_to("../secret")
+
+
+def _to_an_absolute_path(root: Path) -> None:
+    (root / "link").symlink_to(root.parent / "secret")
+
+
+def _to_a_sibling_with_the_same_beginning(root: Path) -> None:
+    (root / "link").symlink_to(root.parent / "root-beside" / "secret")
+
+
+def _out_and_in_again(root: Path) -> None:
+    (root / "link").symlink_to("../root/notes.md")
+
+
+def _through_a_folder_outside(root: Path) -> None:
+    (root / "up").symlink_to("docs/../..")
+    (root / "link").symlink_to("up/secret")
+
+
+def _below_the_root_and_up(root: Path) -> None:
+    (root / "link").symlink_to(str(root) + "/../secret")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _to_a_file_outside,
+        _to_an_absolute_path,
+        _to_a_sibling_with_the_same_beginning,
+        _out_and_in_again,
+        _through_a_folder_outside,
+        _below_the_root_and_up,
+    ],
+)
+def test_no_link_leads_out_of_the_root(root: Path, plant: Callable[[Path], None]) -> None:
+    plant(root)
+    with pytest.raises(TargetRefusedError, match="leads out of the root by a link"):
+        read(root, Handle.file("link"))
+
+
+def test_links_that_stay_below_the_root_are_followed(root: Path) -> None:
+    (root / "docs" / "up").symlink_to("../notes.md")
+    (root / "folder").symlink_to("docs/deep/")
+    (root / "absolute").symlink_to(root / "docs")
+    (root / "chain").symlink_to("absolute/../folder/../../docs/up")
+    assert read(root, Handle.file("docs/up")).data == b"# Notes\n"
+    assert read(root, Handle.file("folder/end.txt")).data == b"deep"
+    assert read(root, Handle.file("absolute/deep/end.txt")).data == b"deep"
+    assert read(root, Handle.file("chain")).data == b"# Notes\n"
+
+
+def test_the_root_itself_may_be_a_link(root: Path) -> None:
+    link = root.parent / "link"
+    link.symlink_to(root)
+    (root / "absolute").symlink_to(root / "notes.md")
+    assert read(link, Handle.file("notes.md")).data == b"# Notes\n"
+    assert read(link, Handle.file("absolute")).data == b"# Notes\n"
+
+
+def test_links_in_a_circle_end(root: Path) -> None:
+    (root / "a").symlink_to("b")
+    (root / "b").symlink_to("a")
+    with pytest.raises(TargetMissingError, match="symbolic links"):
+        read(root, Handle.file("a"))
+
+
+def test_no_device_pipe_or_socket_is_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(root / "pipe")
+    monkeypatch.chdir(root)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("socket")
+    for name in ("pipe", "socket"):
+        with pytest.raises(TargetRefusedError, match="a device, a pipe or a socket"):
+            read(root, Handle.file(name))
+    with pytest.raises(TargetRefusedError, match="a device"):
+        read("/dev", Handle.file("null"))
+
+
+@pytest.mark.parametrize("path", ["docs", "docs/", "docs/deep/."])
+def test_a_folder_is_no_file(root: Path, path: str) -> None:
+    with pytest.raises(TargetRefusedError, match="is a folder"):
+        read(root, f"file@1.0.0::path:{path}")
+
+
+@pytest.mark.parametrize("path", ["none", "docs/none", "none/notes.md", "notes.md/x", "x" * 300])
+def test_what_is_not_there_is_missing(root: Path, path: str) -> None:
+    with pytest.raises(TargetMissingError, match="cannot read file@"):
+        read(root, Handle.file(path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_told(root: Path) -> None:
+    (root / "notes.md").chmod(0)
+    with pytest.raises(TargetMissingError, match="Permission denied"):
+        read(root, Handle.file("notes.md"))
+
+
+def test_a_root_that_is_none_is_told(root: Path) -> None:
+    for wrong in (root / "none", root / "notes.md"):
+        with pytest.raises(TargetMissingError, match=f"below {wrong}"):
+            read(wrong, Handle.file("notes.md"))
+    with pytest.raises(TargetRefusedError, match="name the root"):
+        read(None, Handle.file("notes.md"))
+
+
+def test_a_file_over_the_limit_is_refused_before_it_is_read(root: Path) -> None:
+    with open(root / "large", "wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(TargetRefusedError, match="1,099,511,627,776 bytes"):
+        read(root, Handle.file("large"))
+    (root / "eight").write_bytes(b"12345678")
+    assert read(root, Handle.file("eight"), largest=8).data == b"12345678"
+    with pytest.raises(TargetRefusedError, match="8 bytes, and 7 are allowed"):
+        read(root, Handle.file("eight"), largest=7)
+
+
+@needs_proc
+def test_a_file_that_says_it_is_empty_is_read_to_the_limit_at_most() -> None:
+    with pytest.raises(TargetRefusedError, match="grew beyond 10 bytes"):
+        read("/proc/self", Handle.file("status"), largest=10)
+
+
+def _swapped_by(folder: Path, outside: Path) -> Callable[..., os.stat_result]:
+    """`os.stat` for an attacker who puts a link in a folder's place once it was looked at."""
+    look = os.stat
+
+    def stat(part: Any, **how: Any) -> os.stat_result:
+        found = look(part, **how)
+        if part == folder.name and not folder.is_symlink():
+            folder.rename(folder.with_name("was"))
+            folder.symlink_to(outside)
+        return found
+
+    return stat
+
+
+@pytest.mark.parametrize(
+    ("swapped", "path"),
+    [("docs", "docs/secret"), ("notes.md", "notes.md"), ("deep", "docs/deep/secret")],
+)
+def test_a_link_put_there_while_it_is_read_leads_nowhere(
+    root: Path, monkeypatch: pytest.MonkeyPatch, swapped: str, path: str
+) -> None:
+    target = next(found for found in root.rglob(swapped))
+    outside = root.parent / ("secret" if swapped == "notes.md" else "root-beside")
+    monkeypatch.setattr(os, "stat", _swapped_by(target, outside))
+    with pytest.raises(TargetMissingError):
+        read(root, Handle.file(path))
+
+
+def test_a_pipe_put_there_while_it_is_read_is_not_waited_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = os.stat
+
+    def stat(part: Any, **how: Any) -> os.stat_result:
+        found = look(part, **how)
+        if part == "notes.md":
+            (root / "notes.md").unlink()
+            os.mkfifo(root / "notes.md")
+        return found
+
+    monkeypatch.setattr(os, "stat", stat)
+    with pytest.raises(TargetRefusedError, match="a pipe"):
+        read(root, Handle.file("notes.md"))
+
+
+@needs_proc
+def test_no_descriptor_is_left_open(root: Path) -> None:
+    (root / "link").symlink_to("docs/../../secret")
+    before = len(os.listdir("/proc/self/fd"))
+    for path in ("notes.md", "docs/deep/end.txt", "link", "none", "docs"):
+        try:
+            read(root, Handle.file(path))
+        except SessionTreeError:
+            continue
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_path_that_the_system_cannot_spell_is_a_typed_error(root: Path) -> None:
+    with pytest.raises((SessionTreeError, HandleError)):
+        read(root, Handle.file("lone \ud800 surrogate"))

@@ -1,0 +1,257 @@
+"""Session handles: entries and blocks of this session and of those beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.core.handle import Handle
+from sessiontree.core.resolved import ResolvedHandle
+from sessiontree.errors import (
+    BlobError,
+    HandleCycleError,
+    HandleError,
+    TargetMissingError,
+    TargetRefusedError,
+)
+from sessiontree.resolving import resolve, resolve_many
+from tests.cli.terminal import contents
+
+PNG = b"\x89PNG\r\n\x1a\n"
+BLOCKS = [
+    {"type": "text", "text": "see"},
+    {"type": "image", "data": "iVBO", "mimeType": "image/png"},
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Session:
+    return Session.create(tmp_path / "here.jsonl", id="here", cwd="/")
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Session:
+    return Session.create(tmp_path / "beside.jsonl", id="beside", cwd="/")
+
+
+def found(session: Session, handle: Handle, **more: Any) -> ResolvedHandle:
+    return resolve(session, handle, **more)
+
+
+def test_an_entry_of_this_session_is_its_message(here: Session) -> None:
+    message = {"role": "assistant", "content": BLOCKS, "usage": {"input": 5}}
+    entry = here.append_message(message)
+    handle = Handle.entry("here", entry.uuid)
+    assert found(here, handle) == ResolvedHandle(handle, "message", message)
+
+
+def test_an_entry_of_a_session_beside_is_found_by_the_id_in_its_header(
+    here: Session, beside: Session, tmp_path: Path
+) -> None:
+    entry = beside.append_message({"role": "user", "content": "from afar"})
+    (tmp_path / "broken.jsonl").write_bytes(b"\0\xff{")
+    (tmp_path / "folder.jsonl").mkdir()
+    os.mkfifo(tmp_path / "a pipe.jsonl")
+    (tmp_path / "gone.jsonl").symlink_to("nowhere")
+    (tmp_path / "other.jsonl").write_text('{"type":"message","id":"beside","uuid":"u"}\n')
+    assert found(here, Handle.entry("beside", entry.uuid)).data["content"] == "from afar"
+
+
+def test_nothing_is_written_for_it(here: Session, beside: Session, tmp_path: Path) -> None:
+    entry = beside.append_message({"role": "user", "content": "x"})
+    beside.close()
+    (tmp_path / "beside.jsonl.lock").unlink()
+    before = contents(tmp_path), sorted(os.listdir(tmp_path))
+    found(here, Handle.entry("beside", entry.uuid))
+    assert (contents(tmp_path), sorted(os.listdir(tmp_path))) == before
+
+
+def test_an_entry_of_a_version_1_session_is_found(here: Session, tmp_path: Path) -> None:
+    lines = [
+        {"type": "session", "id": "old", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/"},
+        {"type": "message", "message": {"role": "user", "content": "first"}},
+    ]
+    file = tmp_path / "old.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Session.open(file, readonly=True) as old:
+        uuid = old.leaf.uuid
+    assert found(here, Handle.entry("old", uuid)).data["content"] == "first"
+
+
+def test_other_entries_resolve_to_what_they_say(here: Session) -> None:
+    first = here.append_message({"role": "user", "content": "hi"})
+    summary = here.branch(first, summary="went elsewhere")
+    custom = here.append("custom_message", customType="t", content="c", display=True)
+    label = here.label(first, "start")
+
+    def of(uuid: str) -> ResolvedHandle:
+        return found(here, Handle.entry("here", uuid))
+
+    assert of(summary.uuid).data["role"] == "branchSummary"
+    assert of(custom.uuid).data["role"] == "custom"
+    assert (of(label.uuid).kind, of(label.uuid).data["label"]) == ("document", "start")
+    assert of(here.header.uuid).data["id"] == "here"
+
+
+def test_a_block_is_a_message_with_it_alone(here: Session) -> None:
+    entry = here.append_message({"role": "assistant", "content": BLOCKS})
+    text = here.append_message({"role": "user", "content": "only text"})
+    for index, block in enumerate(BLOCKS):
+        data = found(here, Handle.block("here", entry.uuid, index)).data
+        assert data == {"role": "assistant", "content": [block]}
+    data = found(here, Handle.block("here", text.uuid, 0)).data
+    assert data == {"role": "user", "content": [{"type": "text", "text": "only text"}]}
+
+
+def test_a_block_of_a_streamed_message_is_found_by_any_of_its_uuids(here: Session) -> None:
+    fields: dict[str, Any] = {"messageUuid": "whole"}
+    pieces = [
+        here.append("block", index=i, block={"type": "text", "text": text}, **fields)
+        for i, text in enumerate("ab")
+    ]
+    assert found(here, Handle.block("here", "whole", 1)).data == {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "b"}],
+    }
+    end = here.append("message_end", role="assistant", **fields)
+    for uuid in ("whole", pieces[0].uuid, pieces[1].uuid, end.uuid):
+        for index, text in enumerate("ab"):
+            data = found(here, Handle.block("here", uuid, index)).data
+            assert data["content"] == [{"type": "text", "text": text}]
+
+
+def test_what_is_not_there_is_told(here: Session) -> None:
+    entry = here.append_message({"role": "user", "content": [BLOCKS[0]]})
+    label = here.label(entry, "start")
+    here.append("block", messageUuid="whole", index=0, block={"type": "text", "text": "a"})
+    for handle in (
+        Handle.entry("here", "no-such-entry"),
+        Handle.entry("here", "start"),
+        Handle.entry("here", entry.uuid[:8]),
+        Handle.entry("elsewhere", entry.uuid),
+        Handle.block("here", "no-such-entry", 0),
+        Handle.block("here", entry.uuid, 1),
+        Handle.block("here", label.uuid, 0),
+        Handle.block("here", "whole", 1),
+    ):
+        with pytest.raises(TargetMissingError, match="points to") as refused:
+            found(here, handle)
+        assert refused.value.handle == str(handle)
+
+
+def test_a_session_in_memory_stands_beside_none() -> None:
+    with Session.create(id="here", cwd="/") as session:
+        entry = session.append_message({"role": "user", "content": "hi"})
+        assert found(session, Handle.entry("here", entry.uuid)).data["content"] == "hi"
+        with pytest.raises(TargetMissingError, match="in memory"):
+            found(session, Handle.entry("beside", entry.uuid))
+
+
+def test_a_handle_entry_resolves_to_what_its_handle_does(here: Session, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("notes")
+    file = here.append("handle", handle=str(Handle.file("notes.md")), kind="binary")
+    again = here.append("handle", handle=str(Handle.entry("here", file.uuid)), kind="binary")
+    resolved = found(here, Handle.entry("here", again.uuid), root=tmp_path)
+    assert resolved.handle == Handle.entry("here", again.uuid)
+    assert (resolved.kind, resolved.data) == ("binary", b"notes")
+    with pytest.raises(TargetRefusedError, match="below a folder that was not named"):
+        found(here, Handle.entry("here", again.uuid))
+
+
+def test_the_older_form_of_a_handle_is_followed(here: Session, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("notes")
+    here.append_message({"role": "user", "content": "x"})
+    line = {
+        "type": "handle",
+        "uuid": "h",
+        "parentUuid": here.leaf.uuid,
+        "handle": {"source": "file", "source_version": "1.0.0", "identifier": "notes.md"},
+    }
+    here.close()
+    with open(tmp_path / "here.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
+    with (
+        Session.open(tmp_path / "here.jsonl", readonly=True) as session,
+        pytest.raises(Exception, match="file has no method 'item'"),
+    ):
+        found(session, Handle.entry("here", "h"))
+
+
+def test_handles_that_lead_back_to_themselves_are_told(here: Session, beside: Session) -> None:
+    def pointing(session: Session, to: Handle, uuid: str) -> None:
+        session.append("handle", handle=str(to), kind="message", uuid=uuid)
+
+    pointing(here, Handle.entry("here", "one"), "one")
+    with pytest.raises(HandleCycleError, match="lead back to themselves"):
+        found(here, Handle.entry("here", "one"))
+    pointing(here, Handle.entry("beside", "three"), "two")
+    pointing(beside, Handle.entry("here", "two"), "three")
+    with pytest.raises(HandleCycleError, match=r"beside:three → .*here:two → .*three"):
+        found(here, Handle.entry("here", "two"))
+
+
+def test_a_blob_of_a_session_beside_is_read_from_its_sidecar(
+    here: Session, beside: Session
+) -> None:
+    blob = beside.blobs.put(PNG)
+    handle = Handle.blob(*blob, "image/png")
+    entry = beside.append("handle", handle=str(handle), kind="binary")
+    resolved = found(here, Handle.entry("beside", entry.uuid))
+    assert (resolved.data, resolved.media_type) == (PNG, "image/png")
+    with pytest.raises(BlobError):
+        found(here, handle)
+
+
+def test_a_blob_is_compared_with_its_hash(here: Session, tmp_path: Path) -> None:
+    blob = here.blobs.put(PNG)
+    handle = Handle.blob(*blob, "image/png")
+    assert found(here, handle) == ResolvedHandle(handle, "binary", PNG, "image/png")
+    (stored,) = (tmp_path / "here.jsonl.blobs").iterdir()
+    stored.write_bytes(PNG[:-1] + b"\0")
+    with pytest.raises(BlobError):
+        found(here, handle)
+
+
+def test_a_fork_resolves_the_entries_it_has_copies_of(here: Session, tmp_path: Path) -> None:
+    kept = here.append_message({"role": "user", "content": "kept"})
+    left = here.append_message({"role": "assistant", "content": "left"})
+    copy = here.fork(tmp_path / "copy.jsonl", at=kept)
+    with Session.open(copy, readonly=True) as fork:
+        assert found(fork, Handle.entry("here", kept.uuid)).data["content"] == "kept"
+        assert found(fork, Handle.entry("here", left.uuid)).data["content"] == "left"
+        here.close()
+        (tmp_path / "here.jsonl").unlink()
+        assert found(fork, Handle.entry("here", kept.uuid)).data["content"] == "kept"
+        with pytest.raises(TargetMissingError, match="session that is not in"):
+            found(fork, Handle.entry("here", left.uuid))
+
+
+def test_of_two_files_with_one_id_the_one_with_the_entry_is_read(
+    here: Session, beside: Session, tmp_path: Path
+) -> None:
+    shutil.copy(tmp_path / "beside.jsonl", tmp_path / "a copy.jsonl")
+    entry = beside.append_message({"role": "user", "content": "later"})
+    assert found(here, Handle.entry("beside", entry.uuid)).data["content"] == "later"
+
+
+def test_sessions_beside_are_opened_once_and_closed(here: Session, beside: Session) -> None:
+    uuids = [beside.append_message({"role": "user", "content": str(i)}).uuid for i in range(5)]
+    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    handles = [Handle.entry("beside", uuid) for uuid in uuids]
+    resolved = resolve_many(here, handles)
+    assert [each.data["content"] for each in resolved if isinstance(each, ResolvedHandle)] == list(
+        "01234"
+    )
+    if before:
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_handle_that_is_none_is_the_callers_error(here: Session) -> None:
+    with pytest.raises(HandleError):
+        resolve(here, "no handle")
