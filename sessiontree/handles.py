@@ -106,7 +106,8 @@ class Scope:
         """
         if self._session is None:
             raise TargetRefusedError(
-                f"{self._at()} needs the session it stands in; name it", self._at()
+                f"{self._at()} needs the session that it stands in; name it (--session FILE)",
+                self._at(),
             )
         return self._session
 
@@ -119,7 +120,8 @@ class Scope:
         """
         if self._root is None:
             raise TargetRefusedError(
-                f"{self._at()} is below a folder that was not named; name the root", self._at()
+                f"{self._at()} is below a folder that was not named; name the root (--root DIR)",
+                self._at(),
             )
         return self._root
 

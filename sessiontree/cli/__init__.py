@@ -24,6 +24,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Write": {
         "new": ("writing:new", "Make a new session."),
         "append": ("writing:append", "Append a message."),
+        "keep": ("writing:keep", "Join a lane to main, where its last entry is."),
         "label": ("writing:label", "Name an entry, or take its name away."),
         "rename": ("writing:rename", "Give the session a name."),
         "edit-context": ("writing:edit_context", "Drop or replace what an entry contributes."),
@@ -35,6 +36,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "path": ("looking:path", "List the entries from the header to an entry."),
         "context": ("looking:context", "Print what a model would get."),
         "follow": ("caring:follow", "Print each entry that is added, as it comes."),
+        "handle": ("handles:handle", "Look up what handles point to."),
         "stats": ("looking:stats", "Count entries, bytes, tokens and cost."),
     },
     "Move": {

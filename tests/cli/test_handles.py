@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.core.handle import Handle
+from sessiontree.handles import Registry
+from tests.cli.terminal import done, driving, printed_json, run
+from tests.handles.plugins import Plugin
+
+PNG = b"\x89PNG\r\n\x1a\n\x1b[31m"
+
+
+@pytest.fixture
+def plugin() -> Plugin:
+    return Plugin("p")
+
+
+def test_schemas_lists_what_each_plugin_makes() -> None:
+    shown = done("handle", "schemas")
+    assert "blob@1.x::sha256 → binary" in shown
+    assert "  meta[2]  media type" in shown
+    assert "session@2.x::block → message" in shown
+
+
+def test_schemas_as_json_have_all_that_a_program_needs() -> None:
+    found = {(each["plugin"], each["method"]): each for each in printed_json("handle", "schemas")}
+    assert set(found) == {
+        ("blob", "sha256"), ("file", "path"), ("session", "entry"), ("session", "block"),
+    }  # fmt: skip
+    block = found["session", "block"]
+    assert (block["versions"], block["kind"]) == ("2.x", "message")
+    assert block["meta"][2] == {
+        "index": 2,
+        "name": "index",
+        "required": True,
+        "prefix": None,
+        "pattern": "0|[1-9][0-9]{0,8}",
+    }
+    assert all(each["resolvesTo"] for each in found.values())
+
+
+def test_a_file_is_resolved_below_the_root(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_bytes(PNG)
+    wanted = "file@1.0.0::path:notes.md"
+    assert printed_json("handle", "resolve", wanted, "--root", tmp_path) == {
+        "handle": wanted,
+        "kind": "binary",
+        "data": base64.b64encode(PNG).decode(),
+    }
+    assert run("handle", "resolve", wanted, "--root", tmp_path).stdout_bytes == PNG
+
+
+def test_an_entry_and_a_blob_are_resolved_in_their_session(chat: Path) -> None:
+    with Session.open(chat) as session:
+        blob = Handle.blob(*session.blobs.put(PNG), "image/png")
+        uuid = session.leaf.uuid
+    wanted = f"session@2.0.0::entry:chat-id:{uuid}"
+    assert printed_json("handle", "resolve", wanted, "--session", chat) == {
+        "handle": wanted,
+        "kind": "message",
+        "data": {"role": "assistant", "content": "sure"},
+    }
+    assert done("handle", "resolve", wanted, "--session", chat).split() == ["assistant", "sure"]
+    assert run("handle", "resolve", str(blob), "--session", chat).stdout_bytes == PNG
+
+
+def test_text_that_drives_a_terminal_is_not_printed(chat: Path) -> None:
+    with Session.open(chat) as session:
+        entry = session.append("custom", customType="t", data="\x1b[31mred")
+    shown = done(
+        "handle", "resolve", f"session@2.0.0::entry:chat-id:{entry.uuid}", "--session", chat
+    )
+    assert not driving(shown)
+    assert "red" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("no handle",), "is no handle; give plugin@version::method:meta"),
+        (("cone@1.0.0::chat:a",), "unknown plugin 'cone'; registered: blob, file, session"),
+        (("file@1.0.0::path:a",), "name the root (--root DIR)"),
+        (("file@1.0.0::path:a", "--root", "/no/such/folder"), "No such file or directory"),
+        (("session@2.0.0::entry:a:b",), "name it (--session FILE)"),
+        (("session@2.0.0::entry:a:b", "--session", "/no/such/file"), "/no/such/file"),
+    ],
+)
+def test_what_cannot_be_resolved_is_one_line(words: tuple[str, ...], told: str) -> None:
+    result = run("handle", "resolve", *words)
+    assert result.exit_code == 1
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_resolving_writes_nothing(chat: Path) -> None:
+    before = {file.name: file.read_bytes() for file in chat.parent.iterdir()}
+    run("handle", "resolve", "session@2.0.0::entry:chat-id:none", "--session", chat)
+    assert {file.name: file.read_bytes() for file in chat.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["schemas", "resolve"])
+def test_each_command_of_the_group_explains_itself(name: str) -> None:
+    shown = done("handle", name, "--help")
+    assert "--json" in shown
+
+
+def test_a_plugin_of_this_process_is_used(plugin: Plugin) -> None:
+    Registry.default().register(plugin)
+    try:
+        assert printed_json("handle", "resolve", "p@1.0.0::a")["kind"] == "message"
+    finally:
+        Registry.default().unregister(plugin)
