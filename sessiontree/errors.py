@@ -122,6 +122,10 @@ class ForeignFormatError(FileError):
         self.program = program
 
 
+class DecoderMissingError(FileError):
+    """The file is compressed, and nothing is installed that decompresses it."""
+
+
 class NewerFormatError(FileError):
     """The file was written by a newer sessiontree; it is left untouched."""
 

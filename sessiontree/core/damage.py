@@ -30,6 +30,10 @@ NEXT_STEP: Final = {
     "duplicate": "children hang below the nearest one before them",
     "second header": "two files were joined; the first header counts",
     "reference": "what it names is lost or elsewhere; look at the entry, nothing is guessed",
+    "unreadable": "look at the line; what stands before and after it is read",
+    "cut short": "what stands before is read; the program may be writing, or have been cut off",
+    "foreign line": "nothing is lost; it is kept as a custom entry and says nothing to a model",
+    "repeated": "the last line with this uuid counts, the others are custom entries",
     "open end": "nothing is lost; the next entry starts a new line, or 'repair' ends it",
 }
 """What a user can do about each kind of damage."""

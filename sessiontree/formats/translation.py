@@ -238,6 +238,16 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
+def whole_value(start: bytes) -> bytes | None:
+    """The bytes of the JSON value that starts here, without what follows; None for none."""
+    text = start.decode("utf-8", "surrogateescape")
+    try:
+        end = _JSON.raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return None
+    return text[:end].encode("utf-8", "surrogateescape")
+
+
 def whole_lines(tail: bytes) -> Iterator[bytes]:
     """The lines of the end of a file, latest first, without the one cut at its start."""
     return reversed(tail.split(b"\n")[1:])

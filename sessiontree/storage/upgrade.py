@@ -9,18 +9,27 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from sessiontree.core.codec import check_seal, decode
 from sessiontree.core.damage import Damage
+from sessiontree.core.entry import Entry
 from sessiontree.core.migration import migrate as migrated_lines
 from sessiontree.errors import MigrationRefusedError
 from sessiontree.storage.journal import Journal, create_file, replace_file
+from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.memory import Memory
 from sessiontree.storage.view import View
 
+if TYPE_CHECKING:
+    from sessiontree.storage.foreign import Foreign
+
 KEPT_AS = ".v1"
+
+OURS = b'{"type":"session","version":2,"format":"sessiontree/'
+"""How a file starts that needs no upgrade, as `core.codec` writes it."""
 
 _OF_A_LINE = frozenset({"blank", "bom", "crlf", "torn", "nul", "json", "utf-8", "crc", "object"})
 """Damage that the original shows at its own places, before migration mends some of it."""
@@ -32,7 +41,11 @@ class Upgraded:
     Attributes:
         original: the file itself, open.
         journal: the migrated lines.
+        size: the bytes of the file that are in them.
+        ends_by_rule: whether its leaf may be an entry that no line stands for.
     """
+
+    ends_by_rule = False
 
     def __init__(self, original: Journal) -> None:
         self.original = original
@@ -41,7 +54,6 @@ class Upgraded:
         memory = Memory()
         view = View(original)
         create_file(memory, original.path, self._blocks(view))
-        size: the bytes of the file that are in them.
         self._damage = view.damage
         self.journal = Journal(memory, original.path, readonly=True, durability="os")
 
@@ -64,6 +76,12 @@ class Upgraded:
         ]
         return sorted([*self._damage, *found], key=lambda found: found.offset)
 
+    def line_of(self, entry: Entry) -> bytes:
+        """The line of version 1 that an entry was made of."""
+        before = whole_lines(self.journal.read, 0, entry.offset)
+        row = sum(block.count(b"\n") for _, block in before)
+        return rest_of_line(self.original.read, self._offsets[row])
+
     def is_outdated(self) -> bool:
         """Whether the original has changed since, or another file stands in its place."""
         return self.original.was_replaced() or self.original.size() != self.size
@@ -81,12 +99,23 @@ def _look_over(line: bytes, offset: int, view: View) -> None:
     decode(line, offset, report)
 
 
-def to_current(journal: Journal, *, migrate: bool) -> Upgraded | None:
+def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | None:
     """Bring a file of an older version up to date; None where the file itself is current.
 
+    Another agent's file is translated for a reader.
+
     Raises:
+        ForeignFormatError: it is another agent's, and opened to write.
         MigrationRefusedError: it would have to be rewritten, and `migrate` is False.
     """
+    if journal.read(len(OURS), 0) != OURS:
+        from sessiontree.storage import foreign  # few files are another agent's
+
+        format = foreign.recognised(journal)
+        if format is not None and not journal.readonly:
+            raise foreign.refusal(journal, format)
+        if format is not None:
+            return foreign.Foreign(journal, format)
     if not View(journal).is_version_1:
         return None
     if journal.readonly:

@@ -1,0 +1,118 @@
+"""A file compressed by Zstandard (RFC 8878), read as what is inside.
+
+Reading goes on where the last read ended; going back starts over. What was
+decompressed is kept only as far as one read reaches, so a file of any size costs
+the memory of one. A file that ends early, or is damaged, gives what stands before.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+from sessiontree.errors import DecoderMissingError
+from sessiontree.storage.journal import Journal
+
+MAGIC: Final = b"\x28\xb5\x2f\xfd"
+"""How a Zstandard frame starts."""
+
+_STEP: Final = 64 * 1024
+
+
+class Decompressed:
+    """What is inside a compressed file.
+
+    Attributes:
+        cause: why it ends before its end, in words; empty while it does not.
+
+    Raises:
+        DecoderMissingError: neither this Python nor a package has a decoder.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._new_decoder = _decoder(journal.path)
+        self.cause = ""
+        self._size = -1
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._decoder: Any = self._new_decoder()
+        self._in = 0
+        self._has_failed = False
+        self._is_inside = False
+        self._start = 0
+        self._window = bytearray()
+
+    def size(self) -> int:
+        """The size of what is inside, as far as it can be read."""
+        if self._size < 0:
+            while block := self._next():
+                self._start += len(block)
+            self._size = self._start
+            self._start_over()
+        return self._size
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`, fewer only at the end."""
+        if offset < self._start:
+            self._start_over()
+        window = self._window
+        while self._start + len(window) < offset + size:
+            block = self._next()
+            if not block:
+                break
+            window += block
+            passed = min(offset - self._start, len(window))
+            if passed > 0:
+                del window[:passed]
+                self._start += passed
+        at = offset - self._start
+        return bytes(window[at : at + size])
+
+    def _next(self) -> bytes:
+        """The next bytes from inside; none at the end."""
+        while True:
+            block = self._journal.read(_STEP, self._in)
+            if not block:
+                if self._is_inside:
+                    self.cause = "the compressed file ends early"
+                return b""
+            self._in += len(block)
+            out = self._through(block)
+            if out or self._has_failed:
+                return out
+
+    def _through(self, block: bytes) -> bytes:
+        """A block decompressed, over the ends of frames."""
+        parts: list[bytes] = []
+        try:
+            while block:
+                parts.append(self._decoder.decompress(block))
+                self._is_inside = not self._decoder.eof
+                block = self._decoder.unused_data if self._decoder.eof else b""
+                if self._decoder.eof:
+                    self._decoder = self._new_decoder()
+        except Exception as error:  # each decoder has an error of its own
+            self.cause = f"the compressed file is damaged near its byte {self._in}: {error}"
+            self._in = self._journal.size()
+            self._has_failed = True
+            self._is_inside = False
+        return b"".join(parts)
+
+
+def _decoder(path: str) -> Any:
+    """Makes decoders: those of Python 3.14, else those of the package `zstandard`."""
+    try:
+        return importlib.import_module("compression.zstd").ZstdDecompressor
+    except ImportError:
+        pass
+    try:
+        package = importlib.import_module("zstandard")
+    except ImportError as error:
+        message = (
+            f"{path} is compressed by Zstandard, and there is no decoder for it; "
+            "install it with pip install 'sessiontree[zstd]'"
+        )
+        raise DecoderMissingError(message, path) from error
+    return lambda: package.ZstdDecompressor().decompressobj()

@@ -1,0 +1,205 @@
+"""Another agent's file, opened to read: its lines as ours, in memory.
+
+Invariants: the file, and what lies beside it, is read and never written; a line of
+it is found again by the entry made of it, and is not kept a second time; damage is
+told at the places of the original.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from sessiontree.core.damage import Damage
+from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.errors import ForeignFormatError, SessionTreeError
+from sessiontree.formats import HEAD, Format, recognise
+from sessiontree.formats.translation import Place, Source, whole_value
+from sessiontree.storage.compressed import MAGIC, Decompressed
+from sessiontree.storage.fs import READ
+from sessiontree.storage.journal import Journal, create_file
+from sessiontree.storage.lines import rest_of_line, whole_lines
+from sessiontree.storage.memory import Memory
+
+
+class Foreign:
+    """A file of another format: its lines as version 2, in memory.
+
+    Attributes:
+        original: the file itself, open.
+        format: its format.
+        journal: the lines of ours.
+        size: the bytes of the file that are in them.
+        ends_by_rule: whether its leaf may be an entry that no line stands for.
+    """
+
+    ends_by_rule = True
+
+    def __init__(self, original: Journal, format: Format) -> None:
+        self.original = original
+        self.format = format
+        self._sources = [_Lines(original)]
+        self.size = original.size()
+        self._damage: list[Damage] = []
+        self._starts = array("q")
+        self._places = (array("l"), array("q"), array("q"))
+        memory = Memory()
+        create_file(memory, original.path, self._blocks())
+        self.journal = Journal(memory, original.path, readonly=True, durability="os")
+
+    def _blocks(self) -> Iterator[bytes]:
+        start = 0
+        for place, line in self.format.translate(self._sources[0], self._report):
+            self._starts.append(start)
+            for column, value in zip(self._places, place, strict=True):
+                column.append(value)
+            start += len(line) + 1
+            yield line + b"\n"
+        for source in self._sources[0].opened:
+            source.close()
+
+    def _file(self, source: int) -> str:
+        return self._source(source).path
+
+    def _source(self, number: int) -> _Lines:
+        return self._sources[0].opened[number - 1] if number else self._sources[0]
+
+    def _report(self, kind: str, place: Place, cause: str) -> None:
+        file = self._file(place.source)
+        self._damage.append(Damage(file, place.number, place.offset, kind, cause))
+
+    def _place(self, offset: int) -> Place:
+        """Where the line stands of which the line of ours at an offset was made."""
+        row = max(bisect_right(self._starts, offset) - 1, 0)
+        return Place(*(column[row] for column in self._places))
+
+    def in_original(self, damage: Sequence[Damage]) -> list[Damage]:
+        """What was met in the lines of ours and in the original, at the original's places."""
+        found = list(self._damage) + self._source(0).damage
+        for each in damage:
+            place = self._place(each.offset)
+            file = self._file(place.source)
+            found.append(replace(each, file=file, line=place.number, offset=place.offset))
+        return sorted(found, key=lambda each: (each.file, each.offset))
+
+    def line_of(self, entry: Entry) -> bytes:
+        """The line that an entry was made of; of a document that is one value, the part of it.
+
+        Raises:
+            DiskError: the file cannot be read any more.
+        """
+        place = self._place(entry.offset)
+        return self._source(place.source).value_at(place.offset)
+
+    def is_outdated(self) -> bool:
+        """Whether the original has changed since, or another file stands in its place."""
+        return self.original.was_replaced() or self.original.size() != self.size
+
+
+def recognised(journal: Journal) -> Format | None:
+    """The format of another agent that a file has, by its content; None for any other."""
+    head = journal.read(HEAD, 0)
+    if head.startswith(MAGIC):
+        head = Decompressed(journal).read(HEAD, 0)
+    return recognise(head)
+
+
+def refusal(journal: Journal, format: Format) -> ForeignFormatError:
+    """The error for one who would write to a file of another format."""
+    return ForeignFormatError(
+        f"{journal.path} is a file of {format.program}, which is read in place and never written: "
+        "open it with readonly=True to look at it, or import it to go on with it "
+        f"('sessiontree import {journal.path}')",
+        journal.path,
+        format.program,
+    )
+
+
+class _Lines:
+    """A file as a format reads it, compressed or not; implements `Source`."""
+
+    def __init__(self, journal: Journal, sidecar: bytes | None = None) -> None:
+        self._journal = journal
+        self.path = journal.path
+        self.name = os.path.basename(journal.path)
+        self.sidecar = sidecar
+        self.opened: list[_Lines] = []
+        is_compressed = journal.read(len(MAGIC), 0) == MAGIC
+        self._inside = Decompressed(journal) if is_compressed else None
+        self._read = journal.read if self._inside is None else self._inside.read
+        self._size = journal.size() if self._inside is None else self._inside.size()
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What is wrong with the compression."""
+        if self._inside is None or not self._inside.cause:
+            return []
+        return [Damage(self.path, 1, 0, "cut short", self._inside.cause)]
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        complete = 0
+        for offset, block in whole_lines(self._read, 0, self._size):
+            start = offset
+            for line in block.split(b"\n")[:-1]:
+                yield start, line
+                start += len(line) + 1
+            complete = start
+        if complete < self._size:
+            yield complete, self._read(self._size - complete, complete)
+
+    def is_complete(self) -> bool:
+        return not self._size or self._read(1, self._size - 1) == b"\n"
+
+    def beside(self) -> Sequence[Source]:
+        folder = os.path.splitext(os.path.realpath(self.path))[0]
+        for path in _agent_files(os.path.join(folder, "subagents")):
+            try:
+                journal = Journal(self._journal.fs, path, readonly=True)
+            except SessionTreeError:
+                continue  # gone since, or not to be read: its calls and results are here still
+            self.opened.append(_Lines(journal, _sidecar(journal)))
+        return self.opened
+
+    def value_at(self, offset: int) -> bytes:
+        """The line that starts at an offset, or the JSON value over as many as it takes."""
+        if self._journal.closed:
+            self._journal.reopen()
+        line = rest_of_line(self._read, offset)
+        if decode_leniently(line) is not None:
+            return line
+        return whole_value(self._read(self._size - offset, offset)) or line
+
+    def close(self) -> None:
+        self._journal.release()
+
+
+def _agent_files(folder: str) -> Iterator[str]:
+    """The transcripts of subagents in a folder and those below it, in order of their names."""
+    for where, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            if name.startswith("agent-") and name.endswith(".jsonl"):
+                yield os.path.join(where, name)
+
+
+_SIDECAR_LIMIT = 1 << 20
+
+
+def _sidecar(journal: Journal) -> bytes | None:
+    """What is kept about a subagent beside its transcript."""
+    fs = journal.fs
+    path = journal.path.removesuffix(".jsonl") + ".meta.json"
+    try:
+        fd = fs.open(path, READ)
+    except OSError:
+        return None
+    try:
+        return fs.read(fd, _SIDECAR_LIMIT, 0)
+    except OSError:
+        return None
+    finally:
+        fs.close(fd)
