@@ -61,6 +61,11 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
+    @property
+    def registered(self) -> tuple[Any, ...]:
+        """The hooks themselves, for a session that is to call the same."""
+        return self._hooks
+
     def call(self, event: str, session: Any, entry: Entry) -> None:
         """Tell every hook of an event.
 

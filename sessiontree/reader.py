@@ -107,7 +107,7 @@ class Reader:
         return str(self.header.get("id", ""))
 
     @property
-    def lane(self) -> str:
+    def lane_name(self) -> str:
         """The lane this session reads and writes."""
         return self._lane or "main"
 
@@ -354,7 +354,7 @@ class Reader:
 
     def _move(self, leaf: Entry) -> None:
         """Stand at another entry, and keep what is known of the path to it."""
-        if leaf == self._leaf:
+        if leaf.uuid == self._leaf.uuid and leaf == self._leaf:
             return
         if self._path is not None and not self._path.go_on_to(leaf):
             self._path = None

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sessiontree import following, refs, streaming
+from sessiontree import following, lanes, refs, streaming
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.fields import check_fields, check_session_name
 from sessiontree.errors import CallerError
 from sessiontree.mover import Mover, PathLike
+from sessiontree.reader import Ref
 from sessiontree.storage import upgrade
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Durability, Journal, create_file
@@ -41,6 +42,7 @@ class Session(Mover):
         refs.check_name(lane, "lane name")
         self._upgraded: upgrade.Upgraded | Foreign | None = None
         self._closing = threading.Event()
+        self._origin: Session | None = None
         self._followed: list[tuple[tuple[int, int], Damage]] = []
         super().__init__(journal, None if lane == "main" else lane, hooks, spill_over)
 
@@ -194,7 +196,7 @@ class Session(Mover):
             self._reopen_on(again.journal if again else original)  # none: a writer migrated it
             self._upgraded = again
 
-    def original(self, ref: Ref) -> bytes:
+    def original(self, ref: str | Entry) -> bytes:
         """The line that an entry was made of, as the program wrote it whose file this is.
 
         For a file of the current version that is the entry's own line.
@@ -248,7 +250,9 @@ class Session(Mover):
         if self.file is None:
             raise CallerError("a session in memory has no file to follow")
         if self._upgraded is not None and self._upgraded.ends_by_rule:
-            raise CallerError(f"{self.file} is another agent's, and is not followed; refresh instead")
+            raise CallerError(
+                f"{self.file} is another agent's, and is not followed; refresh instead"
+            )
         self._journal.size()  # refused where this is closed
         journal = Journal(self._disk, self.file, readonly=True)
 
@@ -262,6 +266,33 @@ class Session(Mover):
             known = self._upgraded.original.identity, self._upgraded.size
         told = following.Told(note, known, self._fetch, self._closing)
         return following.follow(journal, view, self._journal, told)
+
+    def lane(self, name: str, at: Ref | None = None) -> Session:
+        """A session on another lane of this file; to be closed by itself.
+
+        Args:
+            name: the lane; one without entries starts at the main leaf.
+            at: the entry that its next one hangs below; by default the lane's leaf.
+        """
+        return lanes.opened(self, name, at)
+
+    def scratch(self, at: Ref | None = None) -> Session:
+        """A session on a fresh scratch lane, from an entry on, by default the leaf.
+
+        What it writes moves no other leaf, and is garbage unless `keep` is called on it.
+        """
+        return lanes.opened(self, lanes.fresh_scratch(), self._leaf if at is None else at)
+
+    def keep(self, lane: str | None = None) -> Entry:
+        """Join a lane to this one by a `branch` entry below its last; this session goes there.
+
+        Without `lane`, the one this session is on is joined to that of the session
+        which it was opened from, and to main where that is closed or there is none.
+
+        Raises:
+            NothingToDoError: nothing was written on the lane.
+        """
+        return lanes.keep_own(self) if lane is None else lanes.keep(self, lane)
 
     def stream_message(
         self,

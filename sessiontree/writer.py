@@ -54,8 +54,11 @@ def _to_the_second(seconds: int) -> str:
 def fresh_uuid() -> str:
     """A random UUIDv4 (RFC 9562, 5.4)."""
     text = os.urandom(16).hex()
-    variant = "89ab"[int(text[16], 16) & 3]
+    variant = _VARIANTS[text[16]]
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
+
+
+_VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 class Writer(Surveyor):
@@ -69,6 +72,7 @@ class Writer(Surveyor):
         self._hooks = Hooks(hooks)
         self._tail = self._leaf.uuid
         self._waiting: dict[str, Entry] | None = None
+        self._batching_in = -1
         self._stood_at = self._leaf, self._tail
 
     def close(self) -> None:
@@ -107,8 +111,9 @@ class Writer(Surveyor):
         if metadata is not None:
             fields["metadata"] = metadata
         check_fields(type, fields)
-        self._check_references(type, fields)
-        self._check_name(type, fields)
+        if type in REFERENCES or type == "branch":
+            self._check_references(type, fields)
+            self._check_name(type, fields)
         if uuid is not None:
             self._check_fresh(uuid)
         if type in ANNOTATIONS:
@@ -118,7 +123,7 @@ class Writer(Surveyor):
         above = None if parent is None else self.entry(parent)
         if type == "compaction" and fields["firstKeptEntryUuid"] != uuid:
             self._check_first_kept(fields["firstKeptEntryUuid"], above)
-        return self._write(type, fields, above, uuid=uuid)
+        return self._write_run([(type, fields, uuid or fresh_uuid())], above, "", uuid)
 
     def append_message(
         self,
@@ -226,7 +231,7 @@ class Writer(Surveyor):
                 self._call_before(event, entry)
         over = self._spill_over
         whole: Sequence[Wanted] = ()
-        if over is not None and any(len(entry.line) > over for entry in entries):
+        if over is not None and max([len(entry.line) for entry in entries]) > over:
             whole, wanted = wanted, self._spilled(wanted)
             entries = self._drafts(wanted, parent.uuid)
         lock = self._journal.lock
@@ -331,7 +336,7 @@ class Writer(Surveyor):
         journal = self._journal
         journal.lock.take()
         journal.check_writable()  # again: another thread may have closed it meanwhile
-        if self._waiting is not None or journal.stands_at(self._view.size):
+        if self._is_batching() or journal.stands_at(self._view.size):
             return None
         return self._see_others()
 
@@ -359,7 +364,7 @@ class Writer(Surveyor):
             super().refresh()
             return
         with self._journal.lock.alone():
-            if self._waiting is not None:
+            if self._is_batching():
                 return
             elsewhere = self._see_others()
         if elsewhere is not None and self._hooks:
@@ -381,7 +386,7 @@ class Writer(Surveyor):
         with self._holding():
             if self._waiting is not None:  # in this thread: another's is waited for
                 raise CallerError("a batch is open already; append inside it")
-            self._waiting = {}
+            self._waiting, self._batching_in = {}, os.getpid()
             try:
                 yield
             finally:
@@ -390,10 +395,22 @@ class Writer(Surveyor):
                 finally:
                     self._waiting = None
 
+    def _is_batching(self) -> bool:
+        """Whether a batch is open. One in the process that this was forked from is not ours:
+        what waits in it is written there, and here it never was."""
+        if self._waiting is not None and self._batching_in != os.getpid():
+            if self._waiting:
+                self._leaf, self._tail = self._stood_at
+                self._path = None
+            self._waiting = None
+        return self._waiting is not None
+
     def _flush(self) -> None:
-        if self._waiting:
+        if self._is_batching() and self._waiting:
             waiting, self._waiting = self._waiting, {}
             try:
+                if not self._journal.stands_at(self._view.size):
+                    self._see_others()  # a lane of this process, under the same lock
                 self._put_all(list(waiting.values()))
             except BaseException:
                 self._leaf, self._tail = self._stood_at  # what waited is not in the file

@@ -20,6 +20,7 @@ from sessiontree.cli.opening import open_migrated, writing
 from sessiontree.cli.printing import named, out_json, out_written, short, speaker, tell
 from sessiontree.core.message import check_message
 from sessiontree.errors import EntryError
+from sessiontree.lanes import fresh_scratch
 from sessiontree.session import Session
 
 
@@ -48,7 +49,8 @@ def new(
 @click.option("--role", help="The role that speaks [default: user].")
 @click.option("--text", help="What it says.")
 @click.option("--parent", metavar="REF", help="The entry it hangs below [default: the leaf].")
-@click.option("--lane", default="main", help="The lane to write on [default: main].")
+@click.option("--lane", help="The lane to write on [default: main].")
+@click.option("--scratch", is_flag=True, help="Write on a fresh lane that 'keep' joins to main.")
 @metadata_option
 @written_json_option
 def append(
@@ -56,7 +58,8 @@ def append(
     role: str | None,
     text: str | None,
     parent: str | None,
-    lane: str,
+    lane: str | None,
+    scratch: bool,
     metadata: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
@@ -67,11 +70,16 @@ def append(
     """
     if role is not None and text is None:
         raise click.UsageError("--role needs --text; a message as JSON names its own role")
+    if scratch and lane is not None:
+        raise click.UsageError("give --scratch for a fresh lane, or --lane with the name of one")
     message = _message_read() if text is None else _message_of(role, text)
     check_message(message)  # before the file is touched
+    lane = fresh_scratch() if scratch else lane or "main"
     with writing(file, lane=lane) as session:
         entry = session.append_message(message, parent=parent, metadata=metadata)
     done = f"Appended {speaker(entry)} {short(entry.uuid)} below {short(entry.parent_uuid or '')}"
+    if scratch:
+        done += f" on lane {lane}; 'sessiontree keep {file} {lane}' joins it to main"
     out_written(entry, done, as_json=as_json)
 
 
@@ -94,6 +102,19 @@ def _message_read() -> Any:
         return json_value(text)
     except ValueError as error:
         raise EntryError(f"standard input is no message: not JSON: {error}") from error
+
+
+@click.command()
+@file_argument
+@click.argument("lane")
+@written_json_option
+def keep(file: str, lane: str, as_json: bool) -> None:
+    """Join a lane to main, where its last entry is."""
+    with writing(file) as session:
+        entry = session.keep(lane)
+    out_written(
+        entry, f"Kept {lane}: main goes on below {short(entry.parent_uuid or '')}", as_json=as_json
+    )
 
 
 @click.command()

@@ -24,7 +24,7 @@ from sessiontree.errors import (
     ReadOnlyError,
     WriteFailedError,
 )
-from sessiontree.storage.fs import APPEND, CREATE, READ, FileSystem, Stat, write_all
+from sessiontree.storage.fs import APPEND, CREATE, READ, FileSystem, write_all
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.lock import WriterLock
 
@@ -50,6 +50,7 @@ class Journal:
         self.durability = durability
         self._real_path = _real(path)
         self.lock = WriterLock(fs, self._real_path + ".lock")
+        self._owns_lock = True
         self._failed = ""
         self._ended = -1  # where our last write ended a line
         self._fd = -1
@@ -106,10 +107,17 @@ class Journal:
     def closed(self) -> bool:
         return self._fd < 0
 
+    def beside(self) -> Journal:
+        """The file opened once more, for another session of this process under the same lock."""
+        journal = self.successor()
+        journal._owns_lock = False
+        return journal
+
     def close(self) -> None:
-        """Let go of the file and the lock."""
+        """Let go of the file, and of the lock where it is this journal's own."""
         with self.lock.alone():  # a thread that is writing has done so first
-            self.lock.close()
+            if self._owns_lock:
+                self.lock.close()
             self.release()
 
     def read(self, size: int, offset: int) -> bytes:
@@ -163,20 +171,8 @@ class Journal:
             FileMissingError: none stands there any more.
             DiskError: nobody can say.
         """
-        return self._standing().identity != self._identity
-
-    def stands_at(self, size: int) -> bool:
-        """Whether the file that is open still stands at the path, with this many bytes.
-
-        Raises:
-            FileMissingError, DiskError: as `was_replaced` does.
-        """
-        standing = self._standing()
-        return standing.size == size and standing.identity == self._identity
-
-    def _standing(self) -> Stat:
         try:
-            return self.fs.stat(self._real_path)
+            return self.fs.stat(self._real_path).identity != self._identity
         except FileNotFoundError as error:
             raise FileMissingError(
                 f"{self.path} vanished while it was open; nothing was written. "
@@ -189,6 +185,14 @@ class Journal:
                 "check the path and the medium and try again",
                 self.path,
             ) from error
+
+    def stands_at(self, size: int) -> bool:
+        """Whether the open file surely stands at the path still, with this many bytes."""
+        try:
+            standing = self.fs.stat(self._real_path)
+        except OSError:
+            return False  # `was_replaced` tells what is wrong
+        return standing.size == size and standing.identity == self._identity
 
     def append(self, block: bytes, end: int) -> int:
         """Write a block of whole lines at the end, which is at `end`; its offset.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,30 @@ def test_two_writers_at_once_lose_nothing(chat: Path) -> None:
         "from the command line",
         "from the other",
     ]
+
+
+def test_a_scratch_lane_is_written_in_steps_and_kept(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    done("new", file)
+    first = said(file, "user", "Do it")
+    result = run("append", file, "--scratch", "--role", "assistant", "--text", "Tried")
+    lane = re.search(r"on lane (scratch/\w+)", result.stderr)
+    assert lane is not None
+    assert printed_json("context", file)["leaf"] == first
+    assert f"lane {lane[1]}" in done("tree", file)
+    done("append", file, "--lane", lane[1], "--role", "user", "--text", "More")
+    kept = run("keep", file, lane[1])
+    assert kept.exit_code == 0
+    assert f"Kept {lane[1]}" in kept.stderr
+    texts = [m["content"] for m in printed_json("context", file)["messages"]]
+    assert texts == ["Do it", "Tried", "More"]
+
+
+def test_a_lane_without_entries_cannot_be_kept_and_one_flag_is_enough(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    done("new", file)
+    result = run("keep", file, "scratch/none")
+    assert result.exit_code == 1
+    assert "nothing on the lane scratch/none" in result.stderr
+    both = run("append", file, "--scratch", "--lane", "x", "--text", "no")
+    assert both.exit_code == 2

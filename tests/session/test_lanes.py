@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import CallerError, Entry, NothingToDoError, Session, SessionBusyError
 
 from .conversation import HEADER, assistant, chain, message, said, talk, user, write
 
@@ -20,7 +22,7 @@ def test_a_new_lane_starts_at_the_main_leaf_and_leaves_it_unmoved(file: Path) ->
     with Session.create(file, cwd="/p") as main:
         talk(main, "p1")
         with Session.open(file, lane="agent-2") as side:
-            assert side.lane == "agent-2"
+            assert side.lane_name == "agent-2"
             assert side.leaf == main.leaf
             first = side.append_message(assistant("side"))
             assert (first.lane, first.parent_uuid) == ("agent-2", main.leaf.uuid)
@@ -127,3 +129,178 @@ def test_a_name_that_quotes_the_lane_is_not_taken_for_an_entry_on_it(file: Path)
         main.append("custom", customType="agent-2", data={"lane": "agent-2"})
     with Session.open(file, lane="agent-2", readonly=True) as side:
         assert said(side.context()) == ["s1"]
+
+
+def test_a_scratch_lane_tries_without_moving_the_main_leaf_and_is_kept_by_one_entry(
+    file: Path,
+) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        before = main.leaf
+        with main.scratch() as trial:
+            assert trial.lane_name.startswith("scratch/")
+            tried = trial.append_message(assistant("tried"))
+            assert main.leaf == before
+            assert said(main.context()) == ["p1"]
+            kept = trial.keep()
+        assert (kept.type, kept.lane, kept.parent_uuid) == ("branch", None, tried.uuid)
+        assert main.leaf == kept
+        assert said(main.context()) == ["p1", "tried"]
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1", "tried"]
+        assert main.verify() == []
+
+
+def test_a_scratch_lane_that_is_not_kept_counts_for_nothing(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            trial.append_message(assistant("tried"))
+        talk(main, "p2")
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1", "p2"]
+
+
+def test_a_scratch_lane_starts_where_it_is_told(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        first = main.append_message(user("p1"))
+        talk(main, "p2")
+        with main.scratch(at=first) as trial:
+            trial.append_message(assistant("other"))
+            assert said(trial.context()) == ["p1", "other"]
+            trial.keep()
+        assert said(main.context()) == ["p1", "other"]
+
+
+def test_what_main_wrote_beside_a_kept_trial_stays_a_branch(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            trial.append_message(assistant("tried"))
+            talk(main, "beside")
+            trial.keep()
+        assert said(main.context()) == ["p1", "tried"]
+        assert sorted(branch.preview for branch in main.branches()) == ["beside", "tried"]
+
+
+def test_a_lane_can_be_kept_later_by_its_name(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            name = trial.lane_name
+            trial.append_message(assistant("tried"))
+    with Session.open(file, lane=name) as trial:
+        trial.keep()
+    with Session.open(file) as main:
+        assert said(main.context()) == ["p1", "tried"]
+        with pytest.raises(NothingToDoError, match="nothing on the lane"):
+            main.keep("scratch/none")
+        with pytest.raises(CallerError, match="name the lane"):
+            main.keep()
+        with pytest.raises(CallerError, match="itself"):
+            main.keep("main")
+
+
+def test_an_exclusive_session_shares_its_lock_with_its_own_lanes(file: Path) -> None:
+    with Session.create(file, cwd="/p", exclusive=True) as main:
+        talk(main, "p1")
+        with main.lane("agent-2") as side:
+            side.append_message(assistant("side"))
+            talk(main, "p2")
+            side.append_message(assistant("side 2"))
+        with pytest.raises(SessionBusyError):
+            Session.open(file).append_message(user("no"))
+        talk(main, "p3")
+        assert said(main.context()) == ["p1", "p2", "p3"]
+    with Session.open(file, lane="agent-2", readonly=True) as side:
+        assert said(side.context()) == ["p1", "side", "side 2"]
+        assert side.verify() == []
+
+
+def test_a_lane_may_be_written_inside_a_batch_of_the_session_it_came_from(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        with main.lane("agent-2") as side, main.batch():
+            talk(main, "p1")
+            side.append_message(assistant("side"))
+            talk(main, "p2")
+        assert said(main.context()) == ["p1", "p2"]
+        assert main.verify() == []
+    with Session.open(file, lane="agent-2", readonly=True) as side:
+        assert said(side.context()) == ["side"]
+
+
+def test_lanes_of_a_session_in_memory(tmp_path: Path) -> None:
+    with Session.create(cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            trial.append_message(assistant("tried"))
+            trial.keep()
+        assert said(main.context()) == ["p1", "tried"]
+
+
+def test_a_lane_outlives_the_session_it_came_from(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        side = main.lane("agent-2")
+    with side:
+        side.append_message(assistant("side"))
+        side.keep()
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1", "side"]
+
+
+def test_hooks_are_told_of_what_a_lane_writes(file: Path) -> None:
+    told: list[tuple[str, str]] = []
+
+    class Telling:
+        def after_append(self, session: Session, entry: Entry) -> None:
+            told.append((session.lane_name, entry.type))
+
+    with Session.create(file, cwd="/p", hooks=[Telling()]) as main:
+        talk(main, "p1")
+        with main.lane("agent-2") as side:
+            side.append_message(assistant("side"))
+    assert told == [("main", "message"), ("agent-2", "message")]
+
+
+def test_threads_on_lanes_of_their_own_lose_nothing(file: Path) -> None:
+    with Session.create(file, cwd="/p", durability="os") as main:
+        talk(main, "start")
+
+        def work(name: str) -> None:
+            with main.lane(name) as lane:
+                for n in range(100):
+                    lane.append_message(assistant(f"{name} {n}"))
+
+        threads = [threading.Thread(target=work, args=(f"agent-{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for n in range(100):
+            talk(main, f"main {n}")
+        for thread in threads:
+            thread.join()
+        assert said(main.context()) == ["start", *(f"main {n}" for n in range(100))]
+        assert main.verify() == []
+    for n in range(4):
+        with Session.open(file, lane=f"agent-{n}", readonly=True) as lane:
+            told = [text for text in said(lane.context()) if text.startswith("agent")]
+            assert told == [f"agent-{n} {i}" for i in range(100)]
+
+
+def test_processes_on_lanes_of_their_own_lose_nothing(file: Path) -> None:
+    with Session.create(file, cwd="/p", durability="os") as main:
+        talk(main, "start")
+    children = []
+    for n in range(4):
+        child = os.fork()
+        if not child:
+            with Session.open(file, lane=f"agent-{n}", durability="os") as lane:
+                for i in range(100):
+                    lane.append_message(assistant(f"agent-{n} {i}"))
+            os._exit(0)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+    for n in range(4):
+        with Session.open(file, lane=f"agent-{n}", readonly=True) as lane:
+            assert said(lane.context()) == ["start", *(f"agent-{n} {i}" for i in range(100))]
+            assert lane.verify() == []
