@@ -108,6 +108,7 @@ class Writer(Surveyor):
             Veto: a hook refused.
         """
         self._journal.check_writable()
+        self._is_batching()  # a forked process stands elsewhere than its parent
         if metadata is not None:
             fields["metadata"] = metadata
         check_fields(type, fields)

@@ -7,6 +7,7 @@ a whole one from a half.
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import sys
@@ -383,6 +384,64 @@ def test_a_thread_may_close_what_others_write_through(path: Path) -> None:
     uuids, _ = uuids_in(path)
     assert sorted(uuids[1:]) == sorted(told)
     check_all_kept(path, [uuids])
+
+
+FORKED_IN_A_BATCH = """
+import os, sys
+from sessiontree import Session
+path, act = sys.argv[1:]
+def said(text):
+    return session.append_message({"role": "user", "content": text})
+session = Session.open(path, durability="os")
+said("before")
+gone_on, may_go = os.pipe()
+with session.batch():
+    said("waits one")
+    said("waits two")
+    child = os.fork()
+    if not child:
+        os.close(may_go)
+        os.read(gone_on, 1)  # until the parent's batch is written, and its end closed
+        if act == "append":
+            said("child")
+        elif act == "look":
+            assert len(session.context().messages) == 1
+            assert session.leaf["message"]["content"] == "before"
+        elif act == "refresh":
+            session.refresh()
+            assert len(session.context().messages) == 1
+        elif act == "close":
+            session.close()
+        elif act == "batch":
+            with session.batch():
+                said("child")
+if not child:
+    if act == "append after":
+        said("child")
+    os._exit(0)
+os.close(may_go)
+assert os.waitpid(child, 0)[1] == 0
+said("after")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.parametrize(
+    "act", ["nothing", "append", "append after", "look", "refresh", "close", "batch"]
+)
+def test_a_process_forked_in_a_batch_does_not_write_what_waits_in_it(path: Path, act: str) -> None:
+    """It left the `with` block too, and wrote its parent's entries a second time."""
+    with running(FORKED_IN_A_BATCH, path, act) as child:
+        assert child.wait(PATIENCE) == 0
+    uuids, damage = uuids_in(path)
+    assert (len(set(uuids)), damage) == (len(uuids), [])
+    with Session.open(path, readonly=True) as session:
+        entries = {e["message"]["content"]: e for e in session.entries() if e.type == "message"}
+    childs = {"child"} if act in ("append", "append after", "batch") else set()
+    assert set(entries) == {"before", "waits one", "waits two", "after"} | childs
+    assert entries["after"].parent_uuid == entries["waits two"].uuid
+    if childs:
+        assert entries["child"].parent_uuid == entries["before"].uuid
 
 
 def test_a_forked_process_goes_on_as_a_writer_of_its_own(path: Path) -> None:
