@@ -257,8 +257,8 @@ class Registry:
         """Why plugins that were asked for could not be loaded."""
         return [error for errors in self._broken.values() for error in errors]
 
-    def check(self, handle: Handle) -> None:
-        """Refuse a handle that breaks the schema of its plugin, where that is known.
+    def check(self, handle: Handle) -> HandleSchema | None:
+        """The schema of a handle that keeps to it; None where nobody here knows its plugin.
 
         A session may hold handles of plugins that are not installed here.
 
@@ -268,8 +268,9 @@ class Registry:
         try:
             _, schema = self._found(handle)
         except UnknownHandleError:
-            return
+            return None
         schema.check(handle)
+        return schema
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
         """Resolve one handle; see `Scope.resolve`."""

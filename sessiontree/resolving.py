@@ -7,10 +7,11 @@ for it. A failure belongs to its handle: it never hides what others resolve to.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sessiontree.core.entry import Entry
-from sessiontree.core.handle import Handle
+from sessiontree.core.handle import Handle, check_metadata
 from sessiontree.core.message import Message
 from sessiontree.core.resolved import (
     ResolvedHandle,
@@ -20,6 +21,7 @@ from sessiontree.core.resolved import (
     reference,
     role_of_entry,
 )
+from sessiontree.core.schema import KINDS, Kind
 from sessiontree.errors import CallerError, HandleError, SessionTreeError
 from sessiontree.handles import Registry, Resolution, Scope
 from sessiontree.reader import Reader, Ref
@@ -139,12 +141,54 @@ def _resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEn
     ]
 
 
-def handle_of(entry: Entry) -> Handle | HandleError:
+def handle_of(entry: Entry) -> Handle | SessionTreeError:
     """The handle of a `handle` entry, in whatever form it is stored, or why it is none."""
     try:
         return Handle.from_json(entry.get("handle"))[0]
-    except HandleError as error:
+    except SessionTreeError as error:  # a BlobError, where somebody spilled it
         return error
+
+
+def entry_fields(
+    handle: Handle | str | Mapping[str, Any],
+    *,
+    kind: Kind | None = None,
+    role: str | None = None,
+    preview: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    registry: Registry | None = None,
+) -> dict[str, Any]:
+    """The fields of a `handle` entry, checked as far as its plugin is known here.
+
+    Args:
+        handle: in any form; the metadata of the older one goes below what is given.
+        kind: what it resolves to, by default what its schema says.
+        role: of the message that it becomes in a context.
+        preview: a few words for people to recognise it by.
+        metadata: hints, of up to 1 KB as JSON.
+        registry: knows the schemas; by default those built in and installed.
+
+    Raises:
+        HandleError: the handle, its kind or the metadata is wrong; names the part.
+    """
+    if isinstance(handle, Handle):
+        pointer, older = handle, None
+    else:
+        pointer, older = Handle.from_json(handle)
+    schema = (registry or Registry.default()).check(pointer)
+    if kind is None and schema is not None:
+        kind = schema.kind
+    if kind is None:
+        message = f"nobody here knows what {pointer} resolves to; give the kind"
+        raise HandleError(message, "kind")
+    if kind not in KINDS:
+        raise HandleError(f"a kind is one of {', '.join(KINDS)}, not {kind!r:.40}", "kind")
+    if older is not None:
+        metadata = {**older, **(metadata or {})}
+    check_metadata(metadata)
+    fields = {"role": role, "preview": preview, "metadata": metadata}
+    given = {key: value for key, value in fields.items() if value is not None}
+    return {"handle": str(pointer), "kind": kind, **given}
 
 
 def messages(
@@ -174,7 +218,7 @@ def _said(found: ResolvedEntry) -> Message | SessionTreeError:
 def _told_unread(entry: Entry) -> Message | None:
     """The message of a blob that is only named; None for any other handle."""
     handle = handle_of(entry)
-    if isinstance(handle, HandleError) or (handle.plugin, handle.method) != ("blob", "sha256"):
+    if isinstance(handle, SessionTreeError) or (handle.plugin, handle.method) != ("blob", "sha256"):
         return None
     if len(handle.meta) != 3 or not handle.meta[1].isdecimal():
         return None

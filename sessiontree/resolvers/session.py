@@ -85,7 +85,8 @@ def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
         return ResolvedHandle(handle, "message", summary_message("compactionSummary", entry))
     if kind == "custom_message":
         return ResolvedHandle(handle, "message", custom_message(entry))
-    return ResolvedHandle(handle, "document", {key: entry[key] for key in entry})
+    told = {key: entry[key] for key in entry if key not in ("spilled", "crc")}
+    return ResolvedHandle(handle, "document", told)
 
 
 def _block(handle: Handle, session: Reader, entry: Entry | None) -> dict[str, Any] | None:

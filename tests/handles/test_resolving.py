@@ -13,7 +13,14 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.resolved import ResolvedHandle
 from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
 from sessiontree.handles import Registry
-from sessiontree.resolving import messages, resolve, resolve_many, resolved_path, resolved_tree
+from sessiontree.resolving import (
+    entry_fields,
+    messages,
+    resolve,
+    resolve_many,
+    resolved_path,
+    resolved_tree,
+)
 from tests.core.lines import entry
 from tests.handles.plugins import Plugin, handle, said
 
@@ -167,3 +174,39 @@ def test_looking_at_a_session_resolves_nothing(session: Session, plugin: Plugin)
     finally:
         Registry.default().unregister(plugin)
     assert plugin.asked == []
+
+
+def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Session) -> None:
+    blob = Handle.blob("0" * 64, 1, "image/png")
+    assert entry_fields(blob) == {"handle": str(blob), "kind": "binary"}
+    older = {
+        "source": "cone",
+        "source_version": "1.0.0",
+        "identifier": "msg-1:user:bob",
+        "metadata": {"a": 1, "b": 1},
+    }
+    fields = entry_fields(older, kind="message", role="user", preview="hi", metadata={"b": 2})
+    assert fields == {
+        "handle": "cone@1.0.0::message:1:user:bob",
+        "kind": "message",
+        "role": "user",
+        "preview": "hi",
+        "metadata": {"a": 1, "b": 2},
+    }
+    assert session.append("handle", **fields)["metadata"] == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "part"),
+    [
+        ("no handle", {}, "handle"),
+        ("blob@1.0.0::sha256:00:1:text/plain", {}, "meta[0] (sha256)"),
+        ("cone@1.0.0::chat", {}, "kind"),
+        ("cone@1.0.0::chat", {"kind": "video"}, "kind"),
+        ("cone@1.0.0::chat", {"kind": "message", "metadata": {"k": "x" * 1024}}, "metadata"),
+    ],
+)
+def test_no_entry_is_made_of_a_wrong_handle(wanted: str, given: Any, part: str) -> None:
+    with pytest.raises(HandleError) as refused:
+        entry_fields(wanted, **given)
+    assert refused.value.part == part
