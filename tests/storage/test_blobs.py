@@ -162,6 +162,19 @@ def test_a_blob_removed_meanwhile_is_put_again(tmp_path: Path, blobs: Blobs) -> 
     assert blobs.read(*BLOB) == CONTENT
 
 
+def test_what_took_the_place_of_a_blob_since_it_was_put_does_not_count(blobs: Blobs) -> None:
+    _cut_off(path_of(blobs))
+    assert not blobs.has(BLOB)
+    assert blobs.put(CONTENT) == BLOB
+    assert blobs.read(*BLOB) == CONTENT
+    beside = Path(blobs.folder, "other")
+    beside.write_bytes(CONTENT[:-1] + b"?")
+    beside.rename(path_of(blobs))
+    assert not blobs.has(BLOB)
+    assert blobs.put(CONTENT) == BLOB
+    assert blobs.read(*BLOB) == CONTENT
+
+
 def test_a_session_does_not_have_what_it_did_not_put(tmp_path: Path, blobs: Blobs) -> None:
     assert not blobs_in(tmp_path).has(BLOB)
     assert not blobs.has(Blob(BLOB.sha256, BLOB.size + 1))
