@@ -1,8 +1,4 @@
-"""Handles to content: which plugin resolves what, and the resolving of them.
-
-A resolver is an object with `schemas`, what it makes handles of, and
-`resolve(handle, scope)`, which gives the data; `resolve_many(handles, scope)` is
-optional, and gives a list with the data, or the error, of each.
+"""Handles to content: which resolver is asked for which, and the asking.
 
 Invariants: a handle goes to the resolver whose schema names its plugin and method
 and includes its version, the latest registered first, so that a 1.x and a 2.x
@@ -13,16 +9,15 @@ handles; resolving ends, whatever handles point to.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from sessiontree.core.codec import dumps
 from sessiontree.core.handle import Handle
 from sessiontree.core.resolved import UNKNOWN_BYTES, ResolvedHandle
 from sessiontree.core.schema import HandleSchema
 from sessiontree.errors import (
-    CallerError,
     EntryError,
     HandleCycleError,
     HandleDataError,
@@ -32,14 +27,10 @@ from sessiontree.errors import (
     TargetRefusedError,
     UnknownHandleError,
 )
+from sessiontree.plugins import Installed, Resolver, check_resolver
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from sessiontree.reader import Reader
-
-ENTRY_POINTS: Final = "sessiontree.handles"
-"""The group of entry points: each names a plugin, and gives its resolver or a class of it."""
 
 DEEPEST: Final = 16
 """Handles that lead to one another before it is called endless."""
@@ -48,20 +39,6 @@ Resolution = ResolvedHandle | SessionTreeError
 
 _ALONE: Final = object()
 """Stands for what a resolver did not give together with the others."""
-
-
-class Resolver(Protocol):
-    """What resolves the handles of a plugin; it may have `resolve_many` too."""
-
-    @property
-    def schemas(self) -> Sequence[HandleSchema]:
-        """What it makes handles of."""
-
-    def resolve(self, handle: Handle, scope: Scope) -> Any:
-        """The data of a handle, of the kind its schema says.
-
-        A `ResolvedHandle` where the kind, or the media type, depends on what is found.
-        """
 
 
 class Scope:
@@ -204,9 +181,7 @@ class Registry:
             plugins: whether to look for those of installed packages too.
         """
         self._resolvers: list[Resolver] = []
-        self._entry_points: dict[str, list[EntryPoint]] | None = None if plugins else {}
-        self._loaded: dict[str, list[Resolver]] = {}
-        self._broken: dict[str, list[UnknownHandleError]] = {}
+        self._installed = Installed() if plugins else None
         for resolver in resolvers:
             self.register(resolver)
 
@@ -229,9 +204,7 @@ class Registry:
         Raises:
             CallerError: it is none.
         """
-        fault = _fault(resolver)
-        if fault:
-            raise CallerError(f"{resolver!r:.80} is no resolver: {fault}")
+        check_resolver(resolver)
         self._resolvers.insert(0, resolver)
 
     def unregister(self, resolver: Resolver) -> None:
@@ -242,20 +215,22 @@ class Registry:
     def plugins(self) -> list[str]:
         """The names of all plugins, loaded or not, sorted."""
         registered = {schema.plugin for found in self._resolvers for schema in found.schemas}
-        return sorted(registered | self._installed().keys())
+        return sorted(registered.union(self._installed.names if self._installed else ()))
 
     def schemas(self) -> list[HandleSchema]:
         """All schemas, by plugin; loads every plugin. See `broken` for those that cannot be."""
-        for plugin in self._installed():
-            self._load(plugin)
-        loaded = [resolver for found in self._loaded.values() for resolver in found]
+        names = self._installed.names if self._installed else ()
+        loaded = [resolver for plugin in names for resolver in self._load(plugin)]
         found = [schema for resolver in [*self._resolvers, *loaded] for schema in resolver.schemas]
         return sorted(found, key=lambda schema: schema.plugin)
 
     @property
     def broken(self) -> list[UnknownHandleError]:
         """Why plugins that were asked for could not be loaded."""
-        return [error for errors in self._broken.values() for error in errors]
+        return self._installed.broken() if self._installed else []
+
+    def _load(self, plugin: str) -> list[Resolver]:
+        return self._installed.load(plugin) if self._installed else []
 
     def check(self, handle: Handle) -> HandleSchema | None:
         """The schema of a handle that keeps to it; None where nobody here knows its plugin.
@@ -330,13 +305,13 @@ class Registry:
         found = _matching(self._resolvers, handle) or _matching(self._load(handle.plugin), handle)
         if found is not None:
             return found
-        if self._broken.get(handle.plugin):
-            raise self._broken[handle.plugin][0]
+        if self._installed and (broken := self._installed.broken(handle.plugin)):
+            raise broken[0]
         raise UnknownHandleError(self._unknown(handle), str(handle))
 
     def _unknown(self, handle: Handle) -> str:
-        loaded = [*self._resolvers, *self._loaded.get(handle.plugin, ())]
-        schemas = [s for found in loaded for s in found.schemas if s.plugin == handle.plugin]
+        known = [*self._resolvers, *self._load(handle.plugin)]
+        schemas = [s for found in known for s in found.schemas if s.plugin == handle.plugin]
         if not schemas:
             there = ", ".join(self.plugins) or "none"
             return f"unknown plugin {handle.plugin!r}; registered: {there}"
@@ -344,33 +319,6 @@ class Registry:
         if any(schema.includes(handle.version) for schema in schemas):
             return f"{handle.plugin} has no method {handle.method!r}; registered: {names}"
         return f"no resolver for version {handle.version} of {handle.plugin}; registered: {names}"
-
-    def _installed(self) -> dict[str, list[EntryPoint]]:
-        if self._entry_points is None:
-            from importlib.metadata import entry_points  # slow, and seldom needed
-
-            found: dict[str, list[EntryPoint]] = {}
-            for point in entry_points(group=ENTRY_POINTS):
-                found.setdefault(point.name, []).append(point)
-            self._entry_points = found
-        return self._entry_points
-
-    def _load(self, plugin: str) -> list[Resolver]:
-        """The resolvers that installed packages give for a plugin, loaded once."""
-        if plugin not in self._loaded:
-            found: list[Resolver] = []
-            broken: list[UnknownHandleError] = []
-            for point in self._installed().get(plugin, ()):
-                try:
-                    found.append(_loaded(point))
-                except Exception as error:  # whatever a package does when it is imported
-                    message = (
-                        f"the plugin {plugin!r} cannot be loaded from {point.value}: "
-                        f"{type(error).__name__}: {error}; mend or remove the package that has it"
-                    )
-                    broken.append(UnknownHandleError(message, plugin))
-            self._loaded[plugin], self._broken[plugin] = found, broken
-        return self._loaded[plugin]
 
 
 def _asked(resolve: Callable[[Handle, Scope], Any], handle: Handle, scope: Scope) -> Any:
@@ -407,27 +355,6 @@ def _matching(
             if schema.includes(handle.version):
                 return resolver, schema
     return None
-
-
-def _fault(resolver: Any) -> str | None:
-    """Why an object is no resolver, or None."""
-    schemas = getattr(resolver, "schemas", None)
-    if not isinstance(schemas, list | tuple) or not schemas:
-        return "its `schemas` is no list of HandleSchema"
-    if not all(isinstance(schema, HandleSchema) for schema in schemas):
-        return "its `schemas` holds something else than HandleSchema"
-    return None if callable(getattr(resolver, "resolve", None)) else "it has no `resolve`"
-
-
-def _loaded(point: EntryPoint) -> Resolver:
-    found = point.load()
-    resolver: Resolver = found() if isinstance(found, type) else found
-    fault = _fault(resolver)
-    if not fault and any(schema.plugin != point.name for schema in resolver.schemas):
-        fault = f"its schemas are of {resolver.schemas[0].plugin!r}"
-    if fault:
-        raise CallerError(f"it gives no resolver: {fault}")
-    return resolver
 
 
 def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessiontree.handles import Resolver
+from sessiontree.plugins import Resolver
 
 
 def built_in() -> list[Resolver]:

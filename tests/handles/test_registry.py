@@ -296,7 +296,7 @@ def test_an_installed_plugin_is_loaded_when_it_is_asked_for(installed: Registry)
     [
         ("bad", "RuntimeError: no licence"),
         ("gone", "No module named 'no_such_module'"),
-        ("wrong", "it gives no resolver"),
+        ("wrong", "5 is no resolver"),
         ("other", "its schemas are of 'good'"),
         ("good", "RuntimeError: no licence"),
     ],
