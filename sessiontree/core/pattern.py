@@ -1,0 +1,191 @@
+"""A pattern to search for: in text, and in the bytes of lines that may hold such text.
+
+JSON can spell a character in several ways: as itself, as `\\u` and four hex digits
+of either case, some by a short escape such as `\\/` or `\\n`. So a text that matches
+stands in its line either as most programs write it, or with at least one of its
+characters spelled otherwise. Both are looked for in the raw bytes, and only a line
+that has one of them is worth decoding.
+
+Invariant: a line of which some string matches is always among the candidates,
+however it is spelled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
+from sessiontree.errors import CallerError
+
+Span = tuple[int, int]
+
+_WORTH_A_SEARCH: Final = 2
+"""Bytes: a shorter needle is in nearly every line."""
+
+_FEW: Final = 4
+"""Characters beyond ASCII that are looked for: each may cost a search of its own."""
+
+
+class Pattern:
+    """What is looked for.
+
+    Args:
+        text: the text, or the regular expression (of Python's `re`).
+        regex: whether it is a regular expression.
+        ignore_case: letters match in either case, as `re.IGNORECASE` has it.
+
+    Raises:
+        CallerError: an empty pattern, or no regular expression.
+    """
+
+    def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
+        if not text:
+            raise CallerError("the pattern is empty and would match everything; give some text")
+        self._literal = None if regex or ignore_case else text
+        try:
+            source = text if regex else re.escape(text)
+            self._search = re.compile(source, re.IGNORECASE if ignore_case else 0).search
+        except (re.error, OverflowError, RecursionError) as error:
+            raise CallerError(f"{text!r:.200} is no regular expression: {error}") from error
+        required = _required_by(text) if regex else text
+        self._folds = ignore_case
+        self._needles = _needles_ignoring_case(required) if ignore_case else _needles(required)
+
+    def search(self, text: str) -> Span | None:
+        """Where the first match begins and ends, or None."""
+        if self._literal is not None:
+            at = text.find(self._literal)
+            return None if at < 0 else (at, at + len(self._literal))
+        found = self._search(text)
+        return found.span() if found else None
+
+    def candidates(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
+        """The lines that may match, in order, each from its first byte to before its LF.
+
+        Args:
+            block: whole lines; a bytearray may be changed to lower case.
+            end: where they end in it.
+        """
+        if self._needles is None:
+            return _lines(block, end)
+        searched = memoryview(block)[:end]
+        if self._folds:
+            searched = memoryview(stringzilla.translate(searched, _TO_LOWER))
+        return iter(sorted(_lines_with(self._needles, searched, block, end).items()))
+
+
+def lines_with(needle: bytes, block: bytearray | bytes, end: int) -> Iterator[Span]:
+    """The lines that hold a needle, as `Pattern.candidates` gives them."""
+    return iter(_lines_with((needle,), memoryview(block)[:end], block, end).items())
+
+
+def _lines_with(
+    needles: tuple[bytes, ...], searched: memoryview, block: bytearray | bytes, end: int
+) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for needle in needles:
+        at = stringzilla.find(searched, needle)
+        while at >= 0:
+            start = block.rfind(b"\n", 0, at) + 1
+            stop = block.find(b"\n", at, end)
+            stop = end if stop < 0 else stop
+            found[start] = stop
+            at = stringzilla.find(searched, needle, stop)
+    return found
+
+
+def _lines(block: bytearray | bytes, end: int) -> Iterator[Span]:
+    start = 0
+    while start < end:
+        stop = block.find(b"\n", start, end)
+        stop = end if stop < 0 else stop
+        yield start, stop
+        start = stop + 1
+
+
+_TO_LOWER: Final = bytes(byte + 32 if ord("A") <= byte <= ord("Z") else byte for byte in range(256))
+
+_SHORT: Final = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", '"': '"', "\\": "\\"}
+_REPLACEMENT: Final = "\ufffd"
+"""What stands for bytes that are no UTF-8 when they are decoded: these cannot be searched for."""
+
+_ALIKE: Final = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
+"""Characters beyond ASCII that match an ASCII letter where case is ignored."""
+
+
+def _needles(text: str) -> tuple[bytes, ...] | None:
+    """What a line that holds `text` holds one of; None where nothing is sure."""
+    if _REPLACEMENT in text:
+        return None
+    piece = _piece(text)
+    usual = "".join(_usual(c) for c in piece).encode()
+    if len(usual) < _WORTH_A_SEARCH:
+        return None
+    unusual = {spelling.encode() for c in piece for spelling in _unusual(c)}
+    return usual, *sorted(unusual)
+
+
+def _piece(text: str) -> str:
+    """The part of a text that is looked for: any part will do, one of few spellings is quick."""
+    plain = _longest_ascii(text)
+    return plain if len(plain) >= _FEW or len(plain) == len(text) else text[:_FEW]
+
+
+def _longest_ascii(text: str) -> str:
+    return max(re.findall(r"[\x00-\x7f]+", text), key=len, default="")
+
+
+def _usual(character: str) -> str:
+    """A character as most programs write it within a JSON string."""
+    if character in _SHORT:
+        return "\\" + _SHORT[character]
+    if character < " " or "\ud800" <= character <= "\udfff":
+        return f"\\u{ord(character):04x}"
+    return character
+
+
+def _unusual(character: str) -> Iterator[str]:
+    """How any other spelling of the character begins, in every case of its hex digits."""
+    if character == "/":
+        yield "\\/"
+    if " " <= character < "\x7f":
+        yield f"\\u00{ord(character) >> 4:x}"  # shared by sixteen characters
+    elif character.isascii() or "\ud800" <= character <= "\udfff":
+        yield from _in_either_case(f"{ord(character):04x}")
+    else:
+        unit = ord(character)
+        if unit > 0xFFFF:
+            unit = 0xD800 + (unit - 0x10000 >> 10)
+        digits = f"{unit:04x}"
+        yield from _in_either_case(digits[:2] if unit > 0xFF else digits[:3])
+
+
+def _in_either_case(digits: str) -> Iterator[str]:
+    for spelling in itertools.product(*({digit, digit.upper()} for digit in digits)):
+        yield "\\u" + "".join(spelling)
+
+
+def _needles_ignoring_case(text: str) -> tuple[bytes, ...] | None:
+    """The same for a block in lower case; letters beyond ASCII have too many spellings."""
+    piece = _longest_ascii(text).lower()
+    found = _needles(piece)
+    if found is None:
+        return None
+    alike = {c for letter in piece for c in _ALIKE.get(letter, "")}
+    others = {c.encode() for c in alike} | {f"\\u{ord(c):04x}".encode() for c in alike}
+    capitals = {s.encode() for c in piece.upper() for s in _unusual(c)}
+    return found[0], *sorted({n.lower() for n in (*found[1:], *others, *capitals)})
+
+
+def _required_by(expression: str) -> str:
+    """The longest text that each match of a regular expression surely holds, if that is plain.
+
+    Groups, sets, alternatives and escapes are not looked into.
+    """
+    if re.search(r"[|()\[\]{}\\]", expression):
+        return ""
+    return max(re.split(r".[*?+]+|[.^$]", expression, flags=re.DOTALL), key=len)

@@ -1,0 +1,80 @@
+"""The texts of an entry: what a search looks through.
+
+Every string of the entry's content counts, at any depth: what was said and thought,
+what tools were given and gave, summaries, names, labels and notes. Keys do not, nor
+the values that structure an entry, a message or a block (`core.spill.is_structure`:
+types, roles, ids, model and tool names), nor a caller's metadata, nor the bytes of an
+image. What lies in a blob counts where it was put back before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from sessiontree.core.message import (
+    IMAGE_BLOCKS,
+    blocks_of,
+    calls_of,
+    is_result_block,
+    kind_of,
+    result_ids,
+)
+from sessiontree.core.spill import OPAQUE, is_structure
+
+_GIVEN: Final = ("name", "label", "note", "preview")
+"""Keys of an entry that structure it, and that people gave it to be found by."""
+
+
+def texts(body: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of an entry, in the order in which they stand, those it is named by first."""
+    for key in _GIVEN:
+        if isinstance(given := body.get(key), str):
+            yield given
+    yield from _strings(body)
+
+
+def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
+    waiting = [(value, opaque)]
+    while waiting:
+        value, opaque = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting.extend((part, opaque) for part in reversed(value))
+        elif isinstance(value, dict) and (opaque or kind_of(value) not in IMAGE_BLOCKS):
+            below = [
+                (part, opaque or key in OPAQUE)
+                for key, part in value.items()
+                if opaque or not is_structure(key)
+            ]
+            waiting.extend(reversed(below))
+
+
+def texts_of_tool(
+    body: Mapping[str, Any], tool: str, name_of: Callable[[str], str | None]
+) -> Iterator[str]:
+    """The texts that belong to a tool's calls and results.
+
+    Args:
+        body: the entry's keys.
+        tool: the tool's name.
+        name_of: gives the name of the tool that a call, by its id, was made of.
+    """
+    message = body.get("message")
+    if not isinstance(message, dict):
+        return
+    for call in calls_of(message):
+        if call.name == tool:
+            yield from _strings(call.arguments, opaque=True)
+    ids = result_ids(message)
+    if not ids:
+        return
+    if message.get("role") == "user":
+        for block in blocks_of(message):
+            if is_result_block(block) and name_of(block["tool_use_id"]) == tool:
+                yield from _strings(block)
+        return
+    named = message.get("toolName", message.get("name"))
+    if (named if isinstance(named, str) else name_of(ids[0])) == tool:
+        yield from _strings(message)

@@ -1,0 +1,51 @@
+"""Lines worth decoding, found in the raw bytes of a file read from start to end.
+
+The file is read in blocks into one buffer that is used again for the next file.
+Each line lies whole in the buffer when it is looked at, however long it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+Find = Callable[[bytearray, int], Iterator[tuple[int, int]]]
+"""Takes whole lines and where they end, gives where the lines wanted begin and end."""
+
+BLOCK: Final = 256 * 1024
+_KEPT: Final = 16 * BLOCK
+"""A buffer that a very long line made larger than this is let go of."""
+
+
+class Scanner:
+    """Reads files one after the other. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(BLOCK)
+
+    def lines(self, file: str, find: Find) -> Iterator[tuple[int, bytes]]:
+        """The offset and the bytes of each line that `find` finds, as the file lies now.
+
+        A last line without its LF counts as well.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile
+        buffer = buffer or bytearray(BLOCK)
+        offset = filled = 0
+        with open(file, "rb", buffering=0) as reading:
+            while True:
+                got = reading.readinto(memoryview(buffer)[filled:]) or 0
+                filled += got
+                end = buffer.rfind(b"\n", 0, filled) + 1 if got else filled
+                for start, stop in find(buffer, end):
+                    yield offset + start, bytes(buffer[start:stop])
+                if not got:
+                    break
+                if end == 0 and filled == len(buffer):
+                    buffer += bytes(len(buffer))
+                buffer[: filled - end] = buffer[end:filled]
+                offset += end
+                filled -= end
+        self._buffer = buffer if len(buffer) <= _KEPT else bytearray(BLOCK)

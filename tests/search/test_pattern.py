@@ -1,0 +1,179 @@
+"""A pattern finds in raw bytes whatever it matches in decoded text, however it is spelled."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.entry import decode_leniently
+from sessiontree.core.pattern import Pattern, lines_with
+from sessiontree.errors import CallerError
+
+TELLING = "aAzZkKsSiI09 /\\\"'\n\t\b\f\r\x00\x1b\x7fußẞéÉıİſK日本😀\ud83d\ude00\ufffd\u2028"
+"""Letters whose spelling or case is out of the ordinary, and a few that are not."""
+
+characters = st.sampled_from(TELLING) | st.characters()
+fragments = st.text(characters, max_size=12)
+patterns = st.text(characters, min_size=1, max_size=5)
+
+
+@st.composite
+def spelled(draw: st.DrawFn, text: str) -> str:
+    """A JSON string that stands for the text, each character spelled in any way allowed."""
+    return '"' + "".join(_spelling(draw, c) for c in text) + '"'
+
+
+def _spelling(draw: st.DrawFn, character: str) -> str:
+    ways = [_escaped(draw, character)]
+    if character in _SHORT:
+        ways.append("\\" + _SHORT[character])
+    if character >= " " and character not in '"\\' and not "\ud800" <= character <= "\udfff":
+        ways += [character] * 3
+    return draw(st.sampled_from(ways))
+
+
+def _escaped(draw: st.DrawFn, character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(
+        "\\u" + "".join(draw(st.sampled_from([d, d.upper()])) for d in units[i : i + 2].hex())
+        for i in range(0, len(units), 2)
+    )
+
+
+_SHORT = {
+    "\b": "b",
+    "\f": "f",
+    "\n": "n",
+    "\r": "r",
+    "\t": "t",
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+}
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A pattern, and lines of which some hold it, all spelled anyhow."""
+    pattern = draw(patterns)
+    lines = []
+    for _ in range(draw(st.integers(1, 4))):
+        parts = st.lists(fragments | st.just(pattern) | st.just(pattern.swapcase()), max_size=3)
+        lines.append('{"t": ' + draw(spelled("".join(draw(parts)))) + "}")
+    end = draw(st.sampled_from(["", "\n"]))
+    return pattern, ("\n".join(lines) + end).encode()
+
+
+def decoded_all(pattern: Pattern, block: bytes) -> list[bytes]:
+    """The lines that match when every one of them is decoded."""
+    return [line for line in block.split(b"\n") if line and matches(pattern, line)]
+
+
+def matches(pattern: Pattern, line: bytes) -> bool:
+    value: Any = decode_leniently(line)
+    return value is not None and pattern.search(value["t"]) is not None
+
+
+def found_raw(pattern: Pattern, block: bytes) -> list[bytes]:
+    """The same, when only the candidates are decoded."""
+    spans = pattern.candidates(bytearray(block), len(block))
+    return [block[a:b] for a, b in spans if b > a and matches(pattern, block[a:b])]
+
+
+@settings(deadline=None)
+@given(blocks(), st.booleans())
+def test_no_spelling_hides_a_match(made: tuple[str, bytes], ignore_case: bool) -> None:
+    text, block = made
+    pattern = Pattern(text, ignore_case=ignore_case)
+    assert found_raw(pattern, block) == decoded_all(pattern, block)
+
+
+expressions = st.lists(
+    st.sampled_from(
+        ["ab", "k", "S", "é", ".", ".*", "+", "?", "^", "$", "\\w", "[xy]", "|", "a{2}"]
+    ),
+    min_size=1,
+    max_size=5,
+).map("".join)
+
+
+def _is_regex(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
+
+
+@settings(deadline=None)
+@given(
+    expressions.filter(_is_regex), st.lists(st.text("abBkKsSéÉxy\nK", max_size=6)), st.booleans()
+)
+def test_no_regular_expression_misses_a_line(
+    expression: str, texts: list[str], ignore_case: bool
+) -> None:
+    pattern = Pattern(expression, regex=True, ignore_case=ignore_case)
+    block = "".join(json.dumps({"t": text}) + "\n" for text in texts).encode()
+    assert found_raw(pattern, block) == decoded_all(pattern, block)
+
+
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+@pytest.mark.parametrize(
+    "text", ["needle", "naïve", "Привет", "日本語のテキスト", "a/b", 'say "x"\n', "😀"]
+)
+def test_what_json_dumps_writes_is_found(text: str, ensure_ascii: bool) -> None:
+    line = json.dumps({"t": f"before {text} after"}, ensure_ascii=ensure_ascii).encode()
+    for pattern in (Pattern(text), Pattern(text.upper(), ignore_case=True)):
+        assert found_raw(pattern, line + b"\n") == [line]
+
+
+def test_lone_surrogates_as_node_writes_them_are_found() -> None:
+    line = rb'{"t": "cut \uD83D off"}'
+    assert found_raw(Pattern("\ud83d"), line) == [line]
+    assert found_raw(Pattern("\ud83d"), rb'{"t": "whole \uD83D\uDE00"}') == []
+
+
+def test_bytes_that_are_no_utf_8_are_found_as_what_stands_for_them() -> None:
+    line = b'{"t": "bad \xff\xfe byte"}'
+    assert found_raw(Pattern("\ufffd"), line) == [line]
+    assert found_raw(Pattern("byte"), line) == [line]
+
+
+def test_every_character_that_matches_an_ascii_letter_is_known() -> None:
+    everything = "".join(map(chr, range(0x80, 0x110000)))
+    for letter in map(chr, range(0x80)):
+        for other in re.findall(re.escape(letter), everything, re.IGNORECASE):
+            line = json.dumps({"t": f"xx{other}yy"}, ensure_ascii=False).encode()
+            escaped = json.dumps({"t": f"xx{other}yy"}).encode()
+            pattern = Pattern(f"X{letter}Y", ignore_case=True)
+            assert found_raw(pattern, line) == [line]
+            assert found_raw(pattern, escaped) == [escaped]
+
+
+def test_only_lines_that_may_match_are_candidates() -> None:
+    block = b'{"t": "one"}\n{"t": "needle"}\n{"t": "two \\u001b[0m"}\n{"t": "ne\\u0065dle"}\n'
+    for pattern in (Pattern("needle"), Pattern("NEEDLE", ignore_case=True)):
+        spans = pattern.candidates(bytearray(block), len(block))
+        assert [block[a:b] for a, b in spans] == [b'{"t": "needle"}', b'{"t": "ne\\u0065dle"}']
+    assert [block[a:b] for a, b in lines_with(b"two", block, len(block))] == [
+        b'{"t": "two \\u001b[0m"}'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "regex"), [("", False), ("", True), ("(", True), ("a{9999999999}", True)]
+)
+def test_what_is_no_pattern_is_refused(text: str, regex: bool) -> None:
+    with pytest.raises(CallerError):
+        Pattern(text, regex=regex)
+
+
+def test_a_match_is_told_by_where_it_begins_and_ends() -> None:
+    assert Pattern("lo").search("hello") == (3, 5)
+    assert Pattern("L+", regex=True, ignore_case=True).search("hello") == (2, 4)
+    assert Pattern("x").search("hello") is None
