@@ -38,9 +38,11 @@ if TYPE_CHECKING:
         Veto,
         WriteFailedError,
     )
+    from sessiontree.listing import Listed
     from sessiontree.outline import TreeRow
     from sessiontree.session import Session
     from sessiontree.storage.recovery import Repair
+    from sessiontree.store import Store
 
 __version__ = "0.1.0"
 
@@ -60,6 +62,7 @@ __all__ = [
     "ForeignFormatError",
     "HookDepthError",
     "IllegalNameError",
+    "Listed",
     "MigrationRefusedError",
     "NewerFormatError",
     "NotASessionError",
@@ -71,6 +74,7 @@ __all__ = [
     "SessionBusyError",
     "SessionTreeError",
     "SessionTreeWarning",
+    "Store",
     "TreeRow",
     "Veto",
     "WriteFailedError",
@@ -84,7 +88,9 @@ _HOMES = {
     "Damage": "core.damage",
     "Entry": "core.entry",
     "Repair": "storage.recovery",
+    "Listed": "listing",
     "Session": "session",
+    "Store": "store",
     "TreeRow": "outline",
     "estimate_tokens": "core.compaction",
     "summarize": "core.summary",

@@ -1,0 +1,76 @@
+"""The name of a project's folder: its working directory, encoded.
+
+`/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and whatever
+is no printable character, is percent-encoded by its bytes. A name that some file
+systems could take for another (capitals, letters beyond ASCII) ends in `~` and eight
+hex digits of the path's SHA-256, and one that would be too long is its end, `~` and
+all 64 of them.
+
+Invariants: two directories never share a name; a name is at most 200 bytes and
+starts with `+` or, on systems with drives, a letter; a name that is not cut tells its
+directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+LONGEST: Final = 200
+"""Bytes of a name; file systems take 255, and some that encrypt names 143 characters."""
+
+_SEPARATOR: Final = "+"
+_MARK: Final = "~"
+_ESCAPED: Final = frozenset('+%~<>:"|?*\\')
+"""Characters that mean something in a name, or that some file system refuses."""
+
+_WITH_MARK: Final = re.compile(r"(.*)~[0-9a-f]{8}", re.DOTALL)
+
+
+def folder_name(directory: str) -> str:
+    """The name of the folder that holds the sessions of a directory.
+
+    Args:
+        directory: an absolute path, without `.`, `..` or doubled separators in it.
+    """
+    name = encoded(directory)
+    digest = hashlib.sha256(os.fsencode(directory)).hexdigest()
+    if len(name.encode()) + 9 > LONGEST:
+        return _end_of(name, LONGEST - 1 - len(digest)) + _MARK + digest
+    if name != name.lower() or not name.isascii():
+        return name + _MARK + digest[:8]
+    return name
+
+
+def directory_of(name: str) -> str | None:
+    """The directory that a folder's name tells; None where it tells none, or not all of it."""
+    found = _WITH_MARK.fullmatch(name)
+    directory = _decoded(found[1] if found else name)
+    return directory if os.path.isabs(directory) and folder_name(directory) == name else None
+
+
+def encoded(text: str) -> str:
+    """Text as a part of a file name: readable, and never the same for two texts."""
+    return "".join(_SEPARATOR if c == os.sep else c if _stands(c) else _by_bytes(c) for c in text)
+
+
+def _by_bytes(character: str) -> str:
+    return "".join(f"%{byte:02x}" for byte in os.fsencode(character))
+
+
+def _stands(character: str) -> bool:
+    """Whether a character is written as itself."""
+    return character.isprintable() and character not in _ESCAPED
+
+
+def _decoded(name: str) -> str:
+    return os.fsdecode(unquote_to_bytes(name.replace(_SEPARATOR, os.sep)))
+
+
+def _end_of(name: str, size: int) -> str:
+    """The end of a name in at most so many bytes, nothing cut in the middle."""
+    end = name.encode()[1 - size :].decode("utf-8", "ignore")
+    return _SEPARATOR + end.lstrip(_SEPARATOR)

@@ -1,0 +1,405 @@
+"""What a list of sessions tells of each file, from its head and its tail alone.
+
+The cost of a file does not depend on its size: its last 32 KB are read, and its
+first 16 KB where those lie before that. So what is told is bounded as well:
+
+- the name is the last one given in the tail; else that of the last compaction there,
+  which repeats the name in force; else the last one given in the head; else the
+  header's. A name given in the middle of a large file and never since is not seen
+  here, and is by `Session.name`.
+- the first message is looked for in the first 256 KB.
+- lane and time of the last change are those of the last whole entry.
+
+Invariant: looking changes nothing, makes no file, and never waits: a lock that is
+tried is one that another program left its name in, and is let go of at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import orjson
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
+from sessiontree.core.entry import decode_object
+from sessiontree.core.header import check_header
+from sessiontree.core.message import is_prompt, preview_of
+from sessiontree.core.preview import one_line
+from sessiontree.core.spill import restore
+from sessiontree.errors import (
+    DiskError,
+    FileMissingError,
+    NotASessionError,
+    SessionTreeError,
+)
+from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, Stat
+from sessiontree.storage.lines import Backwards, Read, rest_of_line
+
+SUFFIX: Final = ".jsonl"
+BLOBS: Final = ".blobs"
+LOCK: Final = ".lock"
+
+HEAD: Final = 16 * 1024
+TAIL: Final = 32 * 1024
+FIRST_MESSAGE_WITHIN: Final = 256 * 1024
+FIRST_MESSAGE_WIDTH: Final = 200
+"""Characters of the first message that are told."""
+
+_HEADER_LIMIT: Final = 64 * 1024 * 1024
+_LAST_LINES: Final = 8
+"""Lines looked at, from the end, for one that is an entry."""
+
+Report = Callable[[str], None]
+"""Takes what is wrong with a file, in one line that names it."""
+
+
+class Listed(msgspec.Struct, frozen=True, rename="camel"):
+    """What a list tells of one session.
+
+    Attributes:
+        file: its path.
+        id: the session's id.
+        cwd: the working directory it is about, or None.
+        name: its name, or None.
+        first_message: what its first prompt says, in up to 200 characters on one line, or None.
+        created: when, as the header has it, or None.
+        modified: when its last entry was written; of one without a time, its file. RFC 3339.
+        bytes: the size of the file.
+        lane: the lane of its last entry.
+        writer: who holds it to write alone, in words, or None.
+        branches: how many branches it has; None where that was not asked.
+    """
+
+    file: str
+    id: str
+    cwd: str | None
+    name: str | None
+    first_message: str | None
+    created: str | None
+    modified: str
+    bytes: int
+    lane: str
+    writer: str | None
+    branches: int | None = None
+
+
+class _Last(msgspec.Struct, gc=False):
+    """What is told of the last entry."""
+
+    type: str
+    timestamp: str | None = None
+    lane: str | None = None
+
+
+_decode_last: Final = msgspec.json.Decoder(_Last).decode
+
+
+def session_files(folder: str, report: Report) -> Iterator[str]:
+    """The paths of the session files in a folder and the folders in it.
+
+    Hidden folders, and those that hold a session's blobs, are not entered, nor are links
+    to folders. What is named as a session and cannot be one is reported.
+
+    Raises:
+        DiskError: the folder itself cannot be read.
+    """
+    waiting = [folder]
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(inside) as entries:
+                found = list(entries)
+        except OSError as error:
+            problem = _unreadable(inside, error)
+            if inside == folder:
+                raise problem from error
+            report(str(problem))
+            continue
+        for entry in found:
+            if not entry.name.endswith(SUFFIX):
+                if _is_folder(entry) and not entry.name.startswith("."):
+                    waiting.append(entry.path)
+            elif entry.is_file():
+                yield entry.path
+            else:
+                report(f"{entry.path} is no session file: it is {_kind_of(entry)}")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):
+        return not entry.name.endswith(BLOBS) and entry.is_dir(follow_symlinks=False)
+    return False
+
+
+def _kind_of(entry: os.DirEntry[str]) -> str:
+    if entry.is_dir():
+        return "a folder"
+    if entry.is_symlink() and not os.path.exists(entry.path):
+        return "a link that leads nowhere"
+    return "a device or a pipe"
+
+
+def listed(
+    files: Iterable[str], report: Report, look: Callable[[str], Listed] | None = None
+) -> Iterator[Listed]:
+    """What is told of each file; one that cannot be listed is reported, and left out.
+
+    Args:
+        files: their paths.
+        report: told why.
+        look: looks at one of them, by default `facts_of`.
+    """
+    look = look or facts_of
+    for file in files:
+        try:
+            yield look(file)
+        except SessionTreeError as error:
+            report(str(error))
+
+
+def facts_of(file: str, fs: FileSystem = DISK) -> Listed:
+    """What a list tells of one file.
+
+    Raises:
+        NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
+        DiskError: it cannot be read.
+    """
+    try:
+        fd = _open(fs, file)
+        with closing(_Opened(fs, fd, file)) as opened:
+            return opened.facts()
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def header_of(file: str, fs: FileSystem = DISK) -> dict[str, Any]:
+    """The keys of a file's header; raises as `facts_of` does."""
+    try:
+        with closing(_Opened(fs, _open(fs, file), file)) as opened:
+            return opened.header()
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _open(fs: FileSystem, file: str) -> int:
+    """A descriptor to read a file; a pipe in its place is not waited for."""
+    try:
+        return fs.open(file, READ_PLAIN)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK):
+            raise
+    return fs.open(os.path.realpath(file, strict=True), READ_PLAIN)
+
+
+def _unreadable(file: str, error: OSError) -> DiskError:
+    if isinstance(error, FileNotFoundError):
+        return FileMissingError(f"{file} is not there, or not any more; check the path", file)
+    return DiskError(f"cannot read {file}: {error.strerror or error}; check its permissions", file)
+
+
+class _Opened:
+    """One file while it is looked at."""
+
+    def __init__(self, fs: FileSystem, fd: int, file: str) -> None:
+        self._fs = fs
+        self._fd = fd
+        self._file = file
+        self._stat: Stat = fs.stat(fd)
+
+    def close(self) -> None:
+        self._fs.close(self._fd)
+
+    def _read(self, size: int, offset: int) -> bytes:
+        return self._fs.read(self._fd, size, offset)
+
+    def facts(self) -> Listed:
+        size = self._checked_size()
+        tail = self._read(TAIL, max(0, size - TAIL))
+        head = tail if size <= TAIL else self._read(HEAD, 0)
+        last = _last_in(tail, whole=size <= TAIL) or _last_before(self._read, size)
+        header = _header(head, self._read, self._file)
+        return Listed(
+            file=self._file,
+            id=str(header.get("id", "")),
+            cwd=_text(header, "cwd"),
+            name=_name_in(tail) or _name_given_in(head) or _text(header, "name"),
+            first_message=_first_message(head, self._read, size),
+            created=_text(header, "timestamp"),
+            modified=last.timestamp or _spelled(self._stat.modified),
+            bytes=size,
+            lane=last.lane or "main",
+            writer=_writer(self._fs, self._file),
+        )
+
+    def header(self) -> dict[str, Any]:
+        size = self._checked_size()
+        return _header(self._read(min(HEAD, size), 0), self._read, self._file)
+
+    def _checked_size(self) -> int:
+        file = self._file
+        if self._stat.is_folder or self._stat.is_stream:
+            what = "a folder" if self._stat.is_folder else "a device or a pipe"
+            raise NotASessionError(f"{file} is no session file: it is {what}", file)
+        if not self._stat.size:
+            raise NotASessionError(f"{file} is no session: it is empty", file)
+        return self._stat.size
+
+
+def _header(head: bytes, read: Read, file: str) -> dict[str, Any]:
+    """The header's keys: the first line that is not blank."""
+    offset = 0
+    for number in range(1, 1000):
+        end = head.find(b"\n", offset)
+        line = head[offset:end] if end >= 0 else rest_of_line(read, offset, _HEADER_LIMIT)
+        if line.strip(b"\0\r\t \xef\xbb\xbf"):
+            return check_header(line, file, f"line {number} (byte {offset})")
+        if end < 0:
+            break
+        offset = end + 1
+    raise NotASessionError(f"{file} is no session: it holds no entry", file)
+
+
+def _last_in(window: bytes, *, whole: bool) -> _Last | None:
+    """The last line of a window that is an entry and lies in it whole, or None."""
+    end = len(window)
+    for _ in range(_LAST_LINES):
+        start = window.rfind(b"\n", 0, end) + 1
+        if not start and not whole:
+            return None
+        if found := _as_last(window[start:end]):
+            return found
+        end = start - 1
+        if end <= 0:
+            break
+    return None
+
+
+def _last_before(read: Read, size: int) -> _Last:
+    """The same of a file whose last lines are longer than a window, or no entries."""
+    backwards = Backwards(read)
+    end = size
+    for _ in range(_LAST_LINES):
+        start, line = backwards.line_before(end)
+        if found := _as_last(line):
+            return found
+        end = start - 1
+        if end <= 0:
+            break
+    return _Last("")
+
+
+def _as_last(line: bytes) -> _Last | None:
+    if line:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return _decode_last(line)
+    return None
+
+
+def _name_in(tail: bytes) -> str | None:
+    """The name that the end of a file tells, or None."""
+    given = _name_given_in(tail)
+    if given is not None:
+        return given
+    for body in _bodies(tail, b'"compaction"', "compaction"):
+        state = body.get("state")
+        return _text(state, "name") if isinstance(state, dict) else None
+    return None
+
+
+def _name_given_in(window: bytes) -> str | None:
+    """The last name that whole lines of a window give, or None."""
+    for body in _bodies(window, b'"session_info"', "session_info"):
+        if name := _text(body, "name"):
+            return name
+    return None
+
+
+def _bodies(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
+    """The entries of a type in a window, last first."""
+    at = stringzilla.rfind(window, needle)
+    while at >= 0:
+        start = window.rfind(b"\n", 0, at) + 1
+        end = window.find(b"\n", at)
+        body = decode_object(window[start : end if end >= 0 else len(window)])
+        if body.get("type") == kind:
+            yield body
+        at = stringzilla.rfind(window, needle, 0, start)
+
+
+def _first_message(head: bytes, read: Read, size: int) -> str | None:
+    """What the first prompt says; the head is read further where it is not in there."""
+    found = _prompt_in(head)
+    while found is None and len(head) < min(size, FIRST_MESSAGE_WITHIN):
+        head = read(4 * len(head), 0)
+        found = _prompt_in(head)
+    return found
+
+
+def _prompt_in(window: bytes) -> str | None:
+    """What the first prompt in whole lines of a window says."""
+    at = stringzilla.find(window, _USER)
+    while at >= 0:
+        start = window.rfind(b"\n", 0, at) + 1
+        end = window.find(b"\n", at)
+        end = len(window) if end < 0 else end
+        body = decode_object(window[start:end])
+        message = body.get("message")
+        if isinstance(message, dict) and is_prompt(message):
+            return one_line(_said(body)[:_LOOK], FIRST_MESSAGE_WIDTH)
+        at = stringzilla.find(window, _USER, end)
+    return None
+
+
+_USER: Final = b'"user"'
+_LOOK: Final = 2 * FIRST_MESSAGE_WIDTH
+
+
+def _said(body: Mapping[str, Any]) -> str:
+    with suppress(SessionTreeError):
+        body = restore(body, lambda handle: b"[large text]")
+    return preview_of(body["message"])
+
+
+def _text(body: Mapping[str, Any], key: str) -> str | None:
+    value = body.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _spelled(seconds: float) -> str:
+    """A time of the system as the format writes it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def moment(timestamp: str | None) -> float:
+    """A time as stored, in seconds since 1970; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(timestamp or "").timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0
+
+
+def _writer(fs: FileSystem, file: str) -> str | None:
+    """Who holds the session to write alone: the name in the lock file, if it is held."""
+    lock = file + LOCK
+    try:
+        if not fs.stat(lock).size:
+            return None
+        fd = fs.open(lock, READ_PLAIN)
+    except OSError:
+        return None
+    try:
+        if fs.lock(fd):
+            fs.unlock(fd)
+            return None  # its owner died
+        owner = orjson.loads(fs.read(fd, 4096, 0))
+        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return "another writer"
+    finally:
+        fs.close(fd)

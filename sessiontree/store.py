@@ -1,0 +1,310 @@
+"""Store: a folder of sessions, one folder a project in it.
+
+A session is `<root>/<project>/<timestamp>_<id>.jsonl`. The project's folder is its
+working directory, encoded (`core.project`). The folder is the truth: there is no
+index, so what is dropped in by hand is there at once, whatever it is called, and
+belongs to the project in whose folder it lies.
+
+Invariants: nothing is ever overwritten or removed; what cannot be listed is
+reported, and hides nothing else.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from sessiontree import trash
+from sessiontree.core.entry import decode_object
+from sessiontree.core.pattern import lines_with
+from sessiontree.core.project import directory_of, encoded, folder_name
+from sessiontree.errors import (
+    CallerError,
+    FileMissingError,
+    NothingToDoError,
+    RefError,
+    SessionBusyError,
+    SessionTreeWarning,
+)
+from sessiontree.listing import SUFFIX, Listed, Report, facts_of, listed, moment, session_files
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.relocation import make_folders, move_session
+from sessiontree.storage.scan import Scanner
+
+if TYPE_CHECKING:
+    from sessiontree.session import Session
+
+PathLike = str | os.PathLike[str]
+
+LATEST: Final = "latest"
+SHORTEST_PREFIX: Final = 4
+
+_LONGEST_ID: Final = 150
+_ATTEMPTS: Final = 10
+_MOST_NAMED: Final = 8
+
+
+def default_root() -> str:
+    """Where sessions are kept unless somebody says otherwise: the user's data folder."""
+    from platformdirs import user_data_dir  # not needed by who names a folder
+
+    return user_data_dir("sessiontree", appauthor=False)
+
+
+class Store:
+    """A folder of sessions.
+
+    Args:
+        root: the folder; made when the first session is. By default `default_root()`.
+        fs: the seam to the disk; another one is for tests.
+
+    Attributes:
+        root: its absolute path.
+    """
+
+    def __init__(self, root: PathLike | None = None, *, fs: FileSystem = DISK) -> None:
+        self.root = os.path.abspath(default_root() if root is None else root)
+        self._fs = fs
+
+    def __repr__(self) -> str:
+        return f"Store({self.root!r})"
+
+    def folder_of(self, cwd: PathLike) -> str:
+        """The path of the folder that holds the sessions of a working directory."""
+        try:
+            return os.path.join(self.root, folder_name(os.path.abspath(cwd)))
+        except (UnicodeError, ValueError) as error:
+            raise CallerError(f"{os.fspath(cwd)!r:.200} is no path of a directory") from error
+
+    def create(
+        self, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
+    ) -> Session:
+        """Make a new session in its project's folder, and open it.
+
+        Args:
+            cwd: the working directory it is about, by default the current one.
+            id: its id, by default a fresh UUID.
+            options: as for `Session.create`.
+
+        Raises:
+            FileTakenError, EntryError, DiskError: as `Session.create` does.
+        """
+        from sessiontree.session import Session
+        from sessiontree.writer import fresh_uuid, now
+
+        about = os.path.abspath(os.getcwd() if cwd is None else cwd)
+        for attempt in range(_ATTEMPTS):
+            folder = self.folder_of(about)
+            make_folders(self._fs, folder)
+            chosen = id or fresh_uuid()
+            file = os.path.join(folder, f"{_for_names(now())}_{_as_name(chosen)}{SUFFIX}")
+            try:
+                return Session.create(file, cwd=about, id=chosen, fs=self._fs, **options)
+            except FileMissingError:  # the project was moved meanwhile
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def open(self, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
+        """Open a session by its id, a unique prefix of it, its name, or `latest`.
+
+        Args:
+            ref: what names it; see `find`.
+            cwd: only among the sessions of this working directory.
+            options: as for `Session.open`.
+
+        Raises:
+            RefError: it names none, or more than one.
+        """
+        from sessiontree.session import Session
+
+        return Session.open(self.find(ref, cwd=cwd).file, fs=self._fs, **options)
+
+    def find(self, ref: str, *, cwd: PathLike | None = None) -> Listed:
+        """The session that `latest`, an id, a name, or four characters or more of an id name.
+
+        They are tried in this order. A name is the one the session has now.
+
+        Raises:
+            RefError: it names none, or more than one.
+        """
+        return self._named(ref, self.list(cwd=cwd))
+
+    def list(
+        self, *, cwd: PathLike | None = None, report: Report | None = None
+    ) -> builtins.list[Listed]:
+        """The sessions, the one that was written to last first.
+
+        Args:
+            cwd: only those of this working directory.
+            report: told of each file that cannot be listed, and why; by default a warning
+                is given.
+        """
+        found = list(self.survey(cwd=cwd, report=report))
+        found.sort(key=lambda one: moment(one.modified), reverse=True)
+        return found
+
+    def survey(
+        self, *, cwd: PathLike | None = None, report: Report | None = None
+    ) -> Iterator[Listed]:
+        """The same one by one, in no order, as they are found."""
+        report = report or _warn
+        folder = self.root if cwd is None else self.folder_of(cwd)
+        if os.path.isdir(folder):
+            yield from listed(session_files(folder, report), report, self._look)
+
+    def latest(self, *, cwd: PathLike | None = None) -> Listed | None:
+        """The session that was written to last, or None."""
+        return next(iter(self.list(cwd=cwd)), None)
+
+    def _look(self, file: str) -> Listed:
+        """What is told of a file; its project is the one in whose folder it lies."""
+        found = facts_of(file, self._fs)
+        project = os.path.relpath(file, self.root).split(os.sep)[0]
+        directory = directory_of(project)
+        return found if directory in (None, found.cwd) else replace(found, cwd=directory)
+
+    def _named(self, ref: str, among: builtins.list[Listed]) -> Listed:
+        if ref == LATEST and among:
+            return among[0]
+        found = [one for one in among if one.id == ref] or self._by_name(ref, among)
+        if not found and len(ref) >= SHORTEST_PREFIX:
+            found = [one for one in among if one.id.startswith(ref)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise RefError(
+                f"no session in {self.root} is named {ref!r}; 'sessiontree ls --all' lists them",
+                ref,
+            )
+        named = ", ".join(f"{one.id} ({one.file})" for one in found[:_MOST_NAMED])
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        message = (
+            f"{ref!r} is ambiguous: it may be {named}{more}; give a whole id, or open the file"
+        )
+        raise RefError(message, ref, [one.id for one in found])
+
+    def _by_name(self, name: str, among: builtins.list[Listed]) -> builtins.list[Listed]:
+        """Those of that name. A list may not see a name that was given in mid-file."""
+        scanner = Scanner()
+        likely = [one for one in among if one.name == name]
+        found = [one for one in likely if _name_of(one, scanner) == name]
+        return found or [one for one in among if _name_of(one, scanner) == name]
+
+    def move_project(self, old: PathLike, new: PathLike) -> int:
+        """Let the sessions of a working directory be those of another: it was renamed.
+
+        The sessions of both are then together. One that a writer holds keeps all where
+        they are; a session that is open and not held says that its file vanished when it
+        is written to, and loses nothing.
+
+        Returns:
+            how many sessions were moved.
+
+        Raises:
+            NothingToDoError: there is none.
+            SessionBusyError: a writer holds one; nothing was moved.
+            FileTakenError: both have a file of one name; what was moved before stays so.
+            DiskError: the system refused.
+        """
+        source, target = self.folder_of(old), self.folder_of(new)
+        files = list(session_files(source, _warn)) if os.path.isdir(source) else []
+        if not files or source == target:
+            raise NothingToDoError(f"there is no session of {os.fspath(old)} to be moved")
+        for one in listed(files, _ignore):
+            if one.writer is not None:
+                message = f"{one.file} is held by {one.writer}; close it first, nothing was moved"
+                raise SessionBusyError(message, one.file)
+        try:
+            self._fs.replace(source, target)
+            self._fs.sync_folder(self.root)
+        except OSError:  # the new one has sessions already
+            self._merge(files, source, target)
+        return len(files)
+
+    def _merge(self, files: builtins.list[str], source: str, target: str) -> None:
+        for file in files:
+            inside = os.path.dirname(os.path.relpath(file, source))
+            folder = os.path.join(target, inside).rstrip(os.sep)
+            make_folders(self._fs, folder)
+            move_session(self._fs, file, folder)
+
+    def trash(self, ref: str) -> str:
+        """Put a session away, with all that lies beside it; the path it has in the trash.
+
+        Args:
+            ref: its path, or what names it as for `find`.
+
+        Raises:
+            RefError: it names none, or more than one.
+            SessionBusyError: a writer holds it.
+            DiskError: the system refused.
+        """
+        file = ref if os.path.isabs(ref) else self.find(ref).file
+        return trash.throw_away(self._fs, self.root, file, self._stamp())
+
+    def trashed(self, *, report: Report | None = None) -> builtins.list[Listed]:
+        """The sessions in the trash, the one that was written to last first."""
+        return Store(os.path.join(self.root, trash.TRASH), fs=self._fs).list(report=report)
+
+    def restore(self, ref: str) -> str:
+        """Bring a session back from the trash to where it was; its path.
+
+        Args:
+            ref: its path in the trash, or what names it among those there.
+
+        Raises:
+            RefError: it names none, or more than one.
+            FileTakenError: another file has its place now.
+            DiskError: the system refused.
+        """
+        file = ref if os.path.isabs(ref) else self._named(ref, self.trashed()).file
+        return trash.bring_back(self._fs, self.root, file)
+
+    def _stamp(self) -> str:
+        from sessiontree.writer import fresh_uuid, now
+
+        return f"{_for_names(now())}_{fresh_uuid()[:8]}"
+
+
+def _name_of(one: Listed, scanner: Scanner) -> str | None:
+    """The last name given in a file, wherever; else what a list tells."""
+    name = None
+    try:
+        for _, line in scanner.lines(one.file, _naming):
+            body = decode_object(line)
+            given = body.get("name")
+            if body.get("type") == "session_info" and isinstance(given, str):
+                name = given
+    except OSError:
+        return None
+    return name or one.name
+
+
+def _naming(block: bytearray, end: int) -> Iterator[tuple[int, int]]:
+    return lines_with(b'"session_info"', block, end)
+
+
+def _for_names(timestamp: str) -> str:
+    return timestamp.replace(":", "-").replace(".", "-")
+
+
+def _as_name(id: str) -> str:
+    """An id as a part of a file name."""
+    name = encoded(id)
+    if len(name.encode()) <= _LONGEST_ID:
+        return name
+    return folder_name(os.sep + id)[-_LONGEST_ID:]
+
+
+def _warn(problem: str) -> None:
+    warnings.warn(problem, SessionTreeWarning, stacklevel=4)
+
+
+def _ignore(problem: str) -> None:
+    """The report of one who was told before."""
