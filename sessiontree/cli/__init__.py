@@ -29,6 +29,10 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "rename": ("writing:rename", "Give the session a name."),
         "edit-context": ("writing:edit_context", "Drop or replace what an entry contributes."),
     },
+    "Find": {
+        "ls": ("listing:ls", "List sessions."),
+        "search": ("searching:search", "Search what was said, in all sessions."),
+    },
     "Look": {
         "show": ("looking:show", "Show a session's facts, or one entry."),
         "tree": ("looking:tree", "Draw the whole tree."),

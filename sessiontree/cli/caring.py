@@ -16,6 +16,8 @@ from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.preview import preview
 from sessiontree.errors import SessionTreeError
 from sessiontree.session import Session
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.journal import strays
 from sessiontree.storage.recovery import Progress, Repair
 
 PATIENCE_SECONDS = 1.0
@@ -38,6 +40,7 @@ def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> Non
         try:
             with Session.open(file, readonly=True) as session, _progress(file) as progress:
                 damage = session.verify(progress)
+                left = strays(DISK, file)
         except SessionTreeError as error:
             if len(files) == 1:
                 raise
@@ -46,6 +49,8 @@ def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> Non
             continue
         found += damage
         tell(f"{file}: {_counted(len(damage))}")
+        for stray in left:
+            tell(f"{stray}: left by something cut short, if nothing is at work now; remove it")
     if as_json:
         out_json_list(_as_dict(finding) for finding in found)
     else:

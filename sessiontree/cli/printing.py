@@ -35,6 +35,17 @@ def out(text: str = "") -> None:
     _write(printable(text) + "\n")
 
 
+def out_marked(before: str, marked: str, after: str) -> None:
+    """Print a line with a part of it marked: by its look on a terminal, else by « and »."""
+    opening, closing = ("\x1b[1;31m", "\x1b[0m") if _has_colours() else ("«", "»")
+    parts = (printable(before), opening, printable(marked), closing, printable(after))
+    _write("".join(parts) + "\n")
+
+
+def _has_colours() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def tell(text: str) -> None:
     """Say something that is no data: one line on standard error."""
     click.echo(told(text), err=True)

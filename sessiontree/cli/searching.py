@@ -1,0 +1,115 @@
+"""The command that searches sessions: search. It writes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+
+import click
+
+from sessiontree.cli.arguments import json_option
+from sessiontree.cli.printing import finish, out, out_json_list, out_marked, short, tell
+from sessiontree.cli.stores import Problems, moment_given, store_at
+from sessiontree.core.pattern import Pattern
+from sessiontree.core.preview import one_line
+from sessiontree.listing import listed, session_files
+from sessiontree.searching import Hit, Wanted
+from sessiontree.searching import search as hits_in
+
+
+@click.command()
+@click.argument("pattern")
+@click.argument("place", metavar="[DIR|FILE]", required=False, type=click.Path())
+@click.option("--regex", is_flag=True, help="PATTERN is a regular expression, of Python's re.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Letters match in either case.")
+@click.option("--role", "roles", multiple=True, help="Only entries of this role; may be repeated.")
+@click.option("--tool", help="Only calls of this tool, and their results.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=moment_given,
+    help="Only entries written since a date, a time, or 30m, 12h, 7d, 2w ago.",
+)
+@click.option("--cwd", type=click.Path(), help="Only sessions of this working directory.")
+@click.option("--current", is_flag=True, help="Only what is on a session's current path.")
+@click.option("--blobs", is_flag=True, help="Also in large texts kept beside the file.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
+@json_option("a list of the entries found")
+def search(
+    pattern: str,
+    place: str | None,
+    regex: bool,
+    ignore_case: bool,
+    roles: tuple[str, ...],
+    tool: str | None,
+    since: datetime | None,
+    cwd: str | None,
+    current: bool,
+    blobs: bool,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Search what was said, in all branches of all sessions.
+
+    Without DIR or FILE where sessions are kept: the folder that SESSIONTREE_HOME names, or
+    else your data folder.
+
+    What is searched: all texts of an entry, such as messages, thoughts, what tools were
+    given and gave, summaries, names and labels; not types, roles, ids and images. Each
+    entry found is shown once, its first match marked.
+    """
+    looked_for = Pattern(pattern, regex=regex, ignore_case=ignore_case)
+    wanted = Wanted(frozenset(roles), tool, since, current, blobs)
+    problems = Problems()
+    files = _files(place, cwd, problems)
+    found = islice(hits_in(looked_for, files, wanted, problems), limit)
+    if as_json:
+        out_json_list(_as_they_come(found))
+    elif not _out_hits(_as_they_come(found)):
+        tell(f"Nothing matches {pattern}")
+    problems.tell()
+
+
+def _files(place: str | None, cwd: str | None, problems: Problems) -> Iterable[str]:
+    """The files to search, those named for a later time first."""
+    if place is not None and not os.path.isdir(place):
+        return _of_directory([place], cwd, problems)
+    store = store_at(place)
+    if cwd is not None and place is not None:
+        about = os.path.abspath(cwd)
+        return [one.file for one in store.survey(report=problems) if one.cwd == about]
+    folder = store.root if cwd is None else store.folder_of(cwd)
+    found = session_files(folder, problems) if os.path.isdir(folder) else []
+    return sorted(found, key=os.path.basename, reverse=True)
+
+
+def _of_directory(files: list[str], cwd: str | None, problems: Problems) -> list[str]:
+    if cwd is None:
+        return files
+    about = os.path.abspath(cwd)
+    return [one.file for one in listed(files, problems) if one.cwd == about]
+
+
+def _as_they_come(hits: Iterable[Hit]) -> Iterator[Hit]:
+    """The same hits; what was printed of one is brought out before the next is looked for."""
+    for hit in hits:
+        yield hit
+        finish()
+
+
+def _out_hits(hits: Iterable[Hit]) -> bool:
+    """Print hits below their files; whether there were any."""
+    file = None
+    for hit in hits:
+        if hit.file != file:
+            if file is not None:
+                out()
+            file = hit.file
+            out(f"{one_line(file, 1000)}  session {short(hit.session)}")
+        start, end = hit.match
+        said = one_line(hit.role or hit.type)
+        before, match, after = hit.snippet[:start], hit.snippet[start:end], hit.snippet[end:]
+        out_marked(f"  {short(hit.ref):<8}  {said:<10}  {before}", match, after)
+    return file is not None

@@ -1,0 +1,283 @@
+"""Searching: the entries of many sessions whose text matches a pattern.
+
+Raw bytes are looked through first (`core.pattern`), and only a line that may match is
+decoded. What counts as text is said in `core.texts`. Each entry that matches is one
+hit, its first match marked.
+
+Invariants: an entry whose text matches is always found, however its line spells it;
+what cannot be read is reported, and hides nothing else; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.core.blob import MARK, blob_of
+from sessiontree.core.codec import decode
+from sessiontree.core.damage import ignore
+from sessiontree.core.entry import Entry, Fetch, decode_leniently, decode_object
+from sessiontree.core.header import is_version_1
+from sessiontree.core.message import Call, calls_of
+from sessiontree.core.pattern import Pattern, Span, lines_with
+from sessiontree.core.preview import printable, role
+from sessiontree.core.spill import restore
+from sessiontree.core.texts import texts, texts_of_tool
+from sessiontree.errors import ForeignFormatError, SessionTreeError, SpilledError
+from sessiontree.listing import Report, header_of, moment
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.scan import Scanner
+from sessiontree.storage.sidecar import FOLDER, Sidecar
+
+BEFORE: Final = 40
+AFTER: Final = 80
+LONGEST_MATCH: Final = 200
+"""Characters of a snippet before, after and in the match."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which entries count.
+
+    Attributes:
+        roles: only those that speak in one of these roles; empty: all.
+        tool: only in calls of this tool, and in their results.
+        since: only those written then or later.
+        current: only those on the path that their session stands at.
+        blobs: also in what was taken out of the file into blobs.
+    """
+
+    roles: frozenset[str] = frozenset()
+    tool: str | None = None
+    since: datetime | None = None
+    current: bool = False
+    blobs: bool = False
+
+
+class Hit(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry that matches.
+
+    Attributes:
+        file: the session's file.
+        session: the session's id.
+        ref: the entry's uuid.
+        type, timestamp, lane: the entry's.
+        role: the role it speaks in, or None.
+        snippet: the text around its first match, on one line.
+        match: where in the snippet the match begins and ends.
+    """
+
+    file: str
+    session: str
+    ref: str
+    type: str
+    role: str | None
+    timestamp: str | None
+    lane: str | None
+    snippet: str
+    match: Span
+
+
+def search(pattern: Pattern, files: Iterable[str], wanted: Wanted, report: Report) -> Iterator[Hit]:
+    """The hits in files, as they are found: file by file, in file order.
+
+    Args:
+        pattern: what to look for.
+        files: the paths of session files.
+        wanted: which entries count.
+        report: told of each file and line that cannot be read, and why.
+    """
+    scanner = Scanner()
+    for file in files:
+        try:
+            yield from _Searched(file, pattern, wanted, scanner, report).hits()
+        except SessionTreeError as error:
+            report(str(error))
+        except OSError as error:
+            report(f"cannot read {file}: {error.strerror or error}; check its permissions")
+
+
+class _Searched:
+    """One file being searched."""
+
+    def __init__(
+        self, file: str, pattern: Pattern, wanted: Wanted, scanner: Scanner, report: Report
+    ) -> None:
+        self._file = file
+        self._pattern = pattern
+        self._wanted = wanted
+        self._scanner = scanner
+        self._report = report
+        self._session = ""
+        self._tools: dict[str, str | None] = {}
+        self._path: frozenset[int] | None = None
+
+    def hits(self) -> Iterator[Hit]:
+        given: set[int] = set()
+        for offset, line in self._scanner.lines(self._file, self._pattern.candidates):
+            if not self._session and not self._is_read_by_line():
+                yield from self._hits_as_opened()
+                return
+            found = self._hit_in(line, offset)
+            if found is not None:
+                given.add(offset)
+                yield found
+        if self._wanted.blobs and os.path.isdir(os.path.realpath(self._file) + FOLDER):
+            yield from self._hits_in_blobs(given)
+
+    def _is_read_by_line(self) -> bool:
+        """Whether each line of the file is an entry as it stands."""
+        try:
+            header = header_of(self._file)
+        except ForeignFormatError:
+            return False
+        self._session = str(header.get("id") or "") or _NO_ID
+        return not is_version_1(header)
+
+    def _hits_as_opened(self) -> Iterator[Hit]:
+        """The hits in a file that has to be translated as a whole."""
+        from sessiontree.session import Session
+
+        with Session.open(self._file, readonly=True) as session:
+            self._session = session.id
+            for entry in session.entries():
+                found = self._hit(entry, entry.as_stored)
+                if found is not None:
+                    yield found
+
+    def _hit_in(self, line: bytes, offset: int) -> Hit | None:
+        entry = decode(line, offset, ignore)
+        if entry is not None:
+            return self._hit(entry, _without_blobs(entry))
+        if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
+            self._report(
+                f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
+                f"read; 'sessiontree verify {self._file}' says why"
+            )
+        return None
+
+    def _hit(self, entry: Entry, body: Mapping[str, Any]) -> Hit | None:
+        """The hit that an entry is, or None."""
+        if not self._is_wanted(entry):
+            return None
+        for text in self._texts(body):
+            span = self._pattern.search(text)
+            if span is not None and self._is_on_path(entry):
+                return self._made(entry, text, span)
+        return None
+
+    def _texts(self, body: Mapping[str, Any]) -> Iterator[str]:
+        tool = self._wanted.tool
+        return texts(body) if tool is None else texts_of_tool(body, tool, self._tool_of)
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        wanted = self._wanted
+        if wanted.roles and role(entry) not in wanted.roles:
+            return False
+        since = wanted.since
+        return since is None or moment(entry.timestamp) >= since.timestamp()
+
+    def _is_on_path(self, entry: Entry) -> bool:
+        if not self._wanted.current:
+            return True
+        if self._path is None:
+            from sessiontree.session import Session
+
+            with Session.open(self._file, readonly=True) as session:
+                self._path = frozenset(above.offset for above in session.path())
+        return entry.offset in self._path
+
+    def _tool_of(self, call_id: str) -> str | None:
+        """The name of the tool that a call was made of, by the call's id."""
+        if call_id not in self._tools:
+            self._tools[call_id] = None
+            if call_id:
+                calls = Scanner().lines(self._file, Pattern(call_id).candidates)
+                for call in (call for _, line in calls for call in _calls_in(line)):
+                    self._tools.setdefault(call.id, call.name)
+                    if call.id == call_id:
+                        self._tools[call_id] = call.name
+        return self._tools[call_id]
+
+    def _made(self, entry: Entry, text: str, span: Span) -> Hit:
+        start, end = span
+        before = _flat(text[max(0, start - BEFORE) : start])
+        match = _flat(text[start : min(end, start + LONGEST_MATCH)])
+        after = _flat(text[end : end + AFTER])
+        if start > BEFORE:
+            before = "…" + before
+        if end + AFTER < len(text):
+            after += "…"
+        return Hit(
+            file=self._file,
+            session=self._session if self._session != _NO_ID else "",
+            ref=entry.uuid,
+            type=entry.type,
+            role=role(entry),
+            timestamp=entry.timestamp,
+            lane=entry.lane,
+            snippet=before + match + after,
+            match=(len(before), len(before) + len(match)),
+        )
+
+    def _hits_in_blobs(self, given: set[int]) -> Iterator[Hit]:
+        """The hits in what entries that were no hits so far keep in blobs."""
+        blobs = Sidecar(DISK, self._file)
+        for offset, line in self._scanner.lines(self._file, _naming_blobs):
+            entry = None if offset in given else decode(line, offset, ignore)
+            if entry is None or not self._is_wanted(entry):
+                continue
+            self._session = self._session or str(header_of(self._file).get("id") or "") or _NO_ID
+            found = self._hit(entry, self._with_blobs(entry, blobs))
+            if found is not None:
+                yield found
+
+    def _with_blobs(self, entry: Entry, blobs: Sidecar) -> Mapping[str, Any]:
+        """The keys of an entry with what lies in its blobs, as far as it can be had."""
+
+        def fetch(handle: str) -> bytes:
+            blob = blob_of(handle)
+            try:
+                return blobs.read(*blob) if blob is not None else b""
+            except SessionTreeError as error:
+                self._report(f"{self._file}, entry {entry.uuid}: {error}")
+                return b""
+
+        body = dict(_restored(entry, fetch))
+        if entry.type == "handle":
+            body[_CONTENT] = fetch(str(body.get("handle"))).decode("utf-8", "replace")
+        return body
+
+
+_NO_ID: Final = "\0"
+_CONTENT: Final = "(content)"
+
+
+def _without_blobs(entry: Entry) -> Mapping[str, Any]:
+    """The keys of an entry without the handles that stand for spilled strings."""
+    return _restored(entry, lambda handle: b"")
+
+
+def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
+    body = entry.as_stored
+    try:
+        return restore(body, fetch)
+    except SpilledError:
+        return body
+
+
+def _calls_in(line: bytes) -> list[Call]:
+    message = decode_object(line).get("message")
+    return calls_of(message) if isinstance(message, dict) else []
+
+
+def _naming_blobs(block: bytearray, end: int) -> Iterator[Span]:
+    return lines_with(MARK, block, end)
+
+
+def _flat(text: str) -> str:
+    """Text on one line, without what drives a terminal."""
+    return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
