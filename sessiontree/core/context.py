@@ -126,8 +126,8 @@ class Context:
 
         if api not in ("responses", "chat"):
             raise CallerError(f"OpenAI has no api {api!r} here; give 'responses' or 'chat'")
-        shape = chat if api == "chat" else responses
-        return shape.request(self.messages, self._uuids(), **self._in_force())
+        request = chat.request if api == "chat" else responses.request
+        return request(self.messages, self._uuids(), **self._in_force())
 
     def _uuids(self) -> list[str]:
         return [entry.uuid for entry in self.entries]
