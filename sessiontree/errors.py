@@ -143,7 +143,14 @@ class DamageError(FileError):
 
 
 class BlobError(FileError):
-    """Content that was kept beside the session cannot be had back as it was."""
+    """Content that was kept beside the session cannot be had back as it was.
+
+    `sha256` is the blob's hash, where it is known.
+    """
+
+    def __init__(self, message: str, file: str, sha256: str = "") -> None:
+        super().__init__(message, file)
+        self.sha256 = sha256
 
 
 class BlobMissingError(BlobError):

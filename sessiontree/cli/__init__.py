@@ -42,6 +42,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "follow": ("caring:follow", "Print each entry that is added, as it comes."),
         "handle": ("handles:handle", "Look up what handles point to."),
         "stats": ("looking:stats", "Count entries, bytes, tokens and cost."),
+        "blob": ("blobs:blob", "Look after the large contents beside a session."),
     },
     "Move": {
         "branch-here": ("moving:branch_here", "Go on from an entry, in the same file."),

@@ -33,6 +33,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
+from sessiontree.core.blob import blob_of
 from sessiontree.errors import SpilledError
 
 Store = Callable[[bytes, str], str]
@@ -184,6 +185,21 @@ def restore(body: Body, fetch: Fetch) -> Body:
             texts[handle] = _text(fetch(handle), handle)
         above[path[-1]] = texts[handle]
     return cast(Body, restored)
+
+
+def check_spilled(body: Mapping[str, Any]) -> None:
+    """Refuse an entry that could not be restored whatever its blobs are; none is read.
+
+    Raises:
+        SpilledError: `spilled` is malformed, or points where no blob's handle is.
+    """
+    restore(body, _nothing)
+
+
+def _nothing(handle: str) -> bytes:
+    if blob_of(handle) is None:
+        raise _wrong(f"{handle:.100} is no blob's handle")
+    return b""
 
 
 def _places(spilled: Any) -> list[tuple[list[Any], str]]:

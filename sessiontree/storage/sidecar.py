@@ -175,7 +175,7 @@ class Sidecar:
                 f"put the folder back beside the session file, from where that was copied, "
                 "or restore it from a backup"
             )
-            return BlobMissingError(message, self.file)
+            return BlobMissingError(message, self.file, sha256)
         if error.errno in (errno.ELOOP, errno.EMLINK):
             return self._damaged(
                 sha256, "a symbolic link stands in its place", "put the file itself there"
@@ -189,6 +189,7 @@ class Sidecar:
             f"cannot read {self._path(sha256)}, a blob of {self.file}: "
             f"{error.strerror or error}; check its permissions and the medium",
             self.file,
+            sha256,
         )
 
     def _damaged(self, sha256: str, cause: str, then: str = "") -> BlobDamagedError:
@@ -196,6 +197,7 @@ class Sidecar:
             f"a blob of {self.file} is damaged: {self._path(sha256)}: {cause}; "
             f"{then or 'restore it from a backup, or store the same content again'}",
             self.file,
+            sha256,
         )
 
     def _read(self, fd: int, sha256: str, size: int, offset: int) -> bytes:

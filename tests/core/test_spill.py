@@ -17,7 +17,7 @@ from sessiontree.core.blob import Blob, blob_of, blobs_needed, hashes_named
 from sessiontree.core.codec import encode
 from sessiontree.core.fields import RESERVED
 from sessiontree.core.handle import Handle
-from sessiontree.core.spill import OPAQUE, STRUCTURE, restore, spill
+from sessiontree.core.spill import OPAQUE, STRUCTURE, check_spilled, restore, spill
 from sessiontree.errors import BlobMissingError, EntryError, SpilledError
 
 PNG = "iVBORw0KGgoAAAANSUhEUg" * 4
@@ -318,7 +318,18 @@ def test_a_list_that_does_not_fit_the_entry_is_an_error(wrong: Any) -> None:
     before = copy.deepcopy(body)
     with pytest.raises(SpilledError, match="spilled"):
         restore(body, lambda handle: b"never given")
+    with pytest.raises(SpilledError, match="spilled"):
+        check_spilled(body)
     assert body == before
+
+
+def test_an_entry_can_be_checked_without_its_blobs() -> None:
+    check_spilled({"content": "text"})
+    check_spilled({"content": HANDLE, "spilled": [[["content"], HANDLE]]})
+    with pytest.raises(SpilledError, match="no blob's handle"):
+        check_spilled(
+            {"content": "file@1.0.0::path:x", "spilled": [[["content"], "file@1.0.0::path:x"]]}
+        )
 
 
 def test_a_blob_that_is_no_text_is_an_error() -> None:
