@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from sessiontree import Session
+from tests.cli.terminal import contents, done, driving, printed_json, run
+
+LONG = "a long answer, \x1b[31m\n" * 4000
+SHA = hashlib.sha256(LONG.encode()).hexdigest()
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    """A session in which one long text was said twice, and another once."""
+    file = tmp_path / "chat.jsonl"
+    with Session.create(file) as session:
+        for text in (LONG, "short", LONG, LONG.upper()):
+            session.append_message({"role": "user", "content": text})
+        session.append_message({"role": "user", "content": f"mentions sha256:{SHA} only"})
+    return file
+
+
+def in_folder(file: Path) -> Path:
+    return Path(f"{file}.blobs")
+
+
+def test_blobs_are_listed_with_their_references(chat: Path) -> None:
+    (in_folder(chat) / hashlib.sha256(b"unused").hexdigest()).write_bytes(b"unused")
+    listed = {blob["sha256"]: blob for blob in printed_json("blob", "ls", chat)}
+    assert listed.pop(SHA) == {
+        "sha256": SHA,
+        "size": len(LONG),
+        "references": 2,
+        "referenced": True,
+        "stored": True,
+    }
+    assert sorted((b["size"], b["references"], b["referenced"]) for b in listed.values()) == [
+        (6, 0, False),
+        (len(LONG), 1, True),
+    ]
+    shown = done("blob", "ls", chat).splitlines()
+    assert len(shown) == 3
+    assert f"{SHA}         84,000  2 references" in shown
+    assert run("blob", "ls", chat).stderr.endswith("3 blobs of 168,006 bytes\n")
+
+
+def test_a_session_without_blobs_has_none(tmp_path: Path) -> None:
+    file = tmp_path / "small.jsonl"
+    done("new", file)
+    assert printed_json("blob", "ls", file) == printed_json("blob", "verify", file) == []
+    assert done("blob", "ls", file) == done("blob", "verify", file) == ""
+    assert run("blob", "cat", file, "abcd").exit_code == 1
+
+
+def test_looking_changes_nothing(chat: Path) -> None:
+    before = contents(chat.parent), contents(in_folder(chat))
+    for words in (("ls", chat), ("cat", chat, SHA), ("verify", chat)):
+        assert run("blob", *words).exit_code == 0
+    assert (contents(chat.parent), contents(in_folder(chat))) == before
+
+
+@pytest.mark.parametrize("sha", [SHA, SHA[:4]])
+def test_the_bytes_of_a_blob_are_written_as_they_are(chat: Path, sha: str) -> None:
+    result = run("blob", "cat", chat, sha)
+    assert result.stdout_bytes == LONG.encode()
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("sha", "said"),
+    [("0" * 64, "blob ls"), ("abc", "four digits"), ("../../etc/passwd", "no SHA-256")],
+)
+def test_what_is_no_blob_of_the_session_is_refused(chat: Path, sha: str, said: str) -> None:
+    result = run("blob", "cat", chat, sha)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_prefix_of_several_blobs_is_refused(chat: Path) -> None:
+    for n in (1, 2):
+        (in_folder(chat) / f"{'ab' * 31}{n:02}").write_bytes(b"x")
+    assert "2 blobs begin with abab" in run("blob", "cat", chat, "abab").stderr
+
+
+def test_a_blob_is_not_written_to_a_terminal(chat: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "sessiontree", "blob", "cat", str(chat), SHA],
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert ended.returncode == 1
+        assert "> NAME" in ended.stderr
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_sound_blobs_verify(chat: Path) -> None:
+    result = run("blob", "verify", chat)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{chat}: 2 blobs, all sound\n"
+
+
+def test_each_kind_of_damage_is_found(chat: Path) -> None:
+    other = hashlib.sha256(LONG.upper().encode()).hexdigest()
+    (in_folder(chat) / other).write_bytes(b"cut off")
+    (in_folder(chat) / SHA).unlink()
+    needless = "12" * 32
+    (in_folder(chat) / needless).symlink_to(chat)
+    result = run("blob", "verify", chat, "--json")
+    assert result.exit_code == 1
+    found = orjson.loads(result.stdout)
+    assert {(one["sha256"], one["kind"]) for one in found} == {
+        (other, "damaged"),
+        (SHA, "missing"),
+        (needless, "damaged"),
+    }
+    assert all(one["file"] == str(chat) and "; " in one["cause"] for one in found)
+    text = run("blob", "verify", chat)
+    assert text.exit_code == 1
+    assert text.stdout.count("\n") == 3
+    assert "3 findings" in text.stderr
+    assert f"{SHA}         84,000  2 references, missing" in done("blob", "ls", chat).splitlines()
+
+
+def test_damaged_bytes_are_not_written_to_their_end(chat: Path) -> None:
+    (in_folder(chat) / SHA).write_bytes(LONG.encode()[:-1] + b"?")
+    result = run("blob", "cat", chat, SHA)
+    assert result.exit_code == 1
+    assert result.stdout_bytes == b""
+    assert "not those that were put there" in result.stderr
+
+
+def test_an_entry_that_misuses_its_list_is_found(chat: Path) -> None:
+    with Session.open(chat) as session:
+        leaf = session.leaf.uuid
+    line = orjson.dumps(
+        {
+            "type": "message",
+            "uuid": "mis\x1bfit",
+            "parentUuid": leaf,
+            "message": {"role": "user", "content": "x"},
+            "spilled": [
+                [["message", "content"], f"blob@1.0.0::sha256:{SHA}:{len(LONG)}:text/plain"]
+            ],
+        }
+    )
+    with chat.open("ab") as file:
+        file.write(line + b"\n")
+    result = run("blob", "verify", chat)
+    assert result.exit_code == 1
+    assert "there is no handle" in result.stdout
+    assert driving(result.stdout) == set()
+    found = orjson.loads(run("blob", "verify", chat, "--json").stdout)
+    assert [one["kind"] for one in found] == ["spilled"]
