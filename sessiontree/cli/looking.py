@@ -23,8 +23,10 @@ from sessiontree.cli.printing import (
     tell_each,
     text_of_message,
 )
+from sessiontree.core.context import Context
 from sessiontree.core.entry import Entry
 from sessiontree.core.preview import one_line, preview
+from sessiontree.core.providers.notes import Request
 from sessiontree.session import Session
 
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
@@ -177,15 +179,24 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
 @file_argument
 @optional_ref_argument
 @click.option("--verbatim", is_flag=True, help="Exactly what was stored; calls left unpaired.")
+@click.option(
+    "--to",
+    type=click.Choice(["anthropic", "openai-responses", "openai-chat"]),
+    help="As that API takes it: its arguments, the model apart, as JSON.",
+)
 @json_option("the messages, the settings in force and the warnings")
-def context(file: str, ref: str | None, verbatim: bool, as_json: bool) -> None:
+def context(file: str, ref: str | None, verbatim: bool, to: str | None, as_json: bool) -> None:
     """Print what a model would get.
 
     Without REF where the session stands.
     """
     with reading(file) as session:
         found = session.context(ref, verbatim=verbatim)
-        if as_json:
+        if to is not None:
+            request = _request(found, to)
+            out_json(request.params)
+            tell_each("Warning", request.warnings)
+        elif as_json:
             out_json(found.as_dict())
         else:
             for message in found.messages:
@@ -200,6 +211,12 @@ def context(file: str, ref: str | None, verbatim: bool, as_json: bool) -> None:
             ]
             out("— " + ", ".join(fact for fact in facts if fact))
         tell_each("Warning", found.warnings)
+
+
+def _request(found: Context, to: str) -> Request:
+    if to == "anthropic":
+        return found.to_anthropic()
+    return found.to_openai("chat" if to == "openai-chat" else "responses")
 
 
 @click.command()

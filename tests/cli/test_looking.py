@@ -66,6 +66,28 @@ def test_context_pairs_calls_unless_verbatim(chat: Path) -> None:
     assert printed_json("context", chat, "--verbatim")["messages"][-1]["content"] == [call]
 
 
+@pytest.mark.parametrize(
+    ("api", "key"),
+    [("anthropic", "messages"), ("openai-responses", "input"), ("openai-chat", "messages")],
+)
+def test_context_is_printed_as_a_provider_takes_it(chat: Path, api: str, key: str) -> None:
+    done("append", chat, "--parent", "@", input='{"role": "system", "content": "Be brief."}')
+    found = json.loads(done("context", chat, "--to", api))
+    assert [said["role"] for said in found[key] if said["role"] != "system"] == [
+        *("user", "assistant"),
+        *("user", "assistant"),
+    ]
+    assert "Be brief." in json.dumps(found)
+
+
+def test_what_a_provider_cannot_take_is_named_on_standard_error(chat: Path) -> None:
+    thought = '{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}'
+    done("append", chat, input=thought)
+    result = run("context", chat, "--to", "openai-chat")
+    assert "thinking was left out" in result.stderr
+    assert json.loads(result.stdout)["messages"][-1]["content"] == "sure"
+
+
 def test_context_as_text_says_who_says_what(forked: Path) -> None:
     told = done("context", forked)
     assert "user              hello\n" in told
