@@ -9,6 +9,9 @@ a tool ran, a branch taken between the two. The rules:
 - a call that was never answered gets a result that says it was interrupted;
 - a result without its call, or a second one for the same call, is left out.
 
+The messages that hold one response in pieces, all of one `id`, make their calls together:
+the results stand behind the last piece, in the order in which they came.
+
 Each correction is a warning. What needs none is passed on untouched, the very
 same objects in the same order. An id may be used again by a later call: a result
 answers the nearest call before it that is still open.
@@ -51,16 +54,35 @@ class Answer(Generic[Source]):
 
 
 class Group(Generic[Source]):
-    """The calls of one message, and the answers to them so far."""
+    """The calls of one response, and the answers to them so far."""
 
-    __slots__ = ("answers", "calls", "open", "place", "source")
+    __slots__ = ("answers", "calls", "in_pieces", "open", "place", "response", "source")
 
-    def __init__(self, calls: list[Call], source: Source, place: int) -> None:
+    def __init__(self, calls: list[Call], message: Message, source: Source, place: int) -> None:
         self.calls = calls
+        self.response = message.get("id")
+        self.in_pieces = False
         self.source = source
         self.place = place
         self.open = {call.id for call in calls}
         self.answers: list[Answer[Source]] = []
+
+    def goes_on_in(self, message: Message) -> bool:
+        """Whether a message is the next piece of this response."""
+        id = self.response
+        return (
+            type(id) is str
+            and id == message.get("id")
+            and message.get("role") == "assistant"
+            and not self.answers
+        )
+
+    def go_on(self, calls: list[Call], place: int) -> None:
+        """Take in the next piece."""
+        self.calls = [*self.calls, *calls]
+        self.in_pieces = self.in_pieces or bool(calls)
+        self.open.update(call.id for call in calls)
+        self.place = place
 
 
 class Pairing(Generic[Source]):
@@ -94,14 +116,18 @@ class Pairing(Generic[Source]):
                 else:
                     self._take_answer(Answer(ids, message, source))
                 return
-        if self._tail is not None:
+        tail = self._tail
+        if tail is not None and not tail.goes_on_in(message):
             self._settle_tail()
+            tail = None
         self._messages.append(message)
         self._sources.append(source)
         if is_item or not is_text:
             calls = calls_of(message)
-            if calls:
-                self._tail = Group(calls, source, len(self._messages))
+            if tail is not None:
+                tail.go_on(calls, len(self._messages))
+            elif calls:
+                self._tail = Group(calls, message, source, len(self._messages))
 
     def _closes_tail(self, id: str) -> bool:
         """Whether this answers the one call that is open, as most results do; closes it then."""
@@ -153,10 +179,12 @@ class Pairing(Generic[Source]):
             left = leftovers.get(place, message)
             if left is None:
                 continue
-            self._settle_tail()
+            group = groups.get(place)
+            if group is None or group is not self._tail:
+                self._settle_tail()
             self._messages.append(left)
             self._sources.append(source)
-            self._tail = groups.get(place)
+            self._tail = group
 
     def result(self) -> tuple[list[Message], list[Source], list[str]]:
         """The paired messages, the source of each, and the warnings, in fresh lists.
@@ -189,14 +217,23 @@ def _assign(
     groups: dict[int, Group[Source]] = {}
     open_calls: dict[str, list[Group[Source]]] = {}
     leftovers: dict[int, Message | None] = {}
+    group: Group[Source] | None = None
     for place, (message, source) in enumerate(taken):
         ids = result_ids(message)
         if not ids:
             calls = calls_of(message)
-            if calls:
-                group = groups[place] = Group(calls, source, place + 1)
-                for id in group.open:
-                    open_calls.setdefault(id, []).append(group)
+            if group is not None and group.goes_on_in(message):
+                known = group.open.copy()
+                group.go_on(calls, place + 1)
+            elif calls:
+                known = set()
+                group = Group(calls, message, source, place + 1)
+            else:
+                group = None
+                continue
+            groups[place] = group
+            for id in group.open - known:
+                open_calls.setdefault(id, []).append(group)
             continue
         leftovers[place] = _hand_out(Answer(ids, message, source), place, open_calls, warnings)
     return groups, leftovers
@@ -244,7 +281,7 @@ def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[s
     order = [call.id for call in group.calls]
     brought = [id for answer in group.answers for id in answer.ids]
     lead = _results_lead(group.answers)
-    if brought == order and lead:
+    if lead and (brought == order or (group.in_pieces and not group.open)):
         return (
             [answer.message for answer in group.answers],
             [answer.source for answer in group.answers],

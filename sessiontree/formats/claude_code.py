@@ -266,7 +266,8 @@ class _Transcript:
 
     def _conversation(self, nodes: list[Node]) -> list[Node]:
         """The conversation in order; notes for whom the parent is another than is stored."""
-        leaf = last_message(nodes) if self._is_subagents else main_leaf(nodes, self._named)
+        leaf = None if self._is_subagents else main_leaf(nodes, self._named)
+        leaf = leaf or last_message(nodes)
         if leaf is None:
             return []
         way = way_up(leaf, self._named)
@@ -527,6 +528,7 @@ def _leniently(line: bytes) -> _Line | None:
         "is_sidechain": bool(whole.get("isSidechain")),
         "is_meta": bool(whole.get("isMeta")),
         "is_compact_summary": bool(whole.get("isCompactSummary")),
+        "team_name": str(whole.get("teamName") or ""),
     }
     return _Line(**{**texts, **flags, "message": _message(whole.get("message"))})
 

@@ -254,3 +254,22 @@ def _is_part(message: Message, messages: list[Message]) -> bool:
     """Whether all that a corrected message says was said in some message."""
     whole = [block for m in messages for block in m.get("content") or [] if m["role"] == "user"]
     return all(block in whole for block in message["content"])
+
+
+def test_a_response_in_pieces_makes_its_calls_together() -> None:
+    def piece(call: str) -> dict[str, Any]:
+        block = {"type": "tool_use", "id": call, "name": "run", "input": {}}
+        return {"role": "assistant", "id": "msg", "content": [block]}
+
+    def result(call: str) -> dict[str, Any]:
+        block = {"type": "tool_result", "tool_use_id": call, "content": call}
+        return {"role": "user", "content": [block]}
+
+    said = {"role": "user", "content": "stop"}
+    in_order = [piece("a"), piece("b"), result("b"), result("a"), said]
+    assert pair(in_order) == (in_order, [])
+    late, warnings = pair([piece("a"), piece("b"), result("b"), said, result("a")])
+    assert late[:2] == in_order[:2]
+    assert [block["tool_use_id"] for block in late[2]["content"]] == ["a", "b"]
+    assert late[3:] == [said]
+    assert warnings
