@@ -14,7 +14,7 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from sessiontree.core.blob import Blob
@@ -52,8 +52,11 @@ class Blobs(Sidecar):
                 return blob
             if self._found(blob) == "whole":
                 return self._kept_from_now(blob)
-            content = (content,)
-        beside, blob = self._written_beside(content)
+            beside = self._written_beside((content,))
+        else:
+            hashed = _Hashed(content)
+            beside = self._written_beside(hashed)
+            blob = hashed.blob()
         try:
             found = self._found(blob)
             if found != "whole":
@@ -103,21 +106,12 @@ class Blobs(Sidecar):
         except BlobMissingError:
             return "absent"
 
-    def _written_beside(self, content: Iterable[bytes]) -> tuple[str, Blob]:
-        """Content in a synced file that has no blob's name yet, and what blob it is."""
+    def _written_beside(self, blocks: Iterable[bytes]) -> str:
+        """The path of a synced file that holds the blocks, and has no blob's name yet."""
         path, fd = self._new_file()
-        hashed = hashlib.sha256()
-        size = 0
         try:
             try:
-                for block in content:
-                    if not isinstance(block, bytes):
-                        raise CallerError(
-                            f"a blob is made of bytes, not of {type(block).__name__}; "
-                            "give bytes, or blocks of bytes"
-                        )
-                    hashed.update(block)
-                    size += len(block)
+                for block in blocks:
                     if block:
                         with refused("write", self.folder):
                             write_all(self._fs, fd, block)
@@ -130,7 +124,7 @@ class Blobs(Sidecar):
         except BaseException:
             self._drop(path)
             raise
-        return path, Blob(hashed.hexdigest(), size)
+        return path
 
     def _new_file(self) -> tuple[str, int]:
         path = os.path.join(self.folder, f"{os.getpid()}-{os.urandom(8).hex()}{UNFINISHED}")
@@ -247,6 +241,29 @@ class Blobs(Sidecar):
         path = self._path(name)
         with refused("remove", path), contextlib.suppress(FileNotFoundError):
             self._fs.unlink(path)
+
+
+class _Hashed:
+    """Blocks on their way to a file, and what blob they are once they are all through."""
+
+    def __init__(self, blocks: Iterable[bytes]) -> None:
+        self._blocks = blocks
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self._blocks:
+            if not isinstance(block, bytes):
+                raise CallerError(
+                    f"a blob is made of bytes, not of {type(block).__name__}; "
+                    "give bytes, or blocks of bytes"
+                )
+            self._hash.update(block)
+            self._size += len(block)
+            yield block
+
+    def blob(self) -> Blob:
+        return Blob(self._hash.hexdigest(), self._size)
 
 
 NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
