@@ -8,19 +8,17 @@ until it is kept, by one entry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sessiontree import refs
 from sessiontree.core.entry import Entry
+from sessiontree.core.garbage import SCRATCH
 from sessiontree.errors import CallerError, NothingToDoError
 from sessiontree.reader import Ref
 from sessiontree.writer import fresh_uuid
 
 if TYPE_CHECKING:
     from sessiontree.session import Session
-
-SCRATCH: Final = "scratch/"
-"""What the name of every ephemeral lane starts with."""
 
 
 def opened(session: Session, name: str, at: Ref | None) -> Session:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessiontree import following, lanes, refs, streaming
@@ -26,6 +27,7 @@ from sessiontree.storage.memory import Memory
 from sessiontree.writer import fresh_uuid, now
 
 if TYPE_CHECKING:
+    from sessiontree.storage.collection import Collection
     from sessiontree.storage.foreign import Foreign
     from sessiontree.storage.recovery import Progress, Repair
 
@@ -266,6 +268,34 @@ class Session(Mover):
             known = self._upgraded.original.identity, self._upgraded.size
         told = following.Told(note, known, self._fetch, self._closing)
         return following.follow(journal, view, self._journal, told)
+
+    def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> Collection:
+        """Take out what was tried on scratch lanes and never kept, and blobs nobody names.
+
+        Seven days after it was written it goes into an archive beside the file, and
+        thirty days later the archive goes.
+
+        Args:
+            dry_run: only say what would go.
+            now: the moment to count from, with a time zone; by default this one.
+
+        Raises:
+            DamageError: the file has lines that cannot be read; repair it first.
+        """
+        from sessiontree.storage.collection import collect  # seldom called
+
+        moment = datetime.now(UTC) if now is None else now
+        if moment.tzinfo is None:
+            raise CallerError(f"now is a moment with a time zone, not {moment}")
+        self._ready()
+        if dry_run:
+            return collect(self._journal, self.blobs, [self._leaf.uuid], moment, dry_run=True)
+        with self._holding():
+            done = collect(self._journal, self.blobs, [self._leaf.uuid], moment)
+            if done.entries:
+                self._reopen()
+                self._tail = self._leaf_in_file().uuid
+        return done
 
     def lane(self, name: str, at: Ref | None = None) -> Session:
         """A session on another lane of this file; to be closed by itself.

@@ -62,6 +62,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Care": {
         "verify": ("caring:verify", "Read everything, and say what is not sound."),
         "repair": ("caring:repair", "Mend what can be mended without guessing."),
+        "gc": ("caring:gc", "Take out what was tried and never kept."),
         "migrate": ("writing:migrate", "Bring an old file to the current version."),
     },
     "More": {

@@ -1,4 +1,4 @@
-"""Commands that care for a file: verify, repair, follow."""
+"""Commands that care for a file: verify, repair, gc, follow."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import click
 
 from sessiontree.cli.arguments import file_argument, json_option
-from sessiontree.cli.opening import writing
+from sessiontree.cli.opening import reading, writing
 from sessiontree.cli.printing import finish, out, out_json, out_json_list, short, speaker, tell
 from sessiontree.core.damage import NEXT_STEP, Damage
-from sessiontree.core.preview import preview
+from sessiontree.core.preview import one_line, preview
 from sessiontree.errors import SessionTreeError
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
@@ -101,6 +102,49 @@ def _progress(file: str) -> Iterator[Progress | None]:
                 done_before = done
 
         yield progress
+
+
+def _moment(ctx: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no moment; write it as 2026-01-31T12:00:00Z", ctx, option
+        ) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+@click.command()
+@file_argument
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--now", metavar="MOMENT", callback=_moment, help="Count from this moment (UTC).")
+@json_option("what went, and the bytes freed")
+def gc(file: str, dry_run: bool, now: datetime | None, as_json: bool) -> None:
+    """Take out what was tried and never kept.
+
+    Entries of scratch lanes that nothing lasting reaches go seven days after the last
+    of them was written, into an archive beside the file, and thirty days later the
+    archive goes. Blobs that no entry names go after seven days.
+    """
+    with reading(file) if dry_run else writing(file) as session:
+        done = session.gc(dry_run=dry_run, now=now)
+    if as_json:
+        out_json(done.as_dict())
+        return
+    verb = "would go" if dry_run else "went"
+    for entry in done.entries:
+        out(f"entry {short(entry.uuid)} of {one_line(entry.lane or '')}, written {entry.timestamp}")
+    for path in done.archives:
+        out(f"archive {path}, older than thirty days")
+    for blob in done.blobs:
+        out(f"blob {blob.sha256[:12]}, {blob.size:,} bytes, named by no entry")
+    for name in done.unfinished:
+        out(f"unfinished file {name}")
+    count = len(done.entries)
+    where = f" into {done.archive}" if done.archive else ""
+    tell(f"{count:,} entr{'y' if count == 1 else 'ies'} {verb}{where}; {done.freed:,} bytes in all")
 
 
 @click.command()

@@ -13,6 +13,7 @@ import contextlib
 import copy
 import errno
 import os
+import re
 from collections.abc import Generator, Iterator
 from typing import Literal
 
@@ -65,7 +66,7 @@ class Journal:
             DiskError: it may not be opened.
         """
         flags = READ if self.readonly else APPEND
-        with _speaking_of(self.path, "open"):
+        with speaking_of(self.path, "open"):
             found = self.fs.stat(self._real_path)
             if found.is_folder or found.is_stream:
                 what = "a folder" if found.is_folder else "a device or a pipe"
@@ -137,7 +138,7 @@ class Journal:
         """The size of the open file in bytes."""
         if self._fd < 0:
             raise ReadOnlyError(f"{self.path} is closed; open the session again")
-        with _speaking_of(self.path, "read"):
+        with speaking_of(self.path, "read"):
             return self.fs.stat(self._fd).size
 
     @contextlib.contextmanager
@@ -173,26 +174,33 @@ class Journal:
         """
         try:
             return self.fs.stat(self._real_path).identity != self._identity
-        except FileNotFoundError as error:
-            raise FileMissingError(
+        except OSError as error:
+            raise self._out_of_sight(error) from error
+
+    def stands_at(self, size: int) -> bool:
+        """Whether the open file still stands at the path, with this many bytes.
+
+        Raises:
+            FileMissingError, DiskError: as `was_replaced` does.
+        """
+        try:
+            standing = self.fs.stat(self._real_path)
+        except OSError as error:
+            raise self._out_of_sight(error) from error
+        return standing.size == size and standing.identity == self._identity
+
+    def _out_of_sight(self, error: OSError) -> DiskError:
+        if isinstance(error, FileNotFoundError):
+            return FileMissingError(
                 f"{self.path} vanished while it was open; nothing was written. "
                 "Put it back, or export from this session to a new file",
                 self.path,
-            ) from error
-        except OSError as error:
-            raise DiskError(
-                f"cannot look at {self.path}: {error.strerror or error}; nothing was written, "
-                "check the path and the medium and try again",
-                self.path,
-            ) from error
-
-    def stands_at(self, size: int) -> bool:
-        """Whether the open file surely stands at the path still, with this many bytes."""
-        try:
-            standing = self.fs.stat(self._real_path)
-        except OSError:
-            return False  # `was_replaced` tells what is wrong
-        return standing.size == size and standing.identity == self._identity
+            )
+        return DiskError(
+            f"cannot look at {self.path}: {error.strerror or error}; nothing was written, "
+            "check the path and the medium and try again",
+            self.path,
+        )
 
     def append(self, block: bytes, end: int) -> int:
         """Write a block of whole lines at the end, which is at `end`; its offset.
@@ -228,7 +236,7 @@ def check_free(fs: FileSystem, path: str) -> None:
     Raises:
         FileTakenError: something is there.
     """
-    with _speaking_of(path, "make"), contextlib.suppress(FileNotFoundError):
+    with speaking_of(path, "make"), contextlib.suppress(FileNotFoundError):
         fs.stat(_real(path))
         raise FileExistsError(path)
 
@@ -243,12 +251,12 @@ def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     target = _real(path)
     beside = _write_beside(fs, path, target, blocks)
     try:
-        with _speaking_of(path, "make"):
+        with speaking_of(path, "make"):
             _name(fs, beside, target)
     finally:
         with contextlib.suppress(OSError):
             fs.unlink(beside)
-    with _speaking_of(path, "sync the folder of"):
+    with speaking_of(path, "sync the folder of"):
         fs.sync_folder(os.path.dirname(target))
 
 
@@ -272,10 +280,32 @@ def _name(fs: FileSystem, beside: str, target: str) -> None:
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
+def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
+    """Put a new file in place of one, which is gone then.
+
+    At every moment the path names the old file or the new one, whole.
+
+    Raises:
+        DiskError: it cannot be written; the old one stays.
+    """
+    target = os.path.realpath(path)
+    beside = _write_beside(fs, path, target, blocks)
+    try:
+        with speaking_of(path, "replace"):
+            fs.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.unlink(beside)
+        raise
+    with speaking_of(path, "sync the folder of"):
+        fs.sync_folder(os.path.dirname(target))
+
+
 def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]) -> None:
     """Put a new file in place of one, which stays beside it under its name with a suffix.
 
-    At every moment the path names the old file or the new one, whole.
+    At every moment the path names the old file or the new one, whole. The writer's lock
+    must be held, so that what another attempt left beside is surely left for good.
 
     Raises:
         FileTakenError: that name is taken by a file with other content.
@@ -284,18 +314,21 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     kept = target + suffix
+    for stray in strays(fs, target):
+        with contextlib.suppress(OSError):
+            fs.unlink(stray)
     beside = _write_beside(fs, path, target, blocks)
     try:
-        with _speaking_of(kept, "make"):
+        with speaking_of(kept, "make"):
             _keep(fs, target, kept)
             fs.sync_folder(folder)
-        with _speaking_of(path, "replace"):
+        with speaking_of(path, "replace"):
             fs.replace(beside, target)
     except BaseException:
         with contextlib.suppress(OSError):
             fs.unlink(beside)
         raise
-    with _speaking_of(path, "sync the folder of"):
+    with speaking_of(path, "sync the folder of"):
         fs.sync_folder(folder)
 
 
@@ -308,7 +341,10 @@ def _keep(fs: FileSystem, target: str, kept: str) -> None:
         fs.link(target, kept)
     except FileExistsError:
         if not _same_bytes(fs, target, kept):
-            raise
+            message = f"{kept} is there already, and is no copy of {target}; move it away"
+            raise FileTakenError(
+                f"{message} and try again: both were left as they are", kept
+            ) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -347,10 +383,10 @@ def _closing(fs: FileSystem, fd: int) -> Iterator[int]:
 
 def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
     beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
-    with _speaking_of(path, "make"):
+    with speaking_of(path, "make"):
         fd = fs.open(beside, CREATE)
     try:
-        with _speaking_of(path, "write"), _closing(fs, fd):
+        with speaking_of(path, "write"), _closing(fs, fd):
             for block in blocks:
                 write_all(fs, fd, block)
             fs.sync(fd)
@@ -359,6 +395,20 @@ def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes
             fs.unlink(beside)
         raise
     return beside
+
+
+def strays(fs: FileSystem, path: str) -> list[str]:
+    """The files written beside one that was to be made or replaced, and not given its name.
+
+    Either their program is at it, or it was killed.
+    """
+    folder, name = os.path.split(_real(path))
+    beside = re.compile(re.escape(name) + r"\.[0-9]+-[0-9a-f]{8}\.tmp")
+    try:
+        found = fs.list(folder)
+    except OSError:  # no reason to fail what is asked for
+        return []
+    return sorted(os.path.join(folder, other) for other in found if beside.fullmatch(other))
 
 
 def _real(path: str) -> str:
@@ -373,7 +423,7 @@ def _real(path: str) -> str:
 
 
 @contextlib.contextmanager
-def _speaking_of(path: str, verb: str) -> Iterator[None]:
+def speaking_of(path: str, verb: str) -> Iterator[None]:
     """Turn the system's refusals into errors that name the file and the next step."""
     try:
         yield

@@ -1,0 +1,123 @@
+"""Garbage: what was tried on scratch lanes and never kept.
+
+Invariants: an entry of a lasting lane is never garbage, nor is one that such an
+entry reaches, by its parents or by any reference (merged, labelled, edited, kept
+by a compaction, pointed to by a handle); an entry is garbage only when it and all
+below it were written before a given moment, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from sessiontree.core.entry import Entry
+from sessiontree.core.fields import REFERENCES
+from sessiontree.core.handle import Handle
+from sessiontree.core.tree import NO_ROW, Tree
+from sessiontree.errors import HandleError
+
+SCRATCH: Final = "scratch/"
+"""What the name of every ephemeral lane starts with."""
+
+EntryAt = Callable[[int], Entry | None]
+"""Takes a row of a tree, gives its entry."""
+
+
+def expired(
+    tree: Tree, entry_at: EntryAt, session_id: str, before: datetime, standing: Iterable[str]
+) -> list[int]:
+    """The rows of the garbage that was written before a moment, in file order.
+
+    Args:
+        tree: the index of the whole file.
+        entry_at: reads entries that refer to others, and the candidates.
+        session_id: the id by which handles name this session.
+        before: what was written at this moment or later stays.
+        standing: uuids of entries that somebody stands at.
+    """
+    scratch = _scratch_rows(tree)
+    if not scratch:
+        return []
+    garbage = sorted(scratch - _reached(tree, entry_at, session_id, scratch, standing))
+    fresh: set[int] = set()
+    for row in garbage:
+        if not _is_older(entry_at(row), before):
+            _add_with_ancestors(tree, row, fresh)
+    return [row for row in garbage if row not in fresh]
+
+
+def _scratch_rows(tree: Tree) -> set[int]:
+    lanes = {lane for lane in tree.lanes if lane is not None and lane.startswith(SCRATCH)}
+    if not lanes:
+        return set()
+    return {row for row in range(1, len(tree)) if tree.lane_of(row) in lanes}
+
+
+def _reached(
+    tree: Tree, entry_at: EntryAt, session_id: str, scratch: set[int], standing: Iterable[str]
+) -> set[int]:
+    """The scratch rows that something lasting reaches."""
+    referring = {*tree.rows_of_type(*REFERENCES, "handle")}
+    of_uuid: dict[str, list[int]] = {}
+    for row in scratch:
+        of_uuid.setdefault(tree.uuids[row], []).append(row)
+    reached: set[int] = set()
+
+    def reach(uuid: str) -> list[int]:
+        """The rows of a uuid and all above them that were not reached yet."""
+        new: list[int] = []
+        for row in of_uuid.get(uuid, ()):
+            for above in tree.rows_up(row):
+                if above in reached or above not in scratch:
+                    break  # what a lasting entry reaches is seen to below
+                reached.add(above)
+                new.append(above)
+        return new
+
+    for uuid in standing:
+        reach(uuid)
+    for row in range(len(tree)):
+        parent = tree.parents[row]
+        if row not in scratch and parent != NO_ROW and parent in scratch:
+            reach(tree.uuids[parent])
+    waiting = [row for row in referring if row not in scratch or row in reached]
+    while waiting:
+        entry = entry_at(waiting.pop())
+        for uuid in () if entry is None else _referred(entry, session_id):
+            waiting += [row for row in reach(uuid) if row in referring]
+    return reached
+
+
+def _referred(entry: Entry, session_id: str) -> Iterable[str]:
+    """The uuids that an entry refers to, besides its parent's."""
+    for key in REFERENCES.get(entry.type, ()):
+        uuid = entry.as_stored.get(key)
+        if isinstance(uuid, str):
+            yield uuid
+    if entry.type == "handle":
+        try:
+            handle, _ = Handle.from_json(entry.get("handle"))
+        except HandleError:
+            return
+        if handle.plugin == "session" and handle.meta[:1] == (session_id,):
+            yield from handle.meta[1:2]
+
+
+def _is_older(entry: Entry | None, before: datetime) -> bool:
+    """Whether an entry says that it was written before a moment."""
+    if entry is None or entry.timestamp is None:
+        return False
+    try:
+        written = datetime.fromisoformat(entry.timestamp)
+    except ValueError:
+        return False
+    return (written if written.tzinfo is not None else written.replace(tzinfo=UTC)) < before
+
+
+def _add_with_ancestors(tree: Tree, row: int, rows: set[int]) -> None:
+    for above in tree.rows_up(row):
+        if above in rows:
+            return
+        rows.add(above)

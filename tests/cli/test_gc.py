@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessiontree import Session
+from tests.cli.terminal import done, printed_json, run
+
+FAR = "2999-01-01T00:00:00Z"
+
+
+def tried(tmp_path: Path) -> Path:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as main, main.scratch() as trial:
+        trial.append_message({"role": "user", "content": "tried"})
+    return file
+
+
+def test_gc_says_what_would_go_and_then_what_went(tmp_path: Path) -> None:
+    file = tried(tmp_path)
+    assert printed_json("gc", file)["entries"] == []
+    told = printed_json("gc", file, "--dry-run", "--now", FAR)
+    assert len(told["entries"]) == 1
+    assert not list(tmp_path.glob("*.archive-*"))
+    result = run("gc", file, "--now", FAR)
+    assert "of scratch/" in result.stdout
+    assert "1 entry went into" in result.stderr
+    assert list(tmp_path.glob("*.archive-2999-01-01"))
+    assert done("verify", file) == ""
+
+
+def test_a_moment_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
+    result = run("gc", tried(tmp_path), "--now", "next week")
+    assert result.exit_code == 2
+    assert "is no moment" in result.stderr

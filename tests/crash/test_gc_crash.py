@@ -1,0 +1,196 @@
+"""Whatever moment the power fails at in gc, each entry is in the session or in the archive.
+
+The disk lists every state that a crash may leave after each call (`crashdisk.py`).
+A gc that takes out before it has archived, or does not sync, must be caught.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, SessionTreeError
+from sessiontree.errors import BlobError
+from sessiontree.storage import collection
+from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.journal import swap_file
+
+from .crashdisk import CrashDisk, crash_states
+from .faultydisk import KINDS, Fault, FaultyDisk
+
+FILE = "/model/chat.jsonl"
+LATER = datetime.now(UTC) + timedelta(days=8)
+MUCH_LATER = LATER + timedelta(days=40)
+
+
+def said(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text * 30}
+
+
+def with_garbage(fs: FileSystem, file: str = FILE) -> tuple[list[bytes], list[bytes]]:
+    """A session in which something was tried; the lines that last, and those that do not."""
+    with Session.create(file, cwd="/p", fs=fs, spill_over=40) as main:
+        lasting = [main.header, main.append_message(said("p1"))]
+        with main.scratch() as trial:
+            gone = [trial.append_message(said("tried")), trial.append_message(said("p1"))]
+        with main.scratch() as trial:
+            kept = trial.append_message(said("kept"))
+            lasting += [kept, trial.keep()]
+        lasting.append(main.append_message(said("p2")))
+    return [entry.line for entry in lasting], [entry.line for entry in gone]
+
+
+def collected(fs: FileSystem, file: str = FILE) -> None:
+    for moment in (LATER, LATER, MUCH_LATER):
+        with Session.open(file, fs=fs) as main:
+            main.gc(now=moment)
+
+
+def wrong_in(
+    files: dict[str, bytes], lasting: list[bytes], gone: list[bytes], over: bool
+) -> Iterator[str]:
+    lines = files[FILE].splitlines()
+    if [line for line in lines if line in lasting] != lasting:
+        yield "an entry that lasts is gone"
+    archives = [path for path in files if ".archive-" in path and not path.endswith(".tmp")]
+    archived = b"\n".join(files[path] for path in archives)
+    for line in gone:
+        if line not in lines and line not in archived and not over:
+            yield "an entry is neither in the session nor in the archive"
+        if archived.count(line) > 1:
+            yield "an entry was archived twice"
+    with Session.open(FILE, fs=CrashDisk(files), readonly=True) as session:
+        try:
+            for entry in session.entries():
+                dict(entry.body)
+        except BlobError as error:
+            yield f"a blob that an entry needs is gone: {error}"
+        if session.verify():
+            yield "the session is damaged"
+
+
+def examine(disk: CrashDisk, lasting: list[bytes], gone: list[bytes]) -> tuple[int, set[str]]:
+    """The states that were looked at, and what was wrong in them."""
+    wrong: set[str] = set()
+    states = 0
+    over = False
+    for snapshot in disk.snapshots:
+        over = over or (snapshot.call.startswith("unlink") and ".archive-" in snapshot.call)
+        for files in crash_states(snapshot):
+            states += 1
+            wrong.update(wrong_in(files, lasting, gone, over))
+    return states, wrong
+
+
+def test_no_crash_in_a_collection_loses_an_entry_or_a_blob_that_lasts() -> None:
+    before = CrashDisk()
+    lasting, gone = with_garbage(before)
+    disk = CrashDisk(before.files())
+    collected(disk)
+    states, wrong = examine(disk, lasting, gone)
+    assert states > 80
+    assert wrong == set()
+    left = disk.files()
+    assert [path for path in left if "archive" in path] == []
+    assert left[FILE].splitlines() == lasting
+    assert len([path for path in left if len(os.path.basename(path)) == 64]) == 3
+
+
+def test_a_collection_after_a_crash_in_one_ends_where_it_would_have() -> None:
+    before = CrashDisk()
+    lasting, gone = with_garbage(before)
+    disk = CrashDisk(before.files())
+    with Session.open(FILE, fs=disk) as main:
+        main.gc(now=LATER)
+    seen: set[frozenset[str]] = set()
+    for snapshot in disk.snapshots:
+        for files in crash_states(snapshot):
+            again = CrashDisk(files)
+            with Session.open(FILE, fs=again) as main:
+                main.gc(now=LATER)
+            assert set(wrong_in(again.files(), lasting, gone, over=False)) == set()
+            assert again.files()[FILE].splitlines() == lasting
+            seen.add(frozenset(files))
+    assert len(seen) > 3
+
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def replaces_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entries leave the session before they are in the archive."""
+    later: list[Callable[[], None]] = []
+    archive = collection._archive
+
+    def late(*args: object) -> None:
+        later.append(lambda: archive(*args))  # type: ignore[arg-type]
+
+    def swapped(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
+        swap_file(fs, path, blocks)
+        while later:
+            later.pop()()
+
+    monkeypatch.setattr(collection, "_archive", late)
+    monkeypatch.setattr(collection, "swap_file", swapped)
+
+
+def forgets_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CrashDisk, "sync_folder", lambda self, path: None)
+
+
+def forgets_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CrashDisk, "sync", lambda self, fd: None)
+
+
+@pytest.mark.parametrize("mutant", [replaces_first, forgets_the_folder, forgets_the_bytes])
+def test_a_collection_that_cheats_is_caught(
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = CrashDisk()
+    lasting, gone = with_garbage(before)
+    disk = CrashDisk(before.files())
+    mutant(monkeypatch)
+    with Session.open(FILE, fs=disk) as main:
+        main.gc(now=LATER)
+    monkeypatch.undo()
+    found = False
+    for snapshot in disk.snapshots:
+        for files in crash_states(snapshot):
+            try:
+                found = found or any(wrong_in(files, lasting, gone, over=False))
+            except Exception:
+                found = True  # not even to be opened
+    assert found
+
+
+@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_failing_call_in_a_collection_loses_anything(
+    tmp_path: Path, kind: str, stays: bool
+) -> None:
+    nth = 0
+    while True:
+        nth += 1
+        file = str(tmp_path / f"{nth}.jsonl")
+        disk = FaultyDisk()
+        lasting, gone = with_garbage(disk, file)
+        disk.arm(Fault(kind, nth, errno.EIO, stays))
+        with contextlib.suppress(SessionTreeError), Session.open(file, fs=disk) as main:
+            main.gc(now=LATER)
+        files = {str(path): path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        lines = files[file].splitlines()
+        assert [line for line in lines if line in lasting] == lasting
+        archived = b"".join(v for k, v in files.items() if k.startswith(f"{file}.archive-"))
+        assert all(line in lines or line in archived for line in gone)
+        disk.heal()
+        with Session.open(file) as main:
+            main.gc(now=LATER)
+            assert [entry.line for entry in main.entries()] == lasting
+        if not disk.fired:
+            break
