@@ -69,7 +69,7 @@ def ls(file: str, as_json: bool) -> None:
     for one in found:
         out(f"{one.sha256}  {one.size:>13,}  {_told(references[one], one in stored)}")
     total = sum(one.size for one in stored)
-    tell(f"{file}: {len(stored):,} blobs of {total:,} bytes")
+    tell(f"{file}: {_blobs(len(stored))} of {total:,} bytes")
 
 
 def _told(references: int, is_stored: bool) -> str:
@@ -97,6 +97,8 @@ def cat(file: str, sha: str) -> None:
     """
     with reading(file) as session:
         found = _named(session, sha)
+        if sys.stdout is None:  # closed by the caller
+            return
         if sys.stdout.isatty():
             raise CallerError(
                 f"{found.size:,} bytes of whatever kind are nothing for a terminal; "
@@ -150,9 +152,13 @@ def verify(context: click.Context, file: str, as_json: bool) -> None:
     else:
         for error in found:
             out(str(error))
-    tell(f"{file}: {checked:,} blobs, {_counted(len(found))}")
+    tell(f"{file}: {_blobs(checked)}, {_counted(len(found))}")
     finish()
     context.exit(1 if found else 0)
+
+
+def _blobs(count: int) -> str:
+    return "1 blob" if count == 1 else f"{count:,} blobs"
 
 
 def _counted(findings: int) -> str:

@@ -172,8 +172,8 @@ class Sidecar:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             message = (
                 f"a blob of {self.file} is missing: there is no file {self._path(sha256)}; "
-                f"put the folder back beside the session file, from where that was copied, "
-                "or restore it from a backup"
+                "where the session was moved or copied, bring the folder along, or else restore "
+                "it from a backup"
             )
             return BlobMissingError(message, self.file, sha256)
         if error.errno in (errno.ELOOP, errno.EMLINK):

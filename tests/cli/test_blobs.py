@@ -107,6 +107,13 @@ def test_a_blob_is_not_written_to_a_terminal(chat: Path) -> None:
         os.close(theirs)
 
 
+def test_where_standard_output_is_closed_nothing_fails(chat: Path) -> None:
+    command = [sys.executable, "-m", "sessiontree", "blob", "cat", str(chat), SHA]
+    closing = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    ended = subprocess.run(closing, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_sound_blobs_verify(chat: Path) -> None:
     result = run("blob", "verify", chat)
     assert (result.exit_code, result.stdout) == (0, "")
