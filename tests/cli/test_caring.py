@@ -24,6 +24,17 @@ def test_a_sound_file_is_verified_and_left_alone(chat: Path) -> None:
     assert contents(chat.parent) == before
 
 
+def test_verify_names_what_an_operation_that_was_killed_left_beside(chat: Path) -> None:
+    stray = chat.with_name("chat.jsonl.4321-0123abcd.tmp")
+    stray.write_bytes(b"half a file")
+    result = run("verify", chat)
+    assert (result.exit_code, result.stdout) == (0, "")
+    first, second = result.stderr.splitlines()
+    assert first == f"{chat}: sound"
+    assert second.startswith(f"{stray}: ")
+    assert "remove it" in second
+
+
 def test_a_repair_that_mends_everything_succeeds(chat: Path) -> None:
     whole = chat.read_bytes()
     chat.write_bytes(whole + b'{"type":"mess')

@@ -177,9 +177,10 @@ class CrashDisk:
         self._note(f"make folder {path}")
 
     def list(self, path: str) -> list[str]:
-        if path + SLASH not in self._names:
+        found = [os.path.basename(name) for name in self._names if os.path.dirname(name) == path]
+        if not found and path + SLASH not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return [os.path.basename(name) for name in self._names if os.path.dirname(name) == path]
+        return found
 
     def lock(self, fd: int) -> bool:
         return True

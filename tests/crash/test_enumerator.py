@@ -232,9 +232,11 @@ def recover(files: dict[str, bytes]) -> tuple[CrashDisk, str]:
         if b'"format"' in files[FILE]:
             assert disk.files()[FILE].startswith(files[FILE]), "bytes of the file were changed"
         with _opened(disk) as session:
-            session.repair()
+            left = session.repair().evidence
             assert [uuid for uuid in _uuids(session) if uuid in [*before, "z"]] == [*before, "z"]
             assert not session.repair().mended, "a second repair found something to do"
+        if left:
+            assert not _beside(disk.files()), "what was left beside is there still"
     except AssertionError as error:
         return disk, str(error)
     return disk, ""
@@ -313,6 +315,10 @@ State = frozenset[tuple[str, bytes]]
 
 def _state(files: dict[str, bytes]) -> State:
     return frozenset((_BESIDE.sub(".tmp", path), content) for path, content in files.items())
+
+
+def _beside(files: dict[str, bytes]) -> list[str]:
+    return [path for path in files if path.startswith(FILE) and _BESIDE.search(path)]
 
 
 _BESIDE = re.compile(r"\.[0-9]+-[0-9a-f]+\.tmp\Z")

@@ -27,10 +27,11 @@ from sessiontree.errors import WriteFailedError
 from .faultydisk import FULL, KINDS, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
 from .test_enumerator import VERSION_1
 
-SURVIVED = {"close", "unlock", "unlink"}
+SURVIVED = {"close", "unlock", "unlink", "list"}
 """Calls that may fail without a word: what they end is synced or of no use by then. A
 lock that cannot be let go of is let go of by closing; a name that cannot be removed is
-that of a file written beside, which nothing refers to."""
+that of a file written beside, which nothing refers to; and a folder is listed to find
+such files."""
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EINTR)
 

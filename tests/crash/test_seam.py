@@ -33,7 +33,7 @@ READING_OS = {
     *("register_at_fork",),
     *("O_RDONLY", "O_RDWR", "O_WRONLY", "O_APPEND", "O_CREAT", "O_EXCL", "O_TRUNC", "SEEK_END"),
     *("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "stat_result"),
-    *("DirEntry", "name", "linesep", "curdir", "readlink", "get_blocking"),
+    *("DirEntry", "name", "linesep", "curdir", "pardir", "readlink", "get_blocking"),
     *("dup2", "_exit", "close"),  # of the standard streams, when a reader hung up
 }
 """What of `os` may be used anywhere: what is not named here changes something, or may."""

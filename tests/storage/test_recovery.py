@@ -252,6 +252,25 @@ def test_what_an_older_program_appended_counts_again_in_the_context(tmp_path: Pa
         assert "0" not in contents
 
 
+def test_what_a_killed_repair_left_beside_is_taken_away_by_the_next(path: Path) -> None:
+    """It is made under the lock, so whoever has the lock knows that nobody is at it."""
+    damage(path)
+    left = path.with_name("chat.jsonl.4321-0123abcd.tmp")
+    others = [
+        path.with_name("chat.jsonl.tmp"),
+        path.with_name("other.jsonl.4321-0123abcd.tmp"),
+        path.with_name("chat.jsonl.4321-0123abcd.tmp.jsonl"),
+    ]
+    for file in (left, *others):
+        file.write_bytes(b"half a file")
+    with Session.open(path) as session:
+        session.repair(dry_run=True)
+        assert left.exists()
+        session.repair()
+    assert not left.exists()
+    assert all(file.exists() for file in others)
+
+
 def test_a_session_in_memory_is_sound() -> None:
     with Session.create(cwd="/p") as session:
         session.append_message(said("one"))
