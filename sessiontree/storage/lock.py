@@ -75,7 +75,8 @@ class WriterLock:
 
     def alone(self) -> threading.RLock:
         """What keeps out the other threads that share this session, and nobody else."""
-        self._enter_process()
+        if self._process != _process:
+            self._start_anew()
         return self._threads
 
     @contextlib.contextmanager
@@ -129,10 +130,8 @@ class WriterLock:
             self.depth = 0
             self._forget()
 
-    def _enter_process(self) -> None:
-        """Start anew in a forked child: it shares the descriptor, and so the lock."""
-        if self._process == _process:
-            return
+    def _start_anew(self) -> None:
+        """Start over in a forked child: it shares the descriptor, and so the lock."""
         self._forget()
         self._threads = threading.RLock()
         self.depth = 0
@@ -181,7 +180,7 @@ class WriterLock:
                 "a writer must be able to make files in that folder",
                 self.path,
             ) from error
-        if standing is None:
+        if standing is None or standing.identity != self._identity:
             self._forget()
             return False
         if standing.size:
@@ -189,16 +188,16 @@ class WriterLock:
         return True
 
     def _standing(self) -> Stat | None:
-        """The lock file that is open, or None where it stands at the path no more."""
+        """The lock file that stands at the path, or None."""
         try:
-            found = self._fs.stat(self.path)
+            return self._fs.stat(self.path)
         except FileNotFoundError:
             return None
-        return found if found.identity == self._identity else None
 
     def _stands_still(self) -> bool:
+        """Whether the lock file that is open stands at the path."""
         try:
-            return self._standing() is not None
+            return self._fs.stat(self.path).identity == self._identity
         except OSError:
             return False  # taking it again tells what is wrong
 
