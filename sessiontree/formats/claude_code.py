@@ -360,11 +360,11 @@ class _Transcript:
                 kept: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": uuid}
                 if mark in self._tokens:
                     kept["tokensBefore"] = self._tokens[mark]
-                return lines.entry("compaction", place, uuid, **more, **kept)
+                return lines.entry("compaction", place, uuid, kept, **more)
         fields: dict[str, Any] = {"message": found.kept("message")}
         if node.has_result and (spilled := self._spilled(found.raw("message"))):
             fields["metadata"] = {"toolResults": spilled}
-        return lines.entry("message", place, uuid, **more, **fields)
+        return lines.entry("message", place, uuid, fields, **more)
 
     def _parent_of(self, node: Node, lines: Lines) -> str:
         parent = self._parents.get(node.uuid, node.parent)

@@ -154,7 +154,9 @@ class _Rollout:
         at = found.text("timestamp")
         if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
             self._history.append(_Item(lines.leaf, _prompt_item(payload, found)))
-            yield lines.entry("message", place, uuid, timestamp=at, message=found.kept("payload"))
+            yield lines.entry(
+                "message", place, uuid, {"message": found.kept("payload")}, timestamp=at
+            )
         elif kind == "compacted":
             yield from self._compacted(place, line, uuid, at, payload)
         elif kind == "event_msg" and payload.text("type") == "thread_rolled_back":
@@ -177,21 +179,25 @@ class _Rollout:
                 self._model = model
                 said = {"provider": self._provider, "modelId": model}
                 uuid = lines.uuid(None, place, line + b" model")
-                yield lines.entry("model_change", place, uuid, timestamp=at, **said)
+                yield lines.entry("model_change", place, uuid, said, timestamp=at)
             if effort and effort != self._effort:
                 self._effort = effort
                 uuid = lines.uuid(None, place, line + b" effort")
-                yield lines.entry(
-                    "thinking_level_change", place, uuid, timestamp=at, thinkingLevel=effort
-                )
+                level = {"thinkingLevel": effort}
+                yield lines.entry("thinking_level_change", place, uuid, level, timestamp=at)
         elif kind == "event_msg" and payload.text("type") == "token_count":
             told = payload.inside("info")
             total, last = told.value("total_token_usage"), told.value("last_token_usage")
             if isinstance(last, dict) and total != self._spent:  # it is told again and again
                 self._spent = total
-                spent = {"kind": "turn", "provider": self._provider, "model": self._model}
+                spent = {
+                    "kind": "turn",
+                    "provider": self._provider,
+                    "model": self._model,
+                    "usage": last,
+                }
                 uuid = lines.uuid(None, place, line + b" usage")
-                yield lines.entry("usage", place, uuid, timestamp=at, usage=last, **spent)
+                yield lines.entry("usage", place, uuid, spent, timestamp=at)
 
     def _rolled_back(self, turns: Any) -> str:
         """Take back the last turns; the uuid of the entry before them."""
@@ -211,30 +217,24 @@ class _Rollout:
         replacement = payload.value("replacement_history")
         if not isinstance(replacement, list):
             prompts = [item.prompt for item in self._history if item.prompt is not None]
-            summary = {"type": "input_text", "text": said}
+            told = {"type": "input_text", "text": said}
             replacement = [
                 *prompts,
-                {"type": "message", "role": "user", "content": [summary]},
+                {"type": "message", "role": "user", "content": [told]},
             ]
-        yield lines.entry(
-            "compaction",
-            place,
-            uuid,
-            timestamp=at,
-            summary=said or "(another history took its place)",
-            firstKeptEntryUuid=uuid,
-        )
+        summary = said or "(another history took its place)"
+        kept = {"summary": summary, "firstKeptEntryUuid": uuid}
+        yield lines.entry("compaction", place, uuid, kept, timestamp=at)
         silent = lines.uuid(None, place, line + b" edit")
-        yield lines.entry(
-            "context_edit", place, silent, timestamp=at, targetUuid=uuid, replacement=None
-        )
+        edit = {"targetUuid": uuid, "replacement": None}
+        yield lines.entry("context_edit", place, silent, edit, timestamp=at)
         self._history = []
         for number, item in enumerate(replacement):
             if not isinstance(item, dict) or item.get("type") in _SILENT_ITEMS:
                 continue
             item_uuid = lines.uuid(None, place, line + b" %d" % number)
             self._history.append(_Item(lines.leaf, item if _is_prompt(item) else None))
-            yield lines.entry("message", place, item_uuid, timestamp=at, message=item)
+            yield lines.entry("message", place, item_uuid, {"message": item}, timestamp=at)
 
 
 def _facts(line: Values, meta: Values) -> Facts:

@@ -245,14 +245,14 @@ class _Chat:
         at = found.text("timestamp")
         if message.get("type") == "user":
             said = {"role": "user", "content": _content(message.get("content"))}
-            yield lines.entry("message", place, uuid, timestamp=at, message=said)
+            yield lines.entry("message", place, uuid, {"message": said}, timestamp=at)
             return
-        yield lines.entry("message", place, uuid, timestamp=at, message=_assistant(message))
+        yield lines.entry("message", place, uuid, {"message": _assistant(message)}, timestamp=at)
         for number, call in enumerate(_calls(message)):
             result = _result(call)
             if result is not None:
                 result_uuid = lines.uuid(None, place, line + b" %d" % number)
-                yield lines.entry("message", place, result_uuid, timestamp=at, message=result)
+                yield lines.entry("message", place, result_uuid, {"message": result}, timestamp=at)
 
 
 def _line_of(message: Any) -> bytes:

@@ -170,7 +170,7 @@ class _Entries:
         if kind == "":
             yield lines.custom(entry.text("type") or "", place, uuid, entry.whole(), **more)
         else:
-            yield lines.entry(kind, place, uuid, **more, **fields)
+            yield lines.entry(kind, place, uuid, fields, **more)
 
     def _parent(self, entry: Values) -> str:
         if "parentId" not in entry:

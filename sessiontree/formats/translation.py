@@ -26,6 +26,8 @@ from sessiontree.core.message import text_of
 from sessiontree.core.migration import uuid_of_line
 from sessiontree.errors import EntryError
 
+_NOTHING: Final[Mapping[str, Any]] = {}
+
 
 class Place(NamedTuple):
     """Where a line stands.
@@ -318,11 +320,11 @@ class Lines:
         kind: str,
         place: Place,
         uuid: str,
+        fields: Mapping[str, Any] = _NOTHING,
         *,
         parent: str | None = None,
         lane: str | None = None,
         timestamp: str | None = None,
-        **fields: Any,
     ) -> Translated:
         """The line of an entry, below `parent` or else the leaf; on the main lane the new leaf."""
         made = {"type": kind, "uuid": uuid, "parentUuid": self.leaf if parent is None else parent}
@@ -332,14 +334,14 @@ class Lines:
             self.leaf = uuid
         if timestamp is not None:
             made["timestamp"] = timestamp
-        return place, self._encoded({**made, **fields})
+        return place, self._encoded({**fields, **made})
 
     def custom(
         self, kind: str, place: Place, uuid: str, data: Any, **more: str | None
     ) -> Translated:
         """A `custom` entry, for a line that says nothing to a model."""
         named = f"{self._format.name}:{kind}"
-        return self.entry("custom", place, uuid, customType=named, data=data, **more)
+        return self.entry("custom", place, uuid, {"customType": named, "data": data}, **more)
 
     def note_unknown(self, kind: str, place: Place) -> None:
         """Count a line of a type that this package does not know."""
