@@ -72,14 +72,14 @@ _DRIVERS: Final = {
 
 
 _CLI: Final = ("-m", "sessiontree")
-_FOUND: Final = "{folder}/sessiontree"
+_STORE: Final = "{folder}/sessiontree"
 _SESSION: Final = "{folder}/sessiontree/project/session.jsonl"
 
 
 def _driver(
     program: str, job: str, variant: str = "", *, name: str = "", only: Sequence[str] = ()
 ) -> Contender:
-    expects = {"resume": "context"}.get(job, "")
+    expects = {"resume": "context", "list": "sessions"}.get(job, "")
     if program.startswith("pi"):
         return Contender(name or program, program, (job, "{folder}"), expects=expects)
     module = f"benchmarks.peers.drivers.{_DRIVERS[program]}"
@@ -211,7 +211,11 @@ JOBS: Final = (
         "list",
         "List the sessions of a folder, 100 KB each",
         ("sessions-1000-1", "sessions-10000-1"),
-        (*_all("pi", "pi-new", "claude", job="list"),),
+        (
+            _driver("sessiontree", "list"),
+            Contender("sessiontree ls", "sessiontree", (*_CLI, "ls", _STORE), quiet=True),
+            *_all("pi", "pi-new", "claude", job="list"),
+        ),
         cannot=(("openai", _NO_LIST), ("langgraph", _NO_LIST)),
     ),
     Job(
@@ -219,9 +223,8 @@ JOBS: Final = (
         "Search for a file name, which is rare",
         (*_SIZES, "sessions-1000-1", "sessions-1000-10"),
         (
-            Contender(
-                "ripgrep", "ripgrep", ("--no-config", "-F", "-n", NEEDLE, _FOUND), quiet=True
-            ),
+            Contender("sessiontree", "sessiontree", (*_CLI, "search", NEEDLE, _STORE), quiet=True),
+            Contender("ripgrep", "ripgrep", ("--no-config", "-F", NEEDLE, _STORE), quiet=True),
             *_all("pi", "pi-new", job="search"),
             _driver("openai", "search", only=_SIZES),
         ),

@@ -66,7 +66,8 @@ class Record:
         runs = self.runs.get((job, corpus, contender), [])
         if self.failure(job, corpus, contender) or not runs:
             return None
-        return median(run["wall"] / run["count"] for run in runs)
+        values: list[float] = [run["wall"] / run["count"] for run in runs]
+        return median(values)
 
 
 SLOW: Final = 15.0
