@@ -35,6 +35,7 @@ from sessiontree.core.spill import restore
 from sessiontree.errors import (
     DiskError,
     FileMissingError,
+    ForeignFormatError,
     NotASessionError,
     SessionTreeError,
 )
@@ -74,6 +75,7 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
         lane: the lane of its last entry.
         writer: who holds it to write alone, in words, or None.
         branches: how many branches it has; None where that was not asked.
+        program: the agent whose own file this is; None for a session of ours.
     """
 
     file: str
@@ -87,6 +89,7 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
     lane: str
     writer: str | None
     branches: int | None = None
+    program: str | None = None
 
 
 class _Last(msgspec.Struct, gc=False):
@@ -122,27 +125,28 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
             report(str(problem))
             continue
         for entry in found:
-            if not entry.name.endswith(SUFFIX):
-                if _is_folder(entry) and not entry.name.startswith("."):
-                    waiting.append(entry.path)
-            elif entry.is_file():
-                yield entry.path
-            else:
-                report(f"{entry.path} is no session file: it is {_kind_of(entry)}")
+            if entry.name.endswith(SUFFIX):
+                kind = _kind_of(entry)
+                if kind is None:
+                    yield entry.path
+                else:
+                    report(f"{entry.path} is no session file: it is {kind}")
+            elif not entry.name.startswith(".") and not entry.name.endswith(BLOBS):
+                with suppress(OSError):  # gone meanwhile
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):
-        return not entry.name.endswith(BLOBS) and entry.is_dir(follow_symlinks=False)
-    return False
-
-
-def _kind_of(entry: os.DirEntry[str]) -> str:
-    if entry.is_dir():
-        return "a folder"
-    if entry.is_symlink() and not os.path.exists(entry.path):
+def _kind_of(entry: os.DirEntry[str]) -> str | None:
+    """What stands under a name, in words; None for a file."""
+    try:
+        if entry.is_file():
+            return None
+        if entry.is_dir():
+            return "a folder"
+    except OSError:
         return "a link that leads nowhere"
-    return "a device or a pipe"
+    return "a link that leads nowhere" if entry.is_symlink() else "a device or a pipe"
 
 
 def listed(
@@ -167,7 +171,7 @@ def facts_of(file: str, fs: FileSystem = DISK) -> Listed:
     """What a list tells of one file.
 
     Raises:
-        NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
+        NotASessionError, ForeignFormatError, NewerFormatError: it is no session.
         DiskError: it cannot be read.
     """
     try:
@@ -223,7 +227,12 @@ class _Opened:
         tail = self._read(TAIL, max(0, size - TAIL))
         head = tail if size <= TAIL else self._read(HEAD, 0)
         last = _last_in(tail, whole=size <= TAIL) or _last_before(self._read, size)
-        header = _header(head, self._read, self._file)
+        try:
+            header = _header(head, self._read, self._file)
+        except (ForeignFormatError, NotASessionError):
+            if (listed := self._facts_of_other(tail, last)) is None:
+                raise
+            return listed
         return Listed(
             file=self._file,
             id=str(header.get("id", "")),
@@ -235,6 +244,30 @@ class _Opened:
             bytes=size,
             lane=last.lane or "main",
             writer=_writer(self._fs, self._file),
+        )
+
+    def _facts_of_other(self, tail: bytes, last: _Last) -> Listed | None:
+        """What is told of another agent's file; None where nobody knows whose it is."""
+        from sessiontree import formats  # heavy, and not needed for files of ours
+
+        head = self._read(formats.HEAD, 0)
+        format = formats.recognise(head)
+        if format is None:
+            return None
+        told = format.facts(head, tail)
+        first = told.first_message
+        return Listed(
+            file=self._file,
+            id=told.id or "",
+            cwd=told.cwd,
+            name=told.name,
+            first_message=first and one_line(first[:_LOOK], FIRST_MESSAGE_WIDTH),
+            created=told.created,
+            modified=last.timestamp or _spelled(self._stat.modified),
+            bytes=self._stat.size,
+            lane="main",
+            writer=None,
+            program=format.program,
         )
 
     def header(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from sessiontree.core.pattern import Pattern, Span, lines_with
 from sessiontree.core.preview import printable, role
 from sessiontree.core.spill import restore
 from sessiontree.core.texts import texts, texts_of_tool
-from sessiontree.errors import ForeignFormatError, SessionTreeError, SpilledError
+from sessiontree.errors import ForeignFormatError, NotASessionError, SessionTreeError, SpilledError
 from sessiontree.listing import Report, header_of, moment
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.scan import Scanner
@@ -132,7 +132,7 @@ class _Searched:
         """Whether each line of the file is an entry as it stands."""
         try:
             header = header_of(self._file)
-        except ForeignFormatError:
+        except (ForeignFormatError, NotASessionError):
             return False
         self._session = str(header.get("id") or "") or _NO_ID
         return not is_version_1(header)
@@ -144,6 +144,7 @@ class _Searched:
         with Session.open(self._file, readonly=True) as session:
             self._session = session.id
             for entry in session.entries():
+                self._tools.update((call.id, call.name) for call in _calls_in(entry.as_stored))
                 found = self._hit(entry, entry.as_stored)
                 if found is not None:
                     yield found
@@ -195,11 +196,9 @@ class _Searched:
         if call_id not in self._tools:
             self._tools[call_id] = None
             if call_id:
-                calls = Scanner().lines(self._file, Pattern(call_id).candidates)
-                for call in (call for _, line in calls for call in _calls_in(line)):
-                    self._tools.setdefault(call.id, call.name)
-                    if call.id == call_id:
-                        self._tools[call_id] = call.name
+                for _, line in Scanner().lines(self._file, Pattern(call_id).candidates):
+                    calls = _calls_in(decode_object(line))
+                    self._tools.update((call.id, call.name) for call in calls)
         return self._tools[call_id]
 
     def _made(self, entry: Entry, text: str, span: Span) -> Hit:
@@ -269,8 +268,8 @@ def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
         return body
 
 
-def _calls_in(line: bytes) -> list[Call]:
-    message = decode_object(line).get("message")
+def _calls_in(body: Mapping[str, Any]) -> list[Call]:
+    message = body.get("message")
     return calls_of(message) if isinstance(message, dict) else []
 
 

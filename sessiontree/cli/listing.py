@@ -177,6 +177,7 @@ def _title(one: Listed) -> str:
 
 def _note(one: Listed) -> str:
     notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
+    notes += [f"of {one_line(one.program)}"] if one.program is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)
 

@@ -1,0 +1,43 @@
+"""Sessions made for these tests, some of them by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sessiontree import Session, Store
+
+
+def said(store: Store, text: str, **options: Any) -> str:
+    """Make a session in which one thing was said; its file."""
+    with store.create(durability="os", **options) as session:
+        session.append_message({"role": "user", "content": text})
+        assert session.file is not None
+        return session.file
+
+
+def by_hand(file: Path, *messages: str, id: str = "by-hand", **header: Any) -> Path:
+    """A small session written without this library."""
+    lines: list[dict[str, Any]] = [
+        {"type": "session", "version": 2, "uuid": "h", "parentUuid": None, "id": id, **header}
+    ]
+    for number, text in enumerate(messages):
+        message = {"role": "user", "content": text}
+        above = lines[-1]["uuid"]
+        lines.append(
+            {"type": "message", "uuid": f"m{number}", "parentUuid": above, "message": message}
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def first_messages(store: Store) -> set[str | None]:
+    return {one.first_message for one in store.list()}
+
+
+def read(file: str) -> list[str]:
+    """What was said in a session, in order."""
+    with Session.open(file, readonly=True) as session:
+        return [str(m["content"]) for m in session.context().messages]

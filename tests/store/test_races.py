@@ -1,0 +1,113 @@
+"""Programs that make, move, throw away and bring back sessions of one store at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from sessiontree import Session, Store
+from sessiontree.listing import session_files
+
+CREATE = """
+import sys
+from sessiontree import Store
+from sessiontree.errors import DiskError
+store = Store(sys.argv[1])
+for number in range(25):
+    session = store.create(cwd="/a", durability="os")
+    try:
+        entry = session.append_message({"role": "user", "content": "kept " * 8000})
+        print(session.id, entry.uuid, flush=True)
+    except DiskError:  # moved away before anything was said: nothing was acknowledged
+        pass
+    session.close()
+"""
+
+MOVE = """
+import os, sys
+from sessiontree import Store
+from sessiontree.errors import DiskError, NothingToDoError
+store = Store(sys.argv[1])
+old, new, stop = sys.argv[2:]
+while not os.path.exists(stop):
+    try:
+        store.move_project(old, new)
+    except (DiskError, NothingToDoError):  # another was there first
+        pass
+"""
+
+THROW = """
+import os, sys
+from sessiontree import Store
+from sessiontree.errors import DiskError, RefError
+store = Store(sys.argv[1])
+while not os.path.exists(sys.argv[2]):
+    try:
+        store.restore(store.trash("latest"))
+        store.trash("latest")
+    except (DiskError, RefError):  # another was there first
+        pass
+"""
+
+
+def spawn(script: str, store: Store, *words: str | Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", "-c", script, store.root, *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    """What a program printed that ended well."""
+    told, error = process.communicate()
+    assert (process.returncode, error) == (0, "")
+    return told
+
+
+def test_nothing_acknowledged_is_lost_or_doubled_while_all_move_about(
+    store: Store, tmp_path: Path
+) -> None:
+    stop = tmp_path / "stop"
+    creators = [spawn(CREATE, store) for _ in range(2)]
+    others = [spawn(MOVE, store, "/a", "/b", stop), spawn(MOVE, store, "/b", "/a", stop)]
+    others.append(spawn(THROW, store, stop))
+    try:
+        told = [finished(process) for process in creators]
+    finally:
+        stop.touch()
+    for process in others:
+        finished(process)
+    lines = [line.split() for text in told for line in text.splitlines()]
+    assert_each_is_there_once(store, dict(lines))
+
+
+def assert_each_is_there_once(store: Store, acknowledged: dict[str, str]) -> None:
+    assert acknowledged
+    trash = Path(store.root, ".trash")
+    files = [*session_files(store.root, print)]
+    files += session_files(str(trash), print) if trash.is_dir() else []
+    found: Counter[str] = Counter()
+    for file in files:
+        with Session.open(file, readonly=True) as session:
+            found[session.id] += 1
+            if session.id in acknowledged:
+                entry = session.entry(acknowledged[session.id])
+                assert entry["message"]["content"] == "kept " * 8000  # from its blob
+    assert {id: found[id] for id in acknowledged} == dict.fromkeys(acknowledged, 1)
+
+
+def test_a_list_made_while_all_changes_is_of_whole_sessions(store: Store, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    creator, other = spawn(CREATE, store), spawn(THROW, store, stop)
+    seen = 0
+    try:
+        while creator.poll() is None:
+            for one in store.list(report=lambda problem: None):
+                assert one.id
+                assert one.cwd == "/a"
+                seen += 1
+    finally:
+        stop.touch()
+    finished(creator)
+    finished(other)
+    assert seen
