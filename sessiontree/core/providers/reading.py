@@ -231,7 +231,8 @@ class Reading:
             return
         free = freeform and isinstance(arguments, str)
         said = self._clean(arguments) if free else self._arguments(arguments)
-        yield "assistant", Call(id, text_or(name), said, free)
+        own = id.partition("|")[2]  # pi's ids of Responses calls hold the item's too
+        yield "assistant", Call(id, text_or(name), said, free, own if own else None)
 
     def _arguments(self, arguments: Any) -> Any:
         """An object, or the text of one: a text that is sound is kept as the model wrote it."""
