@@ -35,6 +35,7 @@ def opened(session: Session, name: str, at: Ref | None) -> Session:
         journal.close()
         raise
     lane._disk = session._disk
+    lane._registry, lane._root = session._registry, session._root
     lane._origin = session
     return lane
 

@@ -1,4 +1,4 @@
-"""Mover: a writer that moves about the tree, combines branches and copies them out.
+"""Mover: a session that moves about the tree, combines branches and copies them out.
 
 The methods of a session, told in one place; each group of moves is built in a
 module of its own.
@@ -11,17 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessiontree import combining, copies, moves
+from sessiontree.composer import Composer
 from sessiontree.core.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
 from sessiontree.core.entry import Entry
 from sessiontree.core.summary import Summary, summarize
 from sessiontree.errors import CallerError
-from sessiontree.reader import Ref
-from sessiontree.writer import Writer
-
-PathLike = str | os.PathLike[str]
+from sessiontree.reader import PathLike, Ref
 
 
-class Mover(Writer):
+class Mover(Composer):
     """The moving half of a session."""
 
     def branch(self, ref: Ref, summary: Summary | None = None, name: str | None = None) -> Entry:

@@ -7,13 +7,14 @@ a name, or a short uuid, reads the whole file, once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from sessiontree import refs
 from sessiontree.core.compaction import TokenCounter, estimate_tokens
-from sessiontree.core.contents import Resolution, reference
+from sessiontree.core.contents import Resolution
 from sessiontree.core.context import Context, Fold
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
@@ -25,7 +26,10 @@ from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
 
 if TYPE_CHECKING:
+    from sessiontree.handles import Registry
     from sessiontree.storage.blobs import Blobs
+
+PathLike = str | os.PathLike[str]
 
 Ref = str | Entry
 """An entry, or the name of one; see `sessiontree.refs`."""
@@ -37,6 +41,8 @@ class Reader:
     def __init__(self, journal: Journal, lane: str | None) -> None:
         self._journal = journal
         self._blobs: Blobs | None = None
+        self._registry: Registry | None = None
+        self._root: str | None = None
         self._view = self._view_of(journal)
         self._disk = journal.fs
         self._lane = lane
@@ -239,7 +245,9 @@ class Reader:
 
     def _resolved_messages(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
         """The messages that `handle` entries stand for, or why there is none."""
-        return [reference(entry) for entry in entries]
+        from sessiontree.resolving import messages  # many sessions have no handles
+
+        return messages(self, entries, registry=self._registry, root=self._root)
 
     def _context_path(self) -> Path:
         if self._path is None:

@@ -1,7 +1,8 @@
 """Session: one conversation, a tree of entries in one append-only file.
 
 What users hold. Opening, making and caring for the file are here; what it can be
-asked is in `Reader` and `Surveyor`, appending in `Writer`, moving in `Mover`.
+asked is in `Reader` and `Surveyor`, appending in `Writer` and `Composer`, moving in
+`Mover`.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sessiontree import following, lanes, refs, streaming
+from sessiontree import following, lanes, refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.fields import check_fields, check_session_name
 from sessiontree.errors import CallerError
-from sessiontree.mover import Mover, PathLike
-from sessiontree.reader import Ref
+from sessiontree.mover import Mover
+from sessiontree.reader import PathLike, Ref
 from sessiontree.storage import upgrade
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Durability, Journal, create_file
@@ -27,6 +28,7 @@ from sessiontree.storage.memory import Memory
 from sessiontree.writer import fresh_uuid, now
 
 if TYPE_CHECKING:
+    from sessiontree.handles import Registry
     from sessiontree.storage.collection import Collection
     from sessiontree.storage.foreign import Foreign
     from sessiontree.storage.recovery import Progress, Repair
@@ -62,6 +64,8 @@ class Session(Mover):
         durability: Durability = "fsync",
         spill_over: int | None = SPILL_OVER,
         hooks: Iterable[Any] = (),
+        registry: Registry | None = None,
+        root: PathLike | None = None,
         fs: FileSystem = DISK,
     ) -> Self:
         """Make a new session and open it.
@@ -72,7 +76,7 @@ class Session(Mover):
             id: its id, by default a fresh UUID.
             name: a name for people.
             metadata: facts such as `model`, `system`, or the agent's own session id.
-            exclusive, lane, durability, spill_over, hooks, fs: as for `open`.
+            exclusive, lane, durability, spill_over, hooks, registry, root, fs: as for `open`.
 
         Raises:
             FileTakenError: the file is there already.
@@ -107,6 +111,8 @@ class Session(Mover):
             durability=durability,
             spill_over=spill_over,
             hooks=hooks,
+            registry=registry,
+            root=root,
             fs=fs,
         )
         if file is None:
@@ -125,6 +131,8 @@ class Session(Mover):
         spill_over: int | None = SPILL_OVER,
         migrate: bool = True,
         hooks: Iterable[Any] = (),
+        registry: Registry | None = None,
+        root: PathLike | None = None,
         fs: FileSystem = DISK,
     ) -> Self:
         """Open a session. A version 1 file is migrated: on disk, or to read in memory.
@@ -143,6 +151,8 @@ class Session(Mover):
                 None: none does, 0: all do.
             migrate: False refuses a version 1 file where it would be written.
             hooks: objects told of what is written; see `sessiontree.hooks`.
+            registry: resolves handles; by default `Registry.default()`.
+            root: the folder that `file` handles are below; without it none is read.
             fs: the seam to the disk; another one is for tests.
 
         Raises:
@@ -168,6 +178,8 @@ class Session(Mover):
             raise
         session._upgraded = upgraded
         session._disk = fs
+        session._registry = registry
+        session._root = None if root is None else os.fspath(root)
         return session
 
     @property
@@ -323,27 +335,6 @@ class Session(Mover):
             NothingToDoError: nothing was written on the lane.
         """
         return lanes.keep_own(self) if lane is None else lanes.keep(self, lane)
-
-    def stream_message(
-        self,
-        role: str = "assistant",
-        *,
-        model: str | None = None,
-        provider: str | None = None,
-        granularity: streaming.Granularity = "message",
-    ) -> streaming.MessageStream:
-        """Write a message while it arrives: `start`, `delta` and `stop` each block.
-
-        Args:
-            role, model, provider: of the message.
-            granularity: `block` keeps each block when it is finished; `message`
-                writes one entry at the end.
-
-        Returns:
-            A context manager; leaving it ends the message.
-        """
-        facts = {"model": model, "provider": provider}
-        return streaming.MessageStream(self, role, facts, granularity)
 
     def close(self) -> None:
         self._closing.set()

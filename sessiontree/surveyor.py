@@ -6,7 +6,7 @@ them, and again only as far as it grew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sessiontree import outline
@@ -19,6 +19,10 @@ from sessiontree.outline import TreeRow
 from sessiontree.reader import Reader, Ref
 
 if TYPE_CHECKING:
+    from sessiontree.core.handle import Handle
+    from sessiontree.core.resolved import ResolvedHandle
+    from sessiontree.handles import Resolution
+    from sessiontree.resolving import ResolvedEntry
     from sessiontree.stats import Stats
     from sessiontree.storage.recovery import Progress
 
@@ -91,6 +95,35 @@ class Surveyor(Reader):
         return outline.Outlined(
             view.tree(), self._all_names(), view.read, view.lines, self._row(self._leaf)
         )
+
+    def resolve(self, handle: Handle | str) -> ResolvedHandle:
+        """What a handle points to.
+
+        Raises:
+            HandleError: it is not well formed, or not what its schema says.
+            ResolveError, BlobError: it cannot be had.
+        """
+        from sessiontree import resolving  # many sessions have no handles
+
+        return resolving.resolve(self, handle, registry=self._registry, root=self._root)
+
+    def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
+        """What handles point to, or the error of each, in order; each distinct one once."""
+        from sessiontree import resolving
+
+        return resolving.resolve_many(self, handles, registry=self._registry, root=self._root)
+
+    def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
+        """The path to an entry, by default the leaf, with what its handles point to."""
+        from sessiontree import resolving
+
+        return resolving.resolved_path(self, ref, registry=self._registry, root=self._root)
+
+    def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
+        """An entry, by default the header, and all below it, with what handles point to."""
+        from sessiontree import resolving
+
+        return resolving.resolved_tree(self, ref, registry=self._registry, root=self._root)
 
     def stats(self) -> Stats:
         """How many entries, branches and bytes there are, and what they cost."""

@@ -1,0 +1,80 @@
+"""Attaching: a file's bytes, or a stream's, kept in the sidecar block by block."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from sessiontree.core.blob import Blob
+from sessiontree.core.handle import Handle
+from sessiontree.core.resolved import UNKNOWN_BYTES
+from sessiontree.errors import CallerError, DiskError
+from sessiontree.reader import PathLike
+from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.fs import READ, Disk
+
+_BLOCK = 1024 * 1024
+
+
+def stored(
+    blobs: Blobs, content: PathLike | BinaryIO, media_type: str | None
+) -> tuple[Blob, Handle, str | None]:
+    """Keep content as a blob; with its handle, and the name of the file it came from.
+
+    Raises:
+        DiskError: it cannot be read, or kept.
+        HandleError: the media type is none.
+    """
+    if isinstance(content, str | os.PathLike):
+        path = os.fspath(content)
+        name = os.path.basename(path)
+        guessed = media_type or mimetypes.guess_type(name)[0] or UNKNOWN_BYTES
+        return *_kept(blobs, _blocks_of_file(path), guessed), name
+    if not callable(getattr(content, "read", None)):
+        raise CallerError(f"attach a path or a binary stream, not a {type(content).__name__}")
+    return *_kept(blobs, _blocks_of_stream(content), media_type or UNKNOWN_BYTES), None
+
+
+def _kept(blobs: Blobs, blocks: Iterator[bytes], media_type: str) -> tuple[Blob, Handle]:
+    Handle.blob("0" * 64, 0, media_type)  # refused before a gigabyte is copied
+    blob = blobs.put(blocks)
+    return blob, Handle.blob(*blob, media_type)
+
+
+def _blocks_of_file(path: str) -> Iterator[bytes]:
+    disk = Disk()
+    try:
+        found = disk.stat(path)
+        if found.is_folder or found.is_stream:
+            what = "a folder" if found.is_folder else "a pipe or a device"
+            raise DiskError(f"cannot attach {path}: it is {what}; give a file or a stream", path)
+        fd = disk.open(path, READ)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        offset = 0
+        while block := _read(disk, fd, offset, path):
+            yield block
+            offset += len(block)
+    finally:
+        disk.close(fd)
+
+
+def _read(disk: Disk, fd: int, offset: int, path: str) -> bytes:
+    try:
+        return disk.read(fd, _BLOCK, offset)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> DiskError:
+    return DiskError(f"cannot attach {path}: {error.strerror or error}; check the path", path)
+
+
+def _blocks_of_stream(stream: BinaryIO) -> Iterator[bytes]:
+    while block := stream.read(_BLOCK):
+        if not isinstance(block, bytes):
+            raise CallerError("attach a binary stream; open the file with 'rb'")
+        yield block
