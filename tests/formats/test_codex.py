@@ -1,0 +1,213 @@
+"""Codex rollouts: the history that Codex itself would go on with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.formats import recognise
+
+Line = dict[str, Any]
+
+META = {
+    "id": "s-1",
+    "timestamp": "2026-01-01T00:00:00Z",
+    "cwd": "/project",
+    "cli_version": "0.9",
+    "model_provider": "openai",
+    "base_instructions": {"text": "Be terse."},
+}
+
+
+def line(type: str, /, **payload: Any) -> Line:
+    return {"timestamp": "2026-01-01T00:00:00.000Z", "type": type, "payload": payload}
+
+
+def said(role: str, text: str) -> Line:
+    kind = "output_text" if role == "assistant" else "input_text"
+    content = [{"type": kind, "text": text}]
+    return line("response_item", type="message", role=role, content=content)
+
+
+def call(id: str) -> Line:
+    return line("response_item", type="function_call", name="ls", arguments="{}", call_id=id)
+
+
+def output(id: str) -> Line:
+    return line("response_item", type="function_call_output", call_id=id, output="out")
+
+
+def written(path: Path, *lines: Line) -> Path:
+    everything = [line("session_meta", **META), *lines]
+    path.write_text("".join(json.dumps(found) + "\n" for found in everything))
+    return path
+
+
+def texts(session: Session) -> list[str]:
+    """What each message of the context says; for an item without content its type."""
+    return [
+        m["content"][0]["text"] if "content" in m else m["type"] for m in session.context().messages
+    ]
+
+
+def test_a_rollout_is_a_conversation(tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "r.jsonl",
+        said("developer", "rules"),
+        said("user", "<environment_context>"),
+        line("turn_context", model="gpt-5", effort="high", cwd="/project"),
+        line("event_msg", type="user_message", message="list"),
+        said("user", "list"),
+        line("response_item", type="reasoning", summary=[], encrypted_content="x"),
+        call("c1"),
+        line("event_msg", type="token_count", info={"total_token_usage": {"t": 1}}),
+        output("c1"),
+        line("event_msg", type="agent_message", message="done"),
+        said("assistant", "done"),
+        line("response_item", type="ghost_snapshot", ghost_commit="x"),
+    )
+    with Session.open(file, readonly=True) as session:
+        assert (session.id, session.header["cwd"]) == ("s-1", "/project")
+        assert session.metadata["agentSessionId"] == "s-1"
+        items = ["reasoning", "function_call", "function_call_output"]
+        assert texts(session) == ["rules", "<environment_context>", "list", *items, "done"]
+        context = session.context()
+        assert context.warnings == []
+        assert context.model == {"provider": "openai", "modelId": "gpt-5"}
+        assert context.thinking_level == "high"
+        assert context.system == "Be terse."
+        assert session.verify() == []
+        kinds = {entry["customType"] for entry in session.find(type="custom")}
+        assert kinds == {"codex:turn_context", "codex:event_msg", "codex:response_item"}
+
+
+def test_tokens_told_twice_are_counted_once(tmp_path: Path) -> None:
+    def told(total: int) -> Line:
+        usage = {"total_token_usage": {"total_tokens": total}, "last_token_usage": {"n": total}}
+        return line("event_msg", type="token_count", info=usage)
+
+    file = written(tmp_path / "r.jsonl", told(5), told(5), told(9))
+    with Session.open(file, readonly=True) as session:
+        assert [entry["usage"]["n"] for entry in session.find(type="usage")] == [5, 9]
+
+
+@pytest.mark.parametrize(
+    ("turns", "left"),
+    [(1, ["ctx", "one", "1"]), (2, ["ctx"]), (9, ["ctx"]), (0, ["ctx", "one", "1", "two", "2"])],
+)
+def test_a_rollback_takes_back_turns(tmp_path: Path, turns: int, left: list[str]) -> None:
+    ctx = said("user", "<user_instructions>")
+    file = written(
+        tmp_path / "r.jsonl",
+        ctx,
+        line("turn_context", model="m"),
+        *(said("user", "one"), said("assistant", "1"), said("user", "two"), said("assistant", "2")),
+        line("event_msg", type="thread_rolled_back", num_turns=turns),
+        said("user", "new"),
+    )
+    with Session.open(file, readonly=True) as session:
+        told = ["ctx" if text == "<user_instructions>" else text for text in texts(session)]
+        assert told == [*left, "new"]
+        assert session.context().model == {"provider": "openai", "modelId": "m"}
+
+
+def test_a_rollback_goes_on_above_what_was_rolled_back_before(tmp_path: Path) -> None:
+    back = line("event_msg", type="thread_rolled_back", num_turns=1)
+    turns = [said("user", "one"), said("user", "two"), back, said("user", "three"), back, back]
+    file = written(tmp_path / "r.jsonl", *turns, said("user", "four"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["four"]
+        assert len(session.branches()) == 3
+
+
+def test_a_compaction_puts_its_history_in_place(tmp_path: Path) -> None:
+    items = [said("user", "kept")["payload"], said("user", "SUMMARY of it")["payload"]]
+    file = written(
+        tmp_path / "r.jsonl",
+        said("user", "one"),
+        line("compacted", message="of it", replacement_history=items),
+        said("user", "after"),
+        line("event_msg", type="thread_rolled_back", num_turns=1),
+    )
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["kept", "SUMMARY of it"]
+        assert session.verify() == []
+
+
+def test_an_old_compaction_keeps_the_prompts_and_ends_with_the_summary(tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "r.jsonl",
+        *(said("user", "one"), said("assistant", "1"), said("user", "two")),
+        line("compacted", message="It was so."),
+        said("user", "after"),
+    )
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["one", "two", "It was so.", "after"]
+
+
+def test_a_fork_keeps_its_origin_and_the_first_meta_counts(tmp_path: Path) -> None:
+    file = written(tmp_path / "r.jsonl", line("session_meta", id="other"), said("user", "x"))
+    with Session.open(file, readonly=True) as session:
+        assert session.id == "s-1"
+        assert [e["data"]["payload"]["id"] for e in session.find(type="custom")] == ["other"]
+
+
+def test_a_long_first_line_is_recognised_by_its_start(tmp_path: Path) -> None:
+    meta = {**META, "base_instructions": {"text": "x" * 300_000}}
+    head = json.dumps(line("session_meta", **meta)).encode()[:65536]
+    found = recognise(head)
+    assert found is not None
+    assert found.name == "codex"
+    facts = found.facts(head, b"")
+    assert (facts.id, facts.cwd) == ("s-1", "/project")
+
+
+zstandard = pytest.importorskip("zstandard", reason="the package zstandard is not installed")
+
+
+def _compressed(path: Path, content: bytes) -> Path:
+    half = len(content) // 2
+    frames = [content[:half], content[half:]]  # as a writer that appends leaves it
+    path.write_bytes(b"".join(zstandard.ZstdCompressor().compress(frame) for frame in frames))
+    return path
+
+
+def test_a_compressed_rollout_reads_as_the_plain_one(tmp_path: Path) -> None:
+    plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 999) for n in range(200)))
+    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
+    with (
+        Session.open(plain, readonly=True) as one,
+        Session.open(packed, readonly=True) as other,
+    ):
+        assert [e.line for e in one.entries()] == [e.line for e in other.entries()]
+        for entry in (other.leaf, *list(other.entries())[1:9]):
+            assert other.original(entry) == one.original(entry.uuid)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_a_compressed_file_that_ends_early_gives_what_stands_before(
+    tmp_path: Path, cut: int
+) -> None:
+    plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 999) for n in range(2000)))
+    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
+    content = packed.read_bytes()
+    packed.write_bytes(content[: len(content) * cut // 6 + 1])
+    with Session.open(packed, readonly=True) as session:
+        kinds = {(found.kind, found.file) for found in session.damage}
+        assert ("cut short", str(packed)) in kinds
+        assert any("ends early" in found.cause for found in session.damage)
+        if cut > 2:
+            assert len(texts(session)) > 900
+
+
+def test_a_damaged_compressed_file_gives_what_stands_before(tmp_path: Path) -> None:
+    plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 99) for n in range(99)))
+    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
+    packed.write_bytes(packed.read_bytes() + b"garbage")
+    with Session.open(packed, readonly=True) as session:
+        assert len(texts(session)) == 99
+        assert "damaged" in session.damage[0].cause

@@ -1,0 +1,135 @@
+"""Gemini CLI chats, the document and the log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.formats import recognise
+
+Line = dict[str, Any]
+
+META: Line = {
+    "sessionId": "g-1",
+    "projectHash": "h",
+    "startTime": "2026-01-01T00:00:00.000Z",
+    "lastUpdated": "2026-01-01T00:00:00.000Z",
+    "kind": "main",
+}
+
+
+def user(id: str, content: Any) -> Line:
+    return {"id": id, "timestamp": "2026-01-01T00:00:01.000Z", "type": "user", "content": content}
+
+
+def gemini(id: str, content: str, **more: Any) -> Line:
+    return {**user(id, content), "type": "gemini", "model": "gemini-pro", **more}
+
+
+CALL: Line = {
+    "id": "c1",
+    "name": "ls",
+    "args": {"path": "."},
+    "status": "success",
+    "result": [{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "out"}}}],
+}
+
+
+def log(path: Path, *lines: Line) -> Path:
+    path.write_text("".join(json.dumps(found) + "\n" for found in (META, *lines)))
+    return path
+
+
+def document(path: Path, *messages: Line) -> Path:
+    path.write_text(json.dumps({**META, "messages": messages}, indent=2))
+    return path
+
+
+def texts(session: Session) -> list[Any]:
+    return [
+        m["content"] if isinstance(m["content"], str) else m["content"][0].get("text")
+        for m in session.context().messages
+    ]
+
+
+MESSAGES = [
+    user("u1", [{"text": "list"}]),
+    {**user("i1", "a note"), "type": "info"},
+    gemini(
+        "g1",
+        "done",
+        thoughts=[{"subject": "Look", "description": "around"}],
+        toolCalls=[CALL],
+        tokens={"input": 3, "output": 4, "total": 7},
+    ),
+]
+
+
+@pytest.mark.parametrize("made", [log, document])
+def test_a_chat_is_a_conversation(tmp_path: Path, made: Any) -> None:
+    file = made(tmp_path / "session.json", *MESSAGES)
+    with Session.open(file, readonly=True) as session:
+        assert session.id == "g-1"
+        first, answer, result = session.context().messages
+        assert first == {"role": "user", "content": [{"type": "text", "text": "list"}]}
+        assert answer["content"] == [
+            {"type": "thinking", "thinking": "Look\naround"},
+            {"type": "text", "text": "done"},
+            {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {"path": "."}},
+        ]
+        assert (answer["model"], answer["usage"]["total"]) == ("gemini-pro", 7)
+        assert (result["toolCallId"], result["content"][0]["text"]) == ("c1", "out")
+        assert session.context().warnings == []
+        assert session.damage == session.verify() == []
+        assert session.find(type="custom")[0]["customType"] == "gemini:info"
+        for message in MESSAGES:
+            assert json.loads(session.original(message["id"])) == message
+
+
+def test_a_repeated_id_replaces(tmp_path: Path) -> None:
+    later = [gemini("g1", "partial"), gemini("g1", "whole"), user("u2", "next")]
+    file = log(tmp_path / "s.jsonl", user("u1", "first"), *later, user("u1", "first, mended"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["first, mended", "whole", "next"]
+        assert [e["customType"] for e in session.find(type="custom")] == ["gemini:replaced"]
+
+
+@pytest.mark.parametrize(("id", "left"), [("u2", ["one", "1"]), ("u1", []), ("gone", [])])
+def test_a_rewind_drops_the_message_and_all_after_it(
+    tmp_path: Path, id: str, left: list[str]
+) -> None:
+    turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two"), gemini("g2", "2")]
+    file = log(tmp_path / "s.jsonl", *turns, {"$rewindTo": id}, user("u3", "new"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == [*left, "new"]
+
+
+def test_a_conversation_put_in_place_of_another(tmp_path: Path) -> None:
+    turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two")]
+    patch = {"$set": {"messages": [turns[0], gemini("g1", "shorter")], "lastUpdated": "t"}}
+    file = log(tmp_path / "s.jsonl", *turns, patch, {"$set": {"summary": "S"}}, user("u4", "new"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["one", "shorter", "new"]
+    head = file.read_bytes()
+    found = recognise(head)
+    assert found is not None
+    facts = found.facts(head, head)
+    assert (facts.id, facts.name, facts.first_message) == ("g-1", "S", "one")
+
+
+@pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.99])
+def test_a_document_cut_short_gives_the_messages_before(tmp_path: Path, left: float) -> None:
+    file = document(tmp_path / "s.json", *(user(f"u{n}", f"say {n}") for n in range(50)))
+    content = file.read_bytes()
+    file.write_bytes(content[: int(len(content) * left)])
+    with Session.open(file, readonly=True) as session:
+        told = texts(session)
+        assert told == [f"say {n}" for n in range(len(told))]
+        assert len(told) >= int(50 * left) - 3
+        (found,) = session.damage
+        assert found.kind == "cut short"
+        assert found.line > 5 * len(told)
