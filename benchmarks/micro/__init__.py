@@ -1,0 +1,1 @@
+"""The small operations that everything is made of: `pytest benchmarks/micro`."""
