@@ -184,7 +184,8 @@ def branched(seed: int = SEED, count: int = MESSAGES, depth: int = DEPTH) -> Ite
     """So many messages, `depth` of them on the path to the leaf, never compacted.
 
     Work goes on for about 36 messages, then something else is tried for about 64,
-    then a `branch` entry goes back to where that began, and so on.
+    then a `branch` entry goes back to where that began, and so on. A last prompt
+    stands on the path, for those to whom the last line alone is the leaf.
     """
     make = _Maker(seed)
     conversation = messages(make)
@@ -203,6 +204,7 @@ def branched(seed: int = SEED, count: int = MESSAGES, depth: int = DEPTH) -> Ite
             for _ in range(run):
                 yield make.message(next(tried))
             yield make.entry("branch", {}, parent=fork)
+    yield make.message({"role": "user", "content": [_text("So much for that.")]})
 
 
 def chain(seed: int = SEED, length: int = CHAIN) -> Iterator[bytes]:
