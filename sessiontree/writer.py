@@ -177,7 +177,7 @@ class Writer(Surveyor):
         timestamp = now()
         spilled = fields.get("spilled", UNSET)
         entry = Entry(type, uuid, parent, lane, timestamp, _spilled=spilled)
-        if spilled is not UNSET:
+        if spilled is not UNSET or type == "handle":
             with_fetch(entry, self._fetch)
         return stored(entry, encode_new(type, uuid, parent, lane, timestamp, fields), -1)
 

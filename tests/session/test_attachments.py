@@ -1,0 +1,204 @@
+"""Handles and attachments in a session: pointed to, resolved in contexts, and carried along."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import CallerError, DiskError, ReadOnlyError, Session
+from sessiontree.core.handle import Handle
+from sessiontree.core.schema import HandleSchema
+from sessiontree.errors import BlobMissingError, HandleError, UnknownHandleError
+from sessiontree.handles import Registry, Scope
+
+PNG = bytes(range(256)) * 300
+
+
+class Notes:
+    """A plugin whose notes are numbered; counts how it is asked."""
+
+    schemas = (HandleSchema("notes", "line", "1.x", [], "message"),)
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def resolve(self, handle: Handle, scope: Scope) -> Any:
+        self.asked.append(str(handle))
+        return {"role": "user", "content": "a note"}
+
+
+@pytest.fixture
+def notes() -> tuple[Registry, Notes]:
+    registry, plugin = Registry(), Notes()
+    registry.register(plugin)
+    return registry, plugin
+
+
+def test_a_handle_is_resolved_in_a_context_and_nowhere_else(
+    tmp_path: Path, notes: tuple[Registry, Notes]
+) -> None:
+    registry, plugin = notes
+    with Session.create(tmp_path / "s.jsonl", registry=registry) as session:
+        session.append_handle("notes@1.0.0::line")
+        list(session.tree())
+        list(session.render())
+        session.path()
+        session.branches()
+        session.stats()
+        assert plugin.asked == []
+        reference = session.context(resolve=False).messages
+        assert reference == [{"role": "user", "content": "notes@1.0.0::line"}]
+        assert plugin.asked == []
+        assert session.context().messages == [{"role": "user", "content": "a note"}]
+        session.context()
+        assert len(plugin.asked) == 1
+
+
+def test_an_unknown_handle_is_a_placeholder_or_an_error(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl") as session:
+        session.append_handle("cone@1.0.0::run:7", kind="output", role="user")
+        context = session.context()
+        assert "unknown plugin 'cone'" in context.messages[0]["content"]
+        assert "registered: blob, file, session" in context.warnings[0]
+        with pytest.raises(UnknownHandleError):
+            session.context(strict=True)
+        with pytest.raises(UnknownHandleError):
+            session.resolve("cone@1.0.0::run:7")
+
+
+def test_a_handle_that_failed_is_asked_again_in_the_next_context(
+    tmp_path: Path, notes: tuple[Registry, Notes]
+) -> None:
+    plugin = notes[1]
+    empty = Registry()
+    with Session.create(tmp_path / "s.jsonl", registry=empty) as session:
+        session.append_handle("notes@1.0.0::line", kind="message")
+        assert session.context().warnings
+        empty.register(plugin)
+        assert session.context().messages == [{"role": "user", "content": "a note"}]
+
+
+@pytest.mark.parametrize(
+    ("handle", "more"),
+    [
+        ("notes@1.0::line", {}),
+        ("notes@1.0.0::", {}),
+        ("nobody@1.0.0::line", {}),
+        ("notes@1.0.0::line", {"kind": "video"}),
+        ("notes@1.0.0::line", {"metadata": {"x": "y" * 2000}}),
+    ],
+)
+def test_a_wrong_handle_is_refused_and_nothing_is_written(
+    notes: tuple[Registry, Notes], handle: str, more: dict[str, Any]
+) -> None:
+    with Session.create(registry=notes[0]) as session:
+        with pytest.raises(HandleError):
+            session.append_handle(handle, **more)
+        assert len(session.path()) == 1
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+def test_an_attached_image_is_an_image_for_the_model(tmp_path: Path, as_stream: bool) -> None:
+    file = tmp_path / "s.jsonl"
+    image = tmp_path / "shot.png"
+    image.write_bytes(PNG)
+    with Session.create(file) as session:
+        content = io.BytesIO(PNG) if as_stream else image
+        entry = session.attach(content, "image/png" if as_stream else None, preview="a shot")
+        assert entry["preview"] == "a shot"
+    image.unlink()
+    with Session.open(file, readonly=True) as session:
+        assert session.resolve(entry["handle"]).data == PNG
+        assert session.context().messages[0]["content"] == [
+            {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
+        ]
+        assert len(entry.line) < 500
+
+
+def test_an_attachment_is_never_in_memory_whole(tmp_path: Path) -> None:
+    source = tmp_path / "big.bin"
+    with source.open("wb") as big:
+        big.truncate(200 << 20)
+    program = (
+        "import sys, resource\n"
+        "from sessiontree import Session\n"
+        "with Session.create(sys.argv[2], durability='os') as s:\n"
+        "    e = s.attach(sys.argv[1])\n"
+        "    sha, size, _ = __import__('sessiontree.core.handle',fromlist=['x'])"
+        ".Handle.parse(e['handle']).meta\n"
+        "    assert sum(map(len, s.blobs.blocks(sha, int(size)))) == 200 << 20\n"
+        "    s.context()\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, source, tmp_path / "s.jsonl"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kilobytes = int(done.stdout) // (1024 if sys.platform == "darwin" else 1)
+    assert kilobytes < 80 * 1024
+
+
+def test_what_cannot_be_attached_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        with pytest.raises(DiskError, match="check the path"):
+            session.attach(tmp_path / "none.png")
+        with pytest.raises(DiskError, match="a folder"):
+            session.attach(tmp_path)
+        with pytest.raises(CallerError, match="not a int"):
+            session.attach(7)  # type: ignore[arg-type]
+        with pytest.raises(CallerError, match="rb"):
+            session.attach(io.StringIO("text"))  # type: ignore[arg-type]
+        with pytest.raises(HandleError):
+            session.attach(io.BytesIO(b"x"), "no type")
+        assert len(session.path()) == 1
+    folder = Path(f"{file}.blobs")
+    assert not folder.exists() or list(folder.iterdir()) == []
+    with Session.open(file, readonly=True) as session, pytest.raises(ReadOnlyError):
+        session.attach(io.BytesIO(b"x"), "text/plain")
+
+
+def test_a_fork_takes_attachments_along_and_a_picked_one_too(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session, Session.create(tmp_path / "o.jsonl") as other:
+        entry = session.attach(io.BytesIO(PNG), "image/png")
+        session.append_message({"role": "user", "content": "See?"})
+        session.fork(tmp_path / "copy.jsonl")
+        other.cherry_pick(entry)
+        whole = session.context().messages
+        shutil.rmtree(f"{file}.blobs")
+        with pytest.raises(BlobMissingError):
+            session.context(at := session.leaf, strict=True)
+        assert at == session.leaf
+        assert other.context(strict=True).messages == whole[:1]
+    with Session.open(tmp_path / "copy.jsonl", readonly=True) as copy:
+        assert copy.context(strict=True).messages == whole
+
+
+def test_a_resolved_path_and_tree_tell_what_each_handle_points_to(
+    notes: tuple[Registry, Notes],
+) -> None:
+    with Session.create(registry=notes[0]) as session:
+        user = session.append_message({"role": "user", "content": "x"})
+        session.append_handle("notes@1.0.0::line")
+        session.branch(user)
+        session.append_handle("notes@2.0.0::line", kind="message")
+        path = session.resolved_path()
+        assert [node.entry.type for node in path] == ["session", "message", "branch", "handle"]
+        assert isinstance(path[-1].error, UnknownHandleError)
+        top = session.resolved_tree(user)
+        found = [child.resolved for child in top.children if child.entry.type == "handle"]
+        assert found[0] is not None
+        assert found[0].data["content"] == "a note"
+        assert [type(r) for r in session.resolve_many(["notes@1.0.0::line", "x@1.0.0::y"])][1] is (
+            UnknownHandleError
+        )
