@@ -37,12 +37,22 @@ def cherry_pick(session: Writer, picked: Ref) -> Entry:
     fields = {key: value for key, value in values.items() if key not in RESERVED}
     if entry.has_spilled:
         fields["spilled"] = values["spilled"]
-    for blob in blobs_needed(entry.as_stored):
-        if not session.blobs.has(blob):
-            session.blobs.put(entry.blob(str(Handle.blob(*blob, UNKNOWN_BYTES))))
     own = entry.as_stored.get("metadata")
     fields["metadata"] = {**(own if isinstance(own, dict) else {}), "cherryPickedFrom": entry.uuid}
-    return session._write(entry.type, fields, None)
+    if not _take_blobs_along(session, entry):
+        return session._write(entry.type, fields, None)
+    with session._holding():  # from here on nobody takes the blobs for garbage
+        _take_blobs_along(session, entry)
+        return session._write(entry.type, fields, None)
+
+
+def _take_blobs_along(session: Writer, entry: Entry) -> bool:
+    """Keep the blobs of an entry with the session; whether it has any."""
+    needed = list(blobs_needed(entry.as_stored))
+    for blob in needed:
+        if not session.blobs.has(blob):
+            session.blobs.put(entry.blob(str(Handle.blob(*blob, UNKNOWN_BYTES))))
+    return bool(needed)
 
 
 def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:

@@ -74,9 +74,10 @@ def spill(fields: Mapping[str, Any], over: int | None, store: Store) -> Mapping[
         store: keeps a string, at once or before the entry's line is written.
 
     Returns:
-        The same object where nothing was large; else new fields, with `spilled`.
+        The same object where nothing was large, or where it was spilled before; else
+        new fields, with `spilled`.
     """
-    if over is None:
+    if over is None or "spilled" in fields:
         return fields
     spilling = _Spilling(over, store)
     spilled = spilling.fields(fields)

@@ -96,10 +96,6 @@ def test_nothing_longer_stays_but_structure_and_nothing_shorter_goes(
 ) -> None:
     stored, shelf = spilled(fields, over)
     assert all(len(content) > over for content in shelf.contents.values())
-    left = {key: value for key, value in stored.items() if key != "spilled"}
-    again, more = spilled(left, max(over, 200))
-    assert again is left
-    assert more.contents == {}
     for path, handle in stored.get("spilled", []):
         assert path[-1] not in STRUCTURE or OPAQUE.intersection(path[:-1])
         assert blob_of(handle) is not None
@@ -112,6 +108,11 @@ def test_what_is_small_is_given_back_itself() -> None:
         assert stored is fields
         assert shelf.contents == {}
         assert restore(stored, shelf.fetch) is fields
+
+
+def test_what_was_spilled_before_is_taken_as_it_is() -> None:
+    stored, shelf = spilled({"content": PNG, "text": "short"}, 10)
+    assert spill(stored, 0, shelf.store) is stored
 
 
 def test_the_threshold_counts_utf_8_bytes() -> None:

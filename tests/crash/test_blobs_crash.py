@@ -571,6 +571,31 @@ def test_processes_that_store_the_same_blobs_at_once_leave_them_whole(tmp_path: 
     assert list(Blobs(FaultyDisk(), str(file)).verify()) == []
 
 
+def test_a_picked_entry_has_its_blobs_though_they_were_collected_a_moment_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A blob that nothing names yet goes when somebody else holds the lock."""
+    ours = tmp_path / "ours.jsonl"
+    with (
+        Session.create(tmp_path / "theirs.jsonl", spill_over=0) as theirs,
+        Session.create(ours) as session,
+    ):
+        picked = theirs.append_message(_message(said("a")))
+        lock = session._journal.lock
+        take = lock.take
+
+        def take_after_a_collection() -> None:
+            if not lock.depth:
+                for blob in session.blobs.blobs():
+                    session.blobs.remove(blob.sha256)
+            take()
+
+        monkeypatch.setattr(lock, "take", take_after_a_collection)
+        entry = session.cherry_pick(picked)
+    with Session.open(ours) as session:
+        assert session.entry(entry.uuid)["message"] == _message(said("a"))
+
+
 def test_a_link_planted_in_the_place_of_a_blob_stops_the_append_and_nothing_else(
     tmp_path: Path,
 ) -> None:
