@@ -14,6 +14,7 @@ from sessiontree.cli.printing import finish, out, out_json_list, out_marked, sho
 from sessiontree.cli.stores import Problems, moment_given, store_at
 from sessiontree.core.pattern import Pattern
 from sessiontree.core.preview import one_line
+from sessiontree.errors import FileMissingError
 from sessiontree.listing import listed, session_files
 from sessiontree.searching import Hit, Wanted
 from sessiontree.searching import search as hits_in
@@ -66,8 +67,8 @@ def search(
     files = _files(place, cwd, problems)
     found = islice(hits_in(looked_for, files, wanted, problems), limit)
     if as_json:
-        out_json_list(_as_they_come(found))
-    elif not _out_hits(_as_they_come(found)):
+        out_json_list(as_they_come(found))
+    elif not out_hits(as_they_come(found)):
         tell(f"Nothing matches {pattern}")
     problems.tell()
 
@@ -75,6 +76,8 @@ def search(
 def _files(place: str | None, cwd: str | None, problems: Problems) -> Iterable[str]:
     """The files to search, those named for a later time first."""
     if place is not None and not os.path.isdir(place):
+        if not os.path.isfile(place):
+            raise FileMissingError(f"there is no file or folder {place}; check the path", place)
         return _of_directory([place], cwd, problems)
     store = store_at(place)
     if cwd is not None and place is not None:
@@ -92,14 +95,14 @@ def _of_directory(files: list[str], cwd: str | None, problems: Problems) -> list
     return [one.file for one in listed(files, problems) if one.cwd == about]
 
 
-def _as_they_come(hits: Iterable[Hit]) -> Iterator[Hit]:
+def as_they_come(hits: Iterable[Hit]) -> Iterator[Hit]:
     """The same hits; what was printed of one is brought out before the next is looked for."""
     for hit in hits:
         yield hit
         finish()
 
 
-def _out_hits(hits: Iterable[Hit]) -> bool:
+def out_hits(hits: Iterable[Hit]) -> bool:
     """Print hits below their files; whether there were any."""
     file = None
     for hit in hits:

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.store.sessions import by_hand
 MUCH = "x" * 2 * TAIL
 
 
-def made(file: Path, **options: str) -> Session:
+def made(file: Path, **options: Any) -> Session:
     return Session.create(file, cwd="/project", durability="os", **options)
 
 
