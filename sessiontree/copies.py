@@ -1,6 +1,7 @@
 """Copies: a subtree, or the path to an entry, as a session file of its own.
 
-Invariants: entries are copied byte for byte, and nothing is hung anew: the new
+Invariants: entries are copied byte for byte (unless their blobs are to be put into
+the file), and nothing is hung anew: the new
 header takes the uuid that its top entry names as its parent. What merges on the
 way refer to, and the labels of what is copied, come along, and so do the blobs of
 all that, before the file that needs them has its name. The new file is made whole
@@ -21,6 +22,7 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.errors import CallerError, SessionTreeWarning
+from sessiontree.inlining import inlined
 from sessiontree.paths import is_cut_above
 from sessiontree.reader import Ref
 from sessiontree.storage.journal import check_free, create_file
@@ -44,7 +46,7 @@ _HEADER_OF_ITS_OWN: Final = (
 )
 
 
-def export(session: Surveyor, ref: Ref, file: str, *, with_path: bool) -> str:
+def export(session: Surveyor, ref: Ref, file: str, *, with_path: bool, inline: bool) -> str:
     """See `Session.export`."""
     top = session.entry(ref)
     tree = session._index()
@@ -56,7 +58,7 @@ def export(session: Surveyor, ref: Ref, file: str, *, with_path: bool) -> str:
     at_leaf = session._row(session.leaf)
     leaf = at_leaf if at_leaf in rows else refs.tip_of(tree, row)
     settings = {} if with_path or top.type == HEADER else _settings_above(session, above)
-    return _copy(session, rows, leaf, top, file, settings)
+    return _copy(session, rows, leaf, top, file, settings, inline=inline)
 
 
 def fork(session: Surveyor, file: str, at: Ref | None) -> str:
@@ -80,7 +82,14 @@ def _settings_above(session: Surveyor, above: list[int]) -> dict[str, Any]:
 
 
 def _copy(
-    session: Surveyor, rows: set[int], leaf: int, origin: Entry, file: str, settings: dict[str, Any]
+    session: Surveyor,
+    rows: set[int],
+    leaf: int,
+    origin: Entry,
+    file: str,
+    settings: dict[str, Any],
+    *,
+    inline: bool = False,
 ) -> str:
     tree = session._index()
     _add_merged(session, rows)
@@ -101,12 +110,14 @@ def _copy(
     def blocks() -> Iterator[bytes]:
         yield header + b"\n"
         for row in copied:
-            yield session._entry_at(row).line + b"\n"
+            entry = session._entry_at(row)
+            yield (inlined(session, entry) if inline else entry.line) + b"\n"
         if copied[-1] != leaf or tree.lane_of(leaf) is not None:
             yield _branch_to(tree.uuids[leaf]) + b"\n"
 
     check_free(session._disk, file)
-    _take_blobs_along(session, copied, file)
+    if not inline:
+        _take_blobs_along(session, copied, file)
     create_file(session._disk, file, blocks())
     return file
 

@@ -114,18 +114,22 @@ class Mover(Composer):
         """
         return combining.edit_context(self, ref, replacement)
 
-    def export(self, ref: Ref, file: PathLike, with_path: bool = False) -> str:
+    def export(
+        self, ref: Ref, file: PathLike, with_path: bool = False, *, inline: bool = False
+    ) -> str:
         """Copy an entry and all below it into a new session file; returns its path.
 
         Args:
             ref: the top of the subtree.
             file: the file to make.
             with_path: also copy the path from the header down to it.
+            inline: put what lies in blobs, and what handles point to, into the file itself.
 
         Raises:
             FileTakenError: the file is there already.
+            BlobError: with `inline`, content that cannot be had back as it was.
         """
-        return copies.export(self, ref, os.fspath(file), with_path=with_path)
+        return copies.export(self, ref, os.fspath(file), with_path=with_path, inline=inline)
 
     def fork(self, file: PathLike, at: Ref | None = None) -> str:
         """Copy the path to an entry, by default the leaf, into a new session file.

@@ -75,15 +75,18 @@ def fork(file: str, newfile: str, at: str | None, as_json: bool) -> None:
 @ref_argument
 @new_file_argument
 @click.option("--with-path", is_flag=True, help="Copy the path from the header down to it too.")
+@click.option("--inline", is_flag=True, help="Put blobs, and what handles point to, into the file.")
 @json_option("the header of the new file as stored")
-def export_branch(file: str, ref: str, newfile: str, with_path: bool, as_json: bool) -> None:
+def export_branch(
+    file: str, ref: str, newfile: str, with_path: bool, inline: bool, as_json: bool
+) -> None:
     """Copy a subtree into a new file.
 
     REF is its top entry. FILE is left as it is.
     """
     with reading(file) as session:
         top = session.entry(ref)
-        session.export(top, newfile, with_path=with_path)
+        session.export(top, newfile, with_path=with_path, inline=inline)
     _out_made(newfile, f"Exported {named(top)} and all below it into {newfile}", as_json=as_json)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError, DiskError, ReadOnlyError, Session
+from sessiontree import CallerError, DiskError, ReadOnlyError, Session, SessionTreeWarning
 from sessiontree.core.handle import Handle
 from sessiontree.core.schema import HandleSchema
 from sessiontree.errors import BlobMissingError, HandleError, UnknownHandleError
@@ -202,3 +202,44 @@ def test_a_resolved_path_and_tree_tell_what_each_handle_points_to(
         assert [type(r) for r in session.resolve_many(["notes@1.0.0::line", "x@1.0.0::y"])][1] is (
             UnknownHandleError
         )
+
+
+def test_an_inline_export_is_whole_in_one_file(
+    tmp_path: Path, notes: tuple[Registry, Notes]
+) -> None:
+    file, alone = tmp_path / "s.jsonl", tmp_path / "alone" / "copy.jsonl"
+    alone.parent.mkdir()
+    with Session.create(file, registry=notes[0], spill_over=100) as session:
+        top = session.append_message({"role": "user", "content": "long " * 100, "n": 1.5})
+        session.attach(io.BytesIO(PNG), "image/png")
+        session.append_handle("notes@1.0.0::line", metadata={"why": "x"})
+        session.append("custom", customType="kept", data={"key": 10**30})
+        whole = session.context().messages
+        uuids = [entry.uuid for entry in session.path()]
+        session.export(top, alone, inline=True)
+        plain = session.path()[-1].line
+    assert [path.name for path in alone.parent.iterdir()] == ["copy.jsonl"]
+    with Session.open(alone, readonly=True) as copy:
+        assert copy.context(strict=True).messages == whole
+        assert [entry.uuid for entry in copy.path()] == uuids
+        assert copy.path()[-1].line == plain
+        assert copy.entry(uuids[3])["metadata"] == {
+            "why": "x",
+            "inlinedFrom": "notes@1.0.0::line",
+        }
+        assert copy.verify() == []
+
+
+def test_an_inline_export_without_a_blob_is_refused_and_one_without_a_plugin_says_so(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        top = session.append_handle("cone@1.0.0::run", kind="output")
+        with pytest.warns(SessionTreeWarning, match="a handle stays one"):
+            session.export(top, tmp_path / "with.jsonl", inline=True)
+        session.append_message({"role": "user", "content": "long " * 9000})
+        shutil.rmtree(f"{file}.blobs")
+        with pytest.warns(SessionTreeWarning), pytest.raises(BlobMissingError):
+            session.export(top, tmp_path / "without.jsonl", inline=True)
+    assert not (tmp_path / "without.jsonl").exists()

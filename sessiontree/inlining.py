@@ -1,0 +1,44 @@
+"""Inlining: an entry as it would be in a file without blobs beside it.
+
+Invariants: an entry that needs no blob and is no handle stays byte for byte; what
+was spilled comes back checked, or nothing is copied; a handle becomes the message
+it stands for, under the same uuid, or stays a handle with a warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from sessiontree.core.codec import encode
+from sessiontree.core.entry import Entry
+from sessiontree.errors import BlobError, SessionTreeError, SessionTreeWarning
+from sessiontree.reader import Reader
+
+_OF_A_HANDLE = ("handle", "kind", "role", "preview", "crc")
+
+
+def inlined(session: Reader, entry: Entry) -> bytes:
+    """The line of an entry with all its content in it.
+
+    Raises:
+        BlobError: content that cannot be had back as it was.
+    """
+    if entry.type == "handle":
+        return _message_line(session, entry)
+    if not entry.has_spilled:
+        return entry.line
+    return encode({key: entry[key] for key in entry if key not in ("spilled", "crc")})
+
+
+def _message_line(session: Reader, entry: Entry) -> bytes:
+    found = session._resolved_messages([entry])[0]
+    if isinstance(found, BlobError):
+        raise found
+    if isinstance(found, SessionTreeError):
+        warnings.warn(f"a handle stays one: {found}", SessionTreeWarning, stacklevel=6)
+        return entry.line
+    fields: dict[str, Any] = {k: v for k, v in entry.body.items() if k not in _OF_A_HANDLE}
+    own = fields.pop("metadata", None)
+    came = {**(own if isinstance(own, dict) else {}), "inlinedFrom": str(entry["handle"])}
+    return encode({**fields, "type": "message", "message": found, "metadata": came})
