@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
+from io import BytesIO
 from typing import Any, Final
 from zlib import crc32
 
@@ -170,6 +171,14 @@ def _refuse_non_finite(value: Any) -> None:
             parts.append(part.value)
         elif isinstance(part, float) and not math.isfinite(part):
             raise EntryError(f"not JSON: the number {part}; use a finite number, null or a string")
+
+
+def lines_in(block: bytes) -> list[bytes]:
+    """The lines of a block of whole lines, without the LF that ends each.
+
+    On lines of 2 KB many times as fast as `bytes.split`, which looks at every byte by itself.
+    """
+    return [line[:-1] for line in BytesIO(block)]
 
 
 def raw_values(line: bytes) -> dict[str, orjson.Fragment]:

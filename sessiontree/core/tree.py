@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.codec import head
+from sessiontree.core.codec import head, lines_in
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import CONTENT, HEADER
 
@@ -78,7 +78,7 @@ class Tree:
 
     def extend(self, block: bytes, offset: int, report: Report) -> None:
         """Take in whole lines, each ended by LF, that start at `offset`."""
-        for line in block.split(b"\n")[:-1]:
+        for line in lines_in(block):
             self.add(line, offset, report)
             offset += len(line) + 1
         self.end = offset

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from sessiontree.core.codec import CRC_LENGTH, decode
+from sessiontree.core.codec import CRC_LENGTH, decode, lines_in
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER
 from sessiontree.core.fields import REFERENCES
@@ -49,7 +49,7 @@ class Verification:
 
     def take_block(self, block: bytes, offset: int) -> None:
         """Look at whole lines, each ended by LF, that start at `offset`."""
-        self._take(block.split(b"\n")[:-1], offset)
+        self._take(lines_in(block), offset)
 
     def take(self, line: bytes, offset: int) -> None:
         """Look at one line."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sessiontree.core.codec import decode, decoder, head
+from sessiontree.core.codec import decode, decoder, head, lines_in
 from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry, Fetch, stored
 from sessiontree.core.header import check_header, is_version_1
@@ -190,7 +190,7 @@ class View:
         seen = self.size
         self._set_size(size)
         for offset, block in whole_lines(self._journal.read, known, self._complete):
-            for line in block.split(b"\n")[:-1]:
+            for line in lines_in(block):
                 yield from self._grown(line, offset, seen)
                 offset += len(line) + 1
         if self._complete < size:
@@ -218,10 +218,16 @@ class View:
         return entry.offset >= 0 and self._journal.read(len(line), entry.offset) == line
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """All lines of the file, damaged ones too, and their offsets; an open end last."""
-        for offset, block in whole_lines(self._journal.read, 0, self._complete):
-            for line in block.split(b"\n")[:-1]:
+        """All lines of the file as it is known now, damaged ones too, and their offsets.
+
+        An open end comes last.
+        """
+        return self._lines(self._complete, self.size)
+
+    def _lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
+        for offset, block in whole_lines(self._journal.read, 0, complete):
+            for line in lines_in(block):
                 yield offset, line
                 offset += len(line) + 1
-        if self._complete < self.size:
-            yield self._complete, self._journal.read(self.size - self._complete, self._complete)
+        if complete < size:
+            yield complete, self._journal.read(size - complete, complete)
