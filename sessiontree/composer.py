@@ -84,7 +84,9 @@ class Composer(Writer):
                     f"blob {blob.sha256} was removed while it was attached; attach it again",
                     self.blobs.file,
                 )
-            return self.append_handle(handle, role=role, preview=preview or name, parent=parent)
+            return self.append_handle(
+                handle, kind="binary", role=role, preview=preview or name, parent=parent
+            )
 
     def stream_message(
         self,

@@ -17,6 +17,7 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.schema import HandleSchema
 from sessiontree.errors import BlobMissingError, HandleError, UnknownHandleError
 from sessiontree.handles import Registry, Scope
+from sessiontree.resolvers import built_in
 
 PNG = bytes(range(256)) * 300
 
@@ -36,9 +37,8 @@ class Notes:
 
 @pytest.fixture
 def notes() -> tuple[Registry, Notes]:
-    registry, plugin = Registry(), Notes()
-    registry.register(plugin)
-    return registry, plugin
+    plugin = Notes()
+    return Registry([*built_in(), plugin]), plugin
 
 
 def test_a_handle_is_resolved_in_a_context_and_nowhere_else(
