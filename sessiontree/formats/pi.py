@@ -75,6 +75,7 @@ class Pi:
             first is not None
             and first.text("type") == "session"
             and first.value("version") in (2, 3)
+            and "id" in first
             and "uuid" not in first
             and "format" not in first
         )

@@ -167,11 +167,12 @@ class Values:
         """The keys of a value that is an object; no keys where it is none."""
         return values(self.raw(key)) or Values({})
 
-    def whole(self) -> Any:
+    def whole(self) -> orjson.Fragment:
         """The whole object, to be written as it was."""
         if self._line is not None:
             return orjson.Fragment(self._line)
-        return {key: self.kept(key) for key in self._raw}
+        pairs = (json.dumps(key).encode() + b":" + self.raw(key) for key in self._raw)
+        return orjson.Fragment(b"{" + b",".join(pairs) + b"}")
 
 
 def values(line: bytes) -> Values | None:
@@ -372,12 +373,18 @@ class Lines:
     def _encoded(fields: Mapping[str, Any]) -> bytes:
         try:
             return encode(fields)
-        except EntryError:  # a lone surrogate in one of the few texts that are decoded
-            return encode({key: _without_surrogates(value) for key, value in fields.items()})
+        except EntryError:  # a lone surrogate in one of the texts that were decoded
+            return encode({key: _escaped(value) for key, value in fields.items()})
 
 
-def _without_surrogates(value: Any) -> Any:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+def _escaped(value: Any) -> orjson.Fragment:
+    """A value in JSON that spells lone surrogates as escapes, as Node does."""
+    if isinstance(value, orjson.Fragment):
+        return value
+    try:
+        return orjson.Fragment(json.dumps(value, allow_nan=False))
+    except (ValueError, TypeError, RecursionError):
+        return orjson.Fragment(b"null")
 
 
 def _printable(name: str) -> str:

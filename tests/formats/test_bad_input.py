@@ -1,0 +1,291 @@
+"""Bad foreign files: a clear word with file and line, the rest readable, nothing touched."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sessiontree import ForeignFormatError, Session, SessionTreeError
+from sessiontree.cli import main
+from tests.formats import test_codex, test_gemini, test_pi
+from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, state_of
+from tests.formats.transcripts import assistant, line, result, user, written
+
+Promise = Callable[[Path], None]
+
+
+def claude_code(path: Path) -> Path:
+    return written(
+        path,
+        [
+            {"type": "summary", "summary": "A title", "leafUuid": "a"},
+            user("a", None, cwd="/project"),
+            assistant("b", "a", "m", ["t"]),
+            line("p", "b", "progress"),
+            result("r", "b", "t"),
+            user("last", "r"),
+        ],
+    )
+
+
+def pi(path: Path) -> Path:
+    return test_pi.written(path, test_pi.EVERYTHING)
+
+
+def codex(path: Path) -> Path:
+    turns = (test_codex.said("user", "one"), test_codex.call("c"), test_codex.output("c"))
+    return test_codex.written(path, *turns, test_codex.said("user", "last"))
+
+
+def gemini(path: Path) -> Path:
+    return test_gemini.log(path, *test_gemini.MESSAGES, test_gemini.user("u9", "last"))
+
+
+def gemini_document(path: Path) -> Path:
+    return test_gemini.document(path, *test_gemini.MESSAGES, test_gemini.user("u9", "last"))
+
+
+LOGS = [claude_code, pi, codex, gemini]
+ALL = [*LOGS, gemini_document]
+COMMANDS = ("show", "tree", "path", "context", "branches", "stats", "verify", "search")
+
+
+def last_said(session: Session) -> str:
+    content = session.context().messages[-1]["content"]
+    return content if isinstance(content, str) else str(content[-1].get("text"))
+
+
+def everything_of(file: Path) -> None:
+    """Ask a session for all it can tell; only an error of ours may come of it."""
+    with Session.open(file, readonly=True) as session:
+        for entry in session.entries():
+            session.original(entry)
+        session.context()
+        session.context(verbatim=True)
+        list(session.render(all=True))
+        session.branches()
+        session.verify()
+        assert all(str(found) for found in session.damage)
+
+
+def ask(file: Path) -> None:
+    """The same where the file may be refused, by an error that names it."""
+    said = str(file)
+    try:
+        everything_of(file)
+    except SessionTreeError as error:
+        said = str(error)
+    assert str(file) in said
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_every_command_that_reads_works_and_touches_nothing(
+    made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
+) -> None:
+    file = made(tmp_path / "t" / "s.jsonl") if made is claude_code else made(tmp_path / "s.jsonl")
+    untouched(file.parent)
+    for command in COMMANDS:
+        given = ["last", str(file)] if command == "search" else [str(file)]
+        for more in ([], ["--json"]):
+            done = CliRunner().invoke(main, [command, *given, *more])
+            assert done.exit_code == 0, (command, done.output, done.stderr)
+            assert done.stdout or command == "verify"
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_a_foreign_file_is_not_written_to(
+    made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
+) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    file = made(folder / "s.jsonl")
+    untouched(folder)
+    with pytest.raises(ForeignFormatError, match=f"{file} is a file of .* import it"):
+        Session.open(file)
+    for command in (["append", "--role", "user", "--text", "x"], ["repair"], ["migrate"]):
+        done = CliRunner().invoke(main, [command[0], str(file), *command[1:]])
+        assert done.exit_code == 1
+        assert "import it" in done.stderr
+        assert "Traceback" not in done.stderr
+    with Session.open(file, readonly=True) as session:
+        for write in (lambda: session.append("custom", customType="x"), session.repair):
+            with pytest.raises(SessionTreeError):
+                write()
+        with pytest.raises(SessionTreeError, match="refresh"):
+            session.follow()
+
+
+@pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
+@pytest.mark.parametrize("file", CLAUDE_CODE, ids=lambda path: path.stem)
+def test_a_real_transcript_is_left_untouched(file: Path) -> None:
+    before = state_of(CORPUS / "claude-code")
+    everything_of(file)
+    with Session.open(file, readonly=True) as session:
+        assert session.damage == session.verify() == []
+        lines = file.read_bytes().splitlines()
+        made_of = [session.original(entry) for entry in session.entries()]
+    assert set(made_of) == set(lines)
+    assert state_of(CORPUS / "claude-code") == before
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_translating_twice_gives_the_same_lines(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    with Session.open(file, readonly=True) as one, Session.open(file, readonly=True) as other:
+        assert [e.line for e in one.entries()] == [e.line for e in other.entries()]
+
+
+@pytest.mark.parametrize("made", LOGS)
+def test_a_torn_last_line_is_told_and_costs_nothing_else(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole.splitlines()[-1][:20])
+    with Session.open(file, readonly=True) as session:
+        (found,) = session.damage
+        assert (found.kind, found.line) == ("cut short", whole.count(b"\n") + 1)
+        assert found.offset == len(whole)
+        assert last_said(session) == ("say last" if made is claude_code else "last")
+
+
+@pytest.mark.parametrize("made", LOGS)
+def test_a_last_line_without_its_newline_is_a_line(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+    with Session.open(file, readonly=True) as session:
+        assert session.damage == []
+        assert last_said(session) == ("say last" if made is claude_code else "last")
+
+
+@pytest.mark.parametrize("made", LOGS)
+def test_lines_of_other_formats_are_kept_and_told_once_a_type(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    lines = file.read_bytes().splitlines()
+    foreign = [other(tmp_path / "other.jsonl").read_bytes().splitlines()[1] for other in LOGS]
+    strange = [b'{"type":"next-year","data":[1]}', b'{"type":"next-year"}', b"[1]", b"no JSON"]
+    file.write_bytes(b"\n".join([lines[0], *foreign, *strange, b"", b"\0\0", *lines[1:], b""]))
+    with Session.open(file, readonly=True) as session:
+        causes = [found.cause for found in session.damage]
+        told = [cause for cause in causes if "next-year" in cause]
+        assert len(told) == 1
+        assert "2 lines" in told[0]
+        (unreadable,) = [found for found in session.damage if found.kind == "unreadable"]
+        assert unreadable.line == 9
+        kept = {entry["customType"].partition(":")[2] for entry in session.find(type="custom")}
+        assert {"next-year", "line"} <= kept
+        assert last_said(session) == ("say last" if made is claude_code else "last")
+    everything_of(file)
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_a_file_cut_anywhere_or_damaged_anywhere_is_read_or_refused(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    whole = file.read_bytes()
+    dice = random.Random(1)
+    for _ in range(60):
+        content = bytearray(whole[: dice.randint(1, len(whole))])
+        for _ in range(dice.randrange(4)):
+            content[dice.randrange(len(content))] = dice.choice(b'\0\n"{}[],:x\xff\\')
+        file.write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ask(file)
+
+
+ODD: list[Any] = [None, True, 7, -1.5, "", "x", "\ud800", [], [1], {}, {"type": "text"}, 10**30]
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_any_value_in_any_place_is_read_or_refused(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    text = file.read_text()
+    is_document = made is gemini_document
+    lines = (
+        [json.loads(text)]
+        if is_document
+        else [json.loads(found) for found in text.split("\n")[:-1]]
+    )
+    dice = random.Random(2)
+    for _ in range(150):
+        changed = json.loads(json.dumps(lines))
+        where: Any = changed
+        while True:
+            keys = range(len(where)) if isinstance(where, list) else list(where)
+            key = dice.choice(list(keys))
+            if not isinstance(where[key], dict | list) or not where[key] or dice.random() < 0.3:
+                where[key] = dice.choice(ODD)
+                break
+            where = where[key]
+        file.write_text("".join(json.dumps(found) + "\n" for found in changed))
+        ask(file)
+
+
+def test_a_line_of_100_mb_is_read(tmp_path: Path) -> None:
+    file = claude_code(tmp_path / "s.jsonl")
+    before, after = json.dumps(user("big", "last", "XX")).split("XX")
+    with file.open("a") as out:
+        out.write(f"{before}{'x' * 100_000_000}{after}\n")
+    with Session.open(file, readonly=True) as session:
+        assert session.leaf.uuid == "big"
+        assert len(session.context().messages[-1]["content"]) == 100_000_000
+
+
+def test_a_reader_sees_what_the_agent_adds(tmp_path: Path) -> None:
+    file = claude_code(tmp_path / "s.jsonl")
+    with file.open("a") as out:
+        out.write(json.dumps(line("end", "last", "progress")) + "\n")
+    with Session.open(file, readonly=True) as session:
+        assert session.leaf.type == "branch"
+        with file.open("a") as out:
+            out.write(json.dumps(assistant("new", "last")) + "\n")
+        session.refresh()
+        assert session.leaf.uuid == "new"
+        written(file, [user("other", None, sessionId="another")])
+        with pytest.raises(SessionTreeError, match="replaced"):
+            session.refresh()
+
+
+def test_spilled_results_are_named(tmp_path: Path) -> None:
+    said = "<persisted-output>\nOutput too large (36.8KB). Full output saved to: "
+    said += "/home/me/.claude/projects/-p/s/tool-results/b1.txt\n\nPreview (first 2KB):\n…"
+    block = {"type": "tool_result", "tool_use_id": "t", "content": said}
+    lines = [user("a", None), assistant("b", "a", "m", ["t"]), user("r", "b", [block])]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert session.leaf["metadata"] == {"toolResults": ["s/tool-results/b1.txt"]}
+        assert session.context().messages[-1]["content"] == [block]
+
+
+def test_a_file_of_a_subagent_alone_is_its_conversation(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"isSidechain": True, "agentId": "x"}
+    lines = [user("a", None, **more), assistant("b", "a", **more)]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert len(session.context().messages) == 2
+
+
+def test_a_fork_of_a_foreign_session_is_a_session_of_ours(tmp_path: Path) -> None:
+    file = claude_code(tmp_path / "s.jsonl")
+    with Session.open(file, readonly=True) as session:
+        expected = session.context().messages
+        session.fork(tmp_path / "ours.jsonl")
+    with Session.open(tmp_path / "ours.jsonl") as session:
+        assert session.context().messages == expected
+        session.append_message({"role": "user", "content": "go on"})
+        assert session.verify() == []
