@@ -173,3 +173,16 @@ def test_a_lone_surrogate_is_replaced() -> None:
     request = chat_request([user("a\ud800b")], ["u"], system=None, model=None)
     assert request.params["messages"][0]["content"] == "a�b"
     assert "surrogates" in request.warnings[0]
+
+
+def test_arguments_that_json_cannot_carry_are_replaced_and_named() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"in": deep}
+    made = assistant(call("a", path="\ud800"), call("b", n=float("inf")), call("c", deep=deep))
+    request = chat_request([user("go"), made], ["u", "v"], system=None, model=None)
+    assert fault(chat, request.params) is None
+    calls = request.params["messages"][1]["tool_calls"]
+    told = [one["function"]["arguments"] for one in calls]
+    assert told == ['{"path":"\ufffd"}', '{"n":"inf"}', "{}"]
+    assert "arguments nested too deep were left out (entry v)" in request.warnings

@@ -77,7 +77,7 @@ def check_tree(seed: int, api: str) -> None:
 
 
 @each_api
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(seed=SEEDS)
 def test_any_tree_gives_what_the_provider_accepts_and_loses_no_word(api: str, seed: int) -> None:
     check_tree(seed, api)
@@ -91,7 +91,7 @@ def test_ten_thousand_trees_are_accepted(api: str) -> None:
 
 
 @each_api
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=30)
 @given(seed=SEEDS)
 def test_after_a_finished_turn_more_messages_only_extend_what_was_sent(api: str, seed: int) -> None:
     check_extends(api, seed)
@@ -162,9 +162,9 @@ def test_real_sessions_are_accepted(file: Path, api: str) -> None:
         pytest.skip(f"not yet opened in place: {error}")
     with session:
         path = session.path()
-        for entry in [*path[:: max(1, len(path) // 12)], path[-1]]:
-            for verbatim in (False, True):
-                check_accepted(api, session.context(entry, verbatim=verbatim))
+        for entry in [*path[len(path) // 3 :: max(1, len(path) // 2)], path[-1]]:
+            check_accepted(api, session.context(entry))
+        check_accepted(api, session.context(verbatim=True))
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no folder of real sessions beside the checkout")
@@ -172,13 +172,12 @@ def test_real_sessions_are_accepted(file: Path, api: str) -> None:
 def test_a_real_session_resumed_is_sent_as_before(api: str) -> None:
     with Session.open(CORPUS / "pi-v1" / "large-session.jsonl", readonly=True) as session:
         whole = said_in(APIS[api](session.context()).params)
-        compared = 0
-        for entry in session.path()[::7]:
-            sent = said_in(APIS[api](session.context(entry)).params)
-            if sent and _is_assistants(sent[-1]) and not _is_assistants(whole[len(sent)]):
-                compared += 1
-                assert whole[: len(sent)] == sent
-        assert compared > 2
+        answers = [e for e in session.path() if e.get("message", {}).get("stopReason") == "stop"]
+        for answer in answers[:: len(answers) // 8]:
+            sent = said_in(APIS[api](session.context(answer)).params)
+            assert _is_assistants(sent[-1])
+            assert whole[: len(sent)] == sent
+        assert len(answers) > 50
 
 
 def test_the_model_of_random_sessions_is_one_whose_thinking_is_kept() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sessiontree.core.message import (
@@ -211,17 +212,10 @@ class Reading:
             self.notes.add(f"a {kind} was written as the call of a function")
         asked = (item.get(key) for key in ("arguments", "input", "action", "operation"))
         arguments = next((value for value in asked if value is not None), None)
-        for side, call in self._call(
-            item.get("call_id"), name, arguments, freeform=kind == "custom_tool_call"
-        ):
-            own = item.get("id")
-            yield (
-                side,
-                Call(
-                    *(call.id, call.name, call.arguments, call.freeform),
-                    item_id=own if isinstance(own, str) else None,
-                ),
-            )
+        own = item.get("id")
+        freeform = kind == "custom_tool_call"
+        for side, call in self._call(item.get("call_id"), name, arguments, freeform=freeform):
+            yield side, replace(call, item_id=own if isinstance(own, str) else None)
 
     def _call(
         self, id: Any, name: Any, arguments: Any, *, freeform: bool = False
@@ -232,7 +226,7 @@ class Reading:
         free = freeform and isinstance(arguments, str)
         said = self._clean(arguments) if free else self._arguments(arguments)
         own = id.partition("|")[2]  # pi's ids of Responses calls hold the item's too
-        yield "assistant", Call(id, text_or(name), said, free, own if own else None)
+        yield "assistant", Call(id, text_or(name), said, free, own or None)
 
     def _arguments(self, arguments: Any) -> Any:
         """An object, or the text of one: a text that is sound is kept as the model wrote it."""
@@ -247,10 +241,13 @@ class Reading:
             self.notes.add("arguments that are no JSON object were put into one")
             arguments = {"arguments": arguments}
         try:
-            return clean_value(dict(arguments))
+            clean = clean_value(dict(arguments))
         except RecursionError:
             self.notes.add("arguments nested too deep were left out")
             return {}
+        if clean != arguments:
+            self.notes.add("arguments that JSON cannot carry were replaced")
+        return clean
 
     def _result_message(self, message: Message) -> Result:
         key = _ID_KEYS.get(str(message.get("role")), "call_id")
