@@ -70,7 +70,7 @@ class Record:
         return median(values)
 
 
-SLOW: Final = 15.0
+SLOW: Final = 10.0
 """Seconds above which a run is not repeated: its ratio is far from any doubt."""
 
 

@@ -30,6 +30,8 @@ def write(record: Record, folder: Path) -> Iterator[Path]:
 
 def _section(record: Record) -> Iterator[str]:
     yield from _about(record)
+    yield "![How the cost grows with the size of a session](peers.png)"
+    yield ""
     yield "### Goals"
     yield ""
     yield from heading("job", "goal", "measured", "met")
@@ -55,7 +57,8 @@ def _about(record: Record) -> Iterator[str]:
         if missing:
             yield f"- **{title} could not be had:** {missing}"
         elif key not in ("bare", "plot"):
-            yield f"- `{key}`: {title}" if title.split()[0] != key else f"- {title}"
+            named = title.split()[0] == key or key.startswith("pi")
+            yield f"- {title}" if named else f"- {key}: {title}"
     yield ""
 
 

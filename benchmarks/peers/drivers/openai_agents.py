@@ -21,6 +21,7 @@ from benchmarks.peers.shapes import openai_items
 memory: Any = importlib.import_module("agents.extensions.memory")
 
 BATCH: Final = 5000
+APPENDED: Final = 300
 NEEDLE: Final = "part-317.ts"
 
 
@@ -73,7 +74,7 @@ async def resume(corpus: Corpus, variant: str) -> Figures:
 
 
 async def append(corpus: Corpus, variant: str) -> Figures:
-    said = small_messages(2000) if variant == "small" else corpus.messages()
+    said = small_messages(APPENDED) if variant == "small" else corpus.messages()[:APPENDED]
     messages = [openai_items(message) for message in said]
     session = _session(corpus)
     await session.add_items([{"role": "user", "content": "Begin"}])
