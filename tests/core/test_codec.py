@@ -20,6 +20,7 @@ from sessiontree.core.codec import (
     encode,
     head,
     is_sealed,
+    lines_in,
     raw_values,
 )
 from sessiontree.core.damage import ignore
@@ -356,3 +357,8 @@ def test_the_index_and_the_decoder_agree_on_what_is_an_entry(line: bytes) -> Non
         assert (found.type, found.uuid) == (entry.type, entry.uuid)
         assert (found.parent_uuid, found.lane) == (entry.parent_uuid, entry.lane)
         assert entry.body["uuid"] == entry.uuid
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"\r"))))
+def test_a_block_comes_apart_into_the_lines_it_was_made_of(lines: list[bytes]) -> None:
+    assert lines_in(b"".join(line + b"\n" for line in lines)) == lines

@@ -143,6 +143,55 @@ def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
         assert recording.on(path) == calls * 2
 
 
+class Looking(Disk):
+    """The disk, and how often a file was looked at."""
+
+    def __init__(self) -> None:
+        self.looks: list[str] = []
+
+    def stat(self, file: int | str) -> Stat:
+        self.looks.append(Path(file).name if isinstance(file, str) else "an open file")
+        return super().stat(file)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_an_append_looks_once_at_the_file_and_once_at_its_lock(path: Path, exclusive: bool) -> None:
+    disk = Looking()
+    with Session.open(path, exclusive=exclusive, fs=disk) as session:
+        session.append_message(HELLO)
+        disk.looks.clear()
+        session.append_message(HELLO)
+        assert disk.looks == [f"{path.name}.lock", path.name]
+
+
+class Watching:
+    """A hook, with which an entry is written the long way."""
+
+    def after_append(self, session: Session, entry: Entry) -> None:
+        pass
+
+
+@pytest.mark.parametrize("lane", ["main", "side"])
+def test_an_entry_is_written_alike_with_hooks_in_a_batch_and_plainly(path: Path, lane: str) -> None:
+    def append(session: Session) -> Entry:
+        return session.append_message(HELLO, metadata={"by": "me"})
+
+    with Session.open(path, lane=lane) as session:
+        plain = append(session)
+        with session.batch():
+            batched = append(session)
+    with Session.open(path, lane=lane, hooks=[Watching()]) as session:
+        hooked = append(session)
+        with Session.open(path, readonly=True, lane=lane) as reader:
+            stored = [reader.entry(entry.uuid) for entry in (plain, batched, hooked)]
+    own = ("uuid", "parentUuid", "timestamp", "crc")
+    kept = [[(k, None if k in own else v) for k, v in entry.body.items()] for entry in stored]
+    assert kept[0] == kept[1] == kept[2]
+    assert [entry.line for entry in stored] == [entry.line for entry in (plain, batched, hooked)]
+    assert [entry.offset for entry in stored] == [e.offset for e in (plain, batched, hooked)]
+    assert [stored[1].parent_uuid, stored[2].parent_uuid] == [plain.uuid, batched.uuid]
+
+
 @pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
 def test_a_batch_is_one_write_and_one_sync(path: Path, durability: str, calls: list[str]) -> None:
     recording = Recording()
@@ -349,10 +398,11 @@ def stranger(tmp_path: Path) -> bytes:
     return (tmp_path / "stranger.jsonl").read_bytes()
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
 def test_a_file_replaced_by_one_without_the_last_entry_is_never_written(
-    path: Path, stranger: bytes
+    path: Path, stranger: bytes, exclusive: bool
 ) -> None:
-    with Session.open(path) as session:
+    with Session.open(path, exclusive=exclusive) as session:
         seen = session.path()
         replace_with(path, stranger)
         for _ in range(2):  # the refusal must not wear off
@@ -390,8 +440,9 @@ def test_a_file_replaced_by_no_session_is_never_written(path: Path, content: byt
     assert path.read_bytes() == content
 
 
-def test_a_file_that_was_cut_is_noticed(path: Path) -> None:
-    with Session.open(path) as session:
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_file_that_was_cut_is_noticed(path: Path, exclusive: bool) -> None:
+    with Session.open(path, exclusive=exclusive) as session:
         entry = session.append_message(HELLO)
         cut = path.read_bytes()[: -len(entry.line) - 1]
         path.write_bytes(cut)
@@ -401,8 +452,9 @@ def test_a_file_that_was_cut_is_noticed(path: Path) -> None:
     assert path.read_bytes() == cut
 
 
-def test_a_file_that_vanished_is_an_error_and_not_made_anew(path: Path) -> None:
-    with Session.open(path) as session:
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_file_that_vanished_is_an_error_and_not_made_anew(path: Path, exclusive: bool) -> None:
+    with Session.open(path, exclusive=exclusive) as session:
         path.rename(path.with_suffix(".away"))
         for act in (lambda: session.append_message(HELLO), session.refresh):
             with pytest.raises(FileMissingError) as caught:

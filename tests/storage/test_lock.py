@@ -197,6 +197,34 @@ def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 4
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_a_child_forked_under_the_lock_does_not_let_go_of_it(path: Path) -> None:
+    lock = WriterLock(Disk(), f"{path}.lock")
+    with lock.held():
+
+        def child() -> bool:
+            lock.give_back(0)  # as where the child goes on with what its parent was in
+            return True
+
+        assert in_child(child) == 0
+        with Session.open(path) as session, pytest.raises(TimeoutError), lock_given_up():
+            session.append_message(HELLO)
+    lock.close()
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_lock_taken_twice_is_let_go_with_the_first(path: Path, exclusive: bool) -> None:
+    lock = WriterLock(Disk(), f"{path}.lock")
+    with lock.held():
+        with lock.held():
+            pass
+        with Session.open(path) as session, pytest.raises(TimeoutError), lock_given_up():
+            session.append_message(HELLO)
+    with Session.open(path, exclusive=exclusive) as session:
+        session.append_message(HELLO)
+    lock.close()
+
+
 @contextmanager
 def lock_given_up() -> Iterator[None]:
     """Waits for a lock end in TimeoutError instead of going on for a minute."""
