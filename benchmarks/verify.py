@@ -1,6 +1,6 @@
 """How fast a session file is looked over, against reading it.
 
-    python benchmarks/verify.py [--keep FOLDER] [--runs N]
+    python -m benchmarks.verify [--keep FOLDER] [--runs N]
 
 Takes turns at `Session.verify` and a plain read of the same file, and prints the
 medians of the processor's time: the file is in memory after the first read.
@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-import corpus
-
+from benchmarks import corpus
 from sessiontree import Session
 
 BLOCK = 256 * 1024
