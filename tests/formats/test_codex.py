@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiontree import Session
+from sessiontree.errors import DecoderMissingError
 from sessiontree.formats import recognise
 
 Line = dict[str, Any]
@@ -211,3 +213,15 @@ def test_a_damaged_compressed_file_gives_what_stands_before(tmp_path: Path) -> N
     with Session.open(packed, readonly=True) as session:
         assert len(texts(session)) == 99
         assert "damaged" in session.damage[0].cause
+
+
+def test_without_a_decoder_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = written(tmp_path / "r.jsonl", said("user", "x"))
+    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(DecoderMissingError, match=r"pip install 'sessiontree\[zstd\]'") as caught:
+        Session.open(packed, readonly=True)
+    assert caught.value.file == str(packed)

@@ -182,7 +182,7 @@ def _any_transcript(seed: int) -> list[Line]:
 
 def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
-    for seed in range(400):
+    for seed in range(200):
         lines = _any_transcript(seed)
         messages = [found for found in lines if found["type"] in ("user", "assistant")]
         if all(m.get("isSidechain") or m.get("teamName") or m.get("isMeta") for m in messages):
@@ -192,7 +192,7 @@ def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> No
         if expected:  # it is at a loss where every chain is a loop; we show the last message
             compared += 1
             assert ours(file) == expected, seed
-    assert compared > 200
+    assert compared > 100
 
 
 def test_subagents_are_lanes_and_read_as_claude_code_reads_them(tmp_path: Path, sdk: Sdk) -> None:
