@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sessiontree.errors import (
         CallerError,
         DamageError,
+        DecoderMissingError,
         DiskError,
         EntryError,
         FileError,
@@ -52,6 +53,7 @@ __all__ = [
     "Context",
     "Damage",
     "DamageError",
+    "DecoderMissingError",
     "DiskError",
     "Entry",
     "EntryError",
