@@ -12,9 +12,17 @@ if TYPE_CHECKING:
     from sessiontree.core.context import Context
     from sessiontree.core.damage import Damage
     from sessiontree.core.entry import Entry
+    from sessiontree.core.handle import Handle
+    from sessiontree.core.resolved import ResolvedHandle
+    from sessiontree.core.schema import HandleSchema, MetaField
     from sessiontree.core.summary import summarize
     from sessiontree.core.tree import Branch
+    from sessiontree.core.usage import Usage
     from sessiontree.errors import (
+        BlobDamagedError,
+        BlobError,
+        BlobMissingError,
+        BlobUnreadableError,
         CallerError,
         DamageError,
         DecoderMissingError,
@@ -25,6 +33,10 @@ if TYPE_CHECKING:
         FileReplacedError,
         FileTakenError,
         ForeignFormatError,
+        HandleCycleError,
+        HandleDataError,
+        HandleError,
+        HandleSchemaError,
         HookDepthError,
         IllegalNameError,
         MigrationRefusedError,
@@ -33,21 +45,32 @@ if TYPE_CHECKING:
         NothingToDoError,
         ReadOnlyError,
         RefError,
+        ResolveError,
         SessionBusyError,
         SessionTreeError,
         SessionTreeWarning,
+        SpilledError,
+        TargetMissingError,
+        TargetRefusedError,
+        UnknownHandleError,
         Veto,
         WriteFailedError,
     )
+    from sessiontree.handles import Registry
     from sessiontree.listing import Listed
     from sessiontree.outline import TreeRow
     from sessiontree.session import Session
+    from sessiontree.stats import Stats
     from sessiontree.storage.recovery import Repair
     from sessiontree.store import Store
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BlobDamagedError",
+    "BlobError",
+    "BlobMissingError",
+    "BlobUnreadableError",
     "Branch",
     "CallerError",
     "Context",
@@ -62,22 +85,38 @@ __all__ = [
     "FileReplacedError",
     "FileTakenError",
     "ForeignFormatError",
+    "Handle",
+    "HandleCycleError",
+    "HandleDataError",
+    "HandleError",
+    "HandleSchema",
+    "HandleSchemaError",
     "HookDepthError",
     "IllegalNameError",
     "Listed",
+    "MetaField",
     "MigrationRefusedError",
     "NewerFormatError",
     "NotASessionError",
     "NothingToDoError",
     "ReadOnlyError",
     "RefError",
+    "Registry",
     "Repair",
+    "ResolveError",
+    "ResolvedHandle",
     "Session",
     "SessionBusyError",
     "SessionTreeError",
     "SessionTreeWarning",
+    "SpilledError",
+    "Stats",
     "Store",
+    "TargetMissingError",
+    "TargetRefusedError",
     "TreeRow",
+    "UnknownHandleError",
+    "Usage",
     "Veto",
     "WriteFailedError",
     "estimate_tokens",
@@ -89,11 +128,18 @@ _HOMES = {
     "Context": "core.context",
     "Damage": "core.damage",
     "Entry": "core.entry",
-    "Repair": "storage.recovery",
+    "Handle": "core.handle",
+    "HandleSchema": "core.schema",
     "Listed": "listing",
+    "MetaField": "core.schema",
+    "Registry": "handles",
+    "Repair": "storage.recovery",
+    "ResolvedHandle": "core.resolved",
     "Session": "session",
+    "Stats": "stats",
     "Store": "store",
     "TreeRow": "outline",
+    "Usage": "core.usage",
     "estimate_tokens": "core.compaction",
     "summarize": "core.summary",
 }

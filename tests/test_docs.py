@@ -52,13 +52,20 @@ def test_the_terminal_shows_what_the_readme_shows(text: str, tmp_path: Path) -> 
         assert without_uuids(done.stdout) == without_uuids(printed)
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_the_code_of_the_readme_runs(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
-    assert "Use Rust instead" in capsys.readouterr().out
+def test_the_code_of_the_readme_runs_in_order_and_prints_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "screenshot.png").write_bytes(b"\x89PNG")
+    code = "\n".join(blocks("python"))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert "Use Rust instead" in done.stdout
+    told = re.findall(r"^ *print\(.*\)  # (.+)$", code, re.MULTILINE)
+    assert told
+    assert all(line in done.stdout.splitlines() for line in told)
 
 
 def test_the_readme_names_every_command_and_no_other() -> None:
