@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -28,10 +28,11 @@ from sessiontree.core.preview import printable, role
 from sessiontree.core.spill import restore
 from sessiontree.core.texts import texts, texts_of_tool
 from sessiontree.errors import ForeignFormatError, NotASessionError, SessionTreeError, SpilledError
-from sessiontree.listing import Report, header_of, moment
-from sessiontree.storage.fs import DISK
+from sessiontree.listing import BLOBS, Report, header_of, moment
 from sessiontree.storage.scan import Scanner
-from sessiontree.storage.sidecar import FOLDER, Sidecar
+
+if TYPE_CHECKING:
+    from sessiontree.storage.sidecar import Sidecar
 
 BEFORE: Final = 40
 AFTER: Final = 80
@@ -125,7 +126,7 @@ class _Searched:
             if found is not None:
                 given.add(offset)
                 yield found
-        if self._wanted.blobs and os.path.isdir(os.path.realpath(self._file) + FOLDER):
+        if self._wanted.blobs and os.path.isdir(os.path.realpath(self._file) + BLOBS):
             yield from self._hits_in_blobs(given)
 
     def _is_read_by_line(self) -> bool:
@@ -224,6 +225,9 @@ class _Searched:
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[Hit]:
         """The hits in what entries that were no hits so far keep in blobs."""
+        from sessiontree.storage.fs import DISK
+        from sessiontree.storage.sidecar import Sidecar
+
         blobs = Sidecar(DISK, self._file)
         for offset, line in self._scanner.lines(self._file, _naming_blobs):
             entry = None if offset in given else decode(line, offset, ignore)

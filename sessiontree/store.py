@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from sessiontree import trash
 from sessiontree.core.entry import decode_object
 from sessiontree.core.pattern import lines_with
 from sessiontree.core.project import directory_of, encoded, folder_name
@@ -33,7 +32,6 @@ from sessiontree.errors import (
 )
 from sessiontree.listing import SUFFIX, Listed, Report, facts_of, listed, moment, session_files
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.relocation import make_folders, move_session
 from sessiontree.storage.scan import Scanner
 
 if TYPE_CHECKING:
@@ -42,6 +40,9 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 LATEST: Final = "latest"
+TRASH: Final = ".trash"
+"""The folder in the root that holds what was thrown away."""
+
 SHORTEST_PREFIX: Final = 4
 
 _LONGEST_ID: Final = 150
@@ -94,7 +95,8 @@ class Store:
         Raises:
             FileTakenError, EntryError, DiskError: as `Session.create` does.
         """
-        from sessiontree.session import Session
+        from sessiontree.session import Session  # heavy, and a list needs none of this
+        from sessiontree.storage.relocation import make_folders
         from sessiontree.writer import fresh_uuid, now
 
         about = os.path.abspath(os.getcwd() if cwd is None else cwd)
@@ -228,6 +230,8 @@ class Store:
         return len(files)
 
     def _merge(self, files: builtins.list[str], source: str, target: str) -> None:
+        from sessiontree.storage.relocation import make_folders, move_session
+
         for file in files:
             inside = os.path.dirname(os.path.relpath(file, source))
             folder = os.path.join(target, inside).rstrip(os.sep)
@@ -245,12 +249,14 @@ class Store:
             SessionBusyError: a writer holds it.
             DiskError: the system refused.
         """
+        from sessiontree import trash
+
         file = ref if os.path.isabs(ref) else self.find(ref).file
         return trash.throw_away(self._fs, self.root, file, self._stamp())
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[Listed]:
         """The sessions in the trash, the one that was written to last first."""
-        return Store(os.path.join(self.root, trash.TRASH), fs=self._fs).list(report=report)
+        return Store(os.path.join(self.root, TRASH), fs=self._fs).list(report=report)
 
     def restore(self, ref: str) -> str:
         """Bring a session back from the trash to where it was; its path.
@@ -263,6 +269,8 @@ class Store:
             FileTakenError: another file has its place now.
             DiskError: the system refused.
         """
+        from sessiontree import trash
+
         file = ref if os.path.isabs(ref) else self._named(ref, self.trashed()).file
         return trash.bring_back(self._fs, self.root, file)
 

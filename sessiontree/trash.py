@@ -8,13 +8,11 @@ this package.
 from __future__ import annotations
 
 import os
-from typing import Final
 
 from sessiontree.errors import CallerError
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.relocation import make_folders, move_session
-
-TRASH: Final = ".trash"
+from sessiontree.store import TRASH
 
 
 def throw_away(fs: FileSystem, root: str, file: str, stamp: str) -> str:

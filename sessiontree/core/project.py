@@ -13,11 +13,9 @@ directory.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from typing import Final
-from urllib.parse import unquote_to_bytes
 
 LONGEST: Final = 200
 """Bytes of a name; file systems take 255, and some that encrypt names 143 characters."""
@@ -27,6 +25,7 @@ _MARK: Final = "~"
 _ESCAPED: Final = frozenset('+%~<>:"|?*\\')
 """Characters that mean something in a name, or that some file system refuses."""
 
+_ESCAPE: Final = re.compile(rb"%([0-9a-f]{2})")
 _WITH_MARK: Final = re.compile(r"(.*)~[0-9a-f]{8}", re.DOTALL)
 
 
@@ -37,12 +36,18 @@ def folder_name(directory: str) -> str:
         directory: an absolute path, without `.`, `..` or doubled separators in it.
     """
     name = encoded(directory)
-    digest = hashlib.sha256(os.fsencode(directory)).hexdigest()
     if len(name.encode()) + 9 > LONGEST:
+        digest = _sha256(directory)
         return _end_of(name, LONGEST - 1 - len(digest)) + _MARK + digest
     if name != name.lower() or not name.isascii():
-        return name + _MARK + digest[:8]
+        return name + _MARK + _sha256(directory)[:8]
     return name
+
+
+def _sha256(directory: str) -> str:
+    import hashlib  # heavy, and few commands need it
+
+    return hashlib.sha256(os.fsencode(directory)).hexdigest()
 
 
 def directory_of(name: str) -> str | None:
@@ -67,7 +72,8 @@ def _stands(character: str) -> bool:
 
 
 def _decoded(name: str) -> str:
-    return os.fsdecode(unquote_to_bytes(name.replace(_SEPARATOR, os.sep)))
+    path = name.replace(_SEPARATOR, os.sep).encode("utf-8", "surrogateescape")
+    return os.fsdecode(_ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), path))
 
 
 def _end_of(name: str, size: int) -> str:
