@@ -23,14 +23,17 @@ from typing import Final
 import msgspec
 
 from sessiontree.core.adoption import Adoption
-from sessiontree.core.codec import decode
-from sessiontree.core.damage import Damage, ignore
+from sessiontree.core.blob import MARK, Blob, blobs_needed
+from sessiontree.core.codec import decode, lines_in
+from sessiontree.core.damage import Damage, Report, ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.fragment import take_apart
+from sessiontree.core.spill import check_spilled
 from sessiontree.core.verification import Verification
-from sessiontree.errors import MigrationRefusedError
+from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError
 from sessiontree.storage.journal import Journal, replace_file
 from sessiontree.storage.lines import whole_lines
+from sessiontree.storage.sidecar import Sidecar
 from sessiontree.storage.view import View
 
 Progress = Callable[[int, int], None]
@@ -66,11 +69,14 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 def verify(journal: Journal, progress: Progress | None = None) -> list[Damage]:
-    """Everything that is not sound in a file, in file order."""
+    """Everything that is not sound in a file and the blobs it needs, in file order."""
     view = View(journal)
     verification = Verification(view.report)
+    needed: dict[Blob, int] = {}
     for offset, block in whole_lines(journal.read, 0, view.complete):
         verification.take_block(block, offset)
+        if MARK in block:
+            _note_blobs(block, offset, view.report, needed)
         if progress is not None:
             progress(offset + len(block), view.size)
     if not view.reads_to_end:
@@ -79,7 +85,36 @@ def verify(journal: Journal, progress: Progress | None = None) -> list[Damage]:
         if decode(rest, view.complete, ignore) is not None:
             view.report("open end", view.complete, "the last line has no newline")
     verification.finish()
+    _verify_blobs(journal, needed, view.report)
     return view.damage
+
+
+def _note_blobs(block: bytes, offset: int, report: Report, needed: dict[Blob, int]) -> None:
+    """Note the blobs that lines need, each with the offset of the first such line."""
+    for line in lines_in(block):
+        entry = decode(line, offset, ignore) if MARK in line else None
+        if entry is not None:
+            try:
+                check_spilled(entry.as_stored)
+            except SpilledError as error:
+                report("blob", offset, f"{entry.uuid}: {error}")
+            for blob in blobs_needed(entry.as_stored):
+                needed.setdefault(blob, offset)
+        offset += len(line) + 1
+
+
+def _verify_blobs(journal: Journal, needed: dict[Blob, int], report: Report) -> None:
+    """Read every blob that is needed, and compare it with its hash."""
+    sidecar = Sidecar(journal.fs, journal.path)
+    causes: dict[int, list[str]] = {}
+    for blob, offset in needed.items():
+        try:
+            for _ in sidecar.blocks(*blob):
+                pass
+        except BlobError as error:
+            causes.setdefault(offset, []).append(str(error))
+    for offset, found in causes.items():
+        report("blob", offset, "; ".join(found))
 
 
 def repair(journal: Journal, *, dry_run: bool = False) -> Repair:

@@ -260,3 +260,28 @@ def test_a_session_in_memory_that_spills_is_copied_to_the_disk_with_its_blobs(
         session.fork(tmp_path / "copy.jsonl")
     with Session.open(tmp_path / "copy.jsonl", readonly=True) as session:
         assert session.context(strict=True).messages == live
+
+
+def test_verify_names_the_line_whose_blob_is_lost_or_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        talk(session)
+        assert session.verify() == []
+        for blob in blobs_of(file):
+            if blob.stat().st_size == len(PNG):
+                blob.unlink()
+            else:
+                blob.write_bytes(b"?" * len(LONG))
+        found = session.verify()
+    assert [(damage.kind, damage.line) for damage in found] == [("blob", 4), ("blob", 7)]
+    assert "is missing" in found[0].cause
+    assert "not those" in found[1].cause
+
+
+def test_verify_names_a_line_whose_spilled_does_not_fit_it(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        session.append_message({"role": "user", "content": LONG})
+    file.write_bytes(file.read_bytes().replace(b'["message","content"]', b'["message","nowhere"]'))
+    with Session.open(file, readonly=True) as session:
+        assert {damage.kind for damage in session.verify()} == {"blob", "crc"}
