@@ -14,7 +14,7 @@ from typing import Any
 from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.message import Message
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import BlobError, BlobMissingError, SessionTreeError
 
 Resolution = Message | SessionTreeError
 
@@ -71,7 +71,7 @@ class Contents:
         found = self._resolved.get(entry.uuid)
         if isinstance(found, SessionTreeError):
             self._note(f"handle {entry.uuid} cannot be resolved: {found}", found)
-            return reference(entry, f" cannot be resolved: {found}")
+            return reference(entry, f" cannot be resolved: {_cause(found)}")
         return reference(entry) if found is None else found
 
     def _note(self, warning: str, error: SessionTreeError) -> None:
@@ -79,6 +79,14 @@ class Contents:
             raise error
         self.complete = False
         self._warnings.append(warning)
+
+
+def _cause(error: SessionTreeError) -> str:
+    """Why content is not there, in words that are the same wherever the file lies."""
+    if not isinstance(error, BlobError) or not error.sha256:
+        return str(error)
+    lost = "is missing" if isinstance(error, BlobMissingError) else "is not what it was"
+    return f"blob {error.sha256[:12]} {lost}"
 
 
 def reference(entry: Entry, cause: str = "") -> Message:
@@ -104,7 +112,7 @@ def _like(entry: Entry) -> Entry:
 def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
     """The keys of an entry with a placeholder for each string that its blobs should give."""
     blobs = set(blobs_needed(entry.as_stored))
-    text = f"[missing: {error}]"
+    text = f"[missing: {_cause(error)}]"
     return {
         key: _replaced(value, blobs, text)
         for key, value in entry.as_stored.items()
