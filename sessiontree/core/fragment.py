@@ -52,10 +52,16 @@ def take_apart(line: bytes) -> Parts:
         else:
             end, is_torn = broken.fragment_at(at, end)
         piece = text[at:end].encode("utf-8", "surrogateescape")
+        piece = piece if is_torn else piece.rstrip(b"\0\r")
         if is_torn:
             torn += len(piece)
+        elif found is None and len(piece) < len(line):  # alone it may tell more
+            alone = take_apart(piece)
+            pieces += alone.pieces
+            entries += alone.entries
+            torn += alone.torn
         else:
-            pieces.append(piece.rstrip(b"\0\r"))
+            pieces.append(piece)
         at = _after_gap(text, end)
     return Parts(pieces, entries, torn)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.codec import encode
@@ -87,6 +87,10 @@ pieces = st.sampled_from(
 )
 
 
+@example(
+    b'[{ "uuid": "b", "type": "message" }\x0b'
+    b'{"type":"message","uuid":"a","message":{"role":"user","content":"x"}}'
+)
 @given(st.lists(pieces, min_size=1, max_size=8).map(b"".join))
 @settings(deadline=None, max_examples=400)
 def test_pieces_stand_in_the_line_in_order_and_stay_as_they_are(line: bytes) -> None:
