@@ -31,7 +31,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Find": {
         "ls": ("listing:ls", "List sessions."),
-        "search": ("searching:search", "Search what was said, in all sessions."),
+        "search": ("searching:search", "Search what was said, in all branches of all sessions."),
     },
     "Look": {
         "show": ("looking:show", "Show a session's facts, or one entry."),

@@ -39,7 +39,6 @@ NO_SESSIONS = {
     "text": (b"hello\n", "does not start with a JSON object"),
     "list": (b"[1]\n", "does not start with a JSON object"),
     "no header": (b'{"type":"message","uuid":"m"}\n', "is no header"),
-    "foreign": (b'{"type":"session","version":3,"id":"x"}\n', "the pi coding agent"),
     "newer": (
         b'{"type":"session","version":2,"format":"sessiontree/9","uuid":"x"}\n',
         "upgrade sessiontree",
@@ -69,6 +68,23 @@ def is_misused(folder: Path, *words: str | Path, input: str | bytes | None = Non
     assert result.stdout == ""
     assert contents(folder) == before
     return result.stderr
+
+
+READING = ("show", "tree", "branches", "path", "context", "fork", "export-branch")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [words for words in COMMANDS_ON_A_FILE if words[0] not in READING],
+    ids=lambda words: words[0],
+)
+def test_another_agents_session_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.jsonl").write_bytes(b'{"type":"session","version":3,"id":"x"}\n')
+    assert "the pi coding agent" in fails(tmp_path, words[0], "file.jsonl", *words[1:])
+    assert os.listdir(tmp_path) == ["file.jsonl"]
 
 
 @pytest.mark.parametrize("words", COMMANDS_ON_A_FILE, ids=lambda words: words[0])
