@@ -28,9 +28,10 @@ def transcript(text: str) -> list[tuple[str, str]]:
     return list(zip(parts[::2], parts[1::2], strict=True))
 
 
-def without_uuids(text: str) -> str:
+def without_uuids_and_times(text: str) -> str:
     whole = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>", text)
-    return re.sub(r"\b[0-9a-f]{8}\b", "<short>", whole)
+    short = re.sub(r"\b[0-9a-f]{8}\b", "<short>", whole)
+    return re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "<time>", short)
 
 
 @pytest.mark.parametrize("text", blocks("console"))
@@ -49,7 +50,7 @@ def test_the_terminal_shows_what_the_readme_shows(text: str, tmp_path: Path) -> 
             encoding="utf-8",
             check=True,
         )
-        assert without_uuids(done.stdout) == without_uuids(printed)
+        assert without_uuids_and_times(done.stdout) == without_uuids_and_times(printed)
 
 
 def test_the_code_of_the_readme_runs_in_order_and_prints_what_it_says(tmp_path: Path) -> None:

@@ -110,9 +110,15 @@ def out_hits(hits: Iterable[Hit]) -> bool:
             if file is not None:
                 out()
             file = hit.file
-            out(f"{one_line(file, 1000)}  session {short(hit.session)}")
+            out(f"{one_line(_from_here(file), 1000)}  session {short(hit.session)}")
         start, end = hit.match
         said = one_line(hit.role or hit.type)
         before, match, after = hit.snippet[:start], hit.snippet[start:end], hit.snippet[end:]
         out_marked(f"  {short(hit.ref):<8}  {said:<10}  {before}", match, after)
     return file is not None
+
+
+def _from_here(file: str) -> str:
+    """The path of a file, from the current directory where it lies below that."""
+    below = os.path.relpath(file)
+    return file if below.startswith(os.pardir) else below

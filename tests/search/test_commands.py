@@ -138,6 +138,8 @@ def test_search_prints_each_hit_below_its_file(store: Store) -> None:
         f"{file}  session 11111111\n  {ref[:8]}  user        fix the «parser»\n"
     )
     assert done("search", "PARSER", "-i").count("«") == 2  # its name as well
+    by_hand(Path("near", "chat.jsonl"), "a parser", id="nearby")
+    assert done("search", "parser", "near").startswith("near/chat.jsonl  session nearby\n")
 
 
 def test_search_looks_in_all_sessions_unless_told_otherwise(store: Store) -> None:

@@ -1,0 +1,95 @@
+"""What it costs to list sessions and to search them, near what the machine can do.
+
+    python -m benchmarks.finding [--sessions N] [--size BYTES] [--rounds N]
+
+Lists and searches run in this process and take turns with a plain read of the same
+files and, where they are installed, with `rg` and `grep -F`, each in a process of
+its own. Figures are the medians of the processor's time, user and system, of all
+threads; the files are in memory after the first round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+from benchmarks import corpus
+from sessiontree import Store
+from sessiontree.core.pattern import Pattern
+from sessiontree.listing import session_files
+from sessiontree.searching import Wanted, search
+
+BLOCK = 256 * 1024
+
+Job = Callable[[], object]
+
+
+def make_sessions(folder: Path, count: int, size: int) -> None:
+    """Make sessions of about so many bytes each."""
+    for number, lines in enumerate(islice(corpus.sessions(max(1, size // 2000)), count)):
+        (folder / f"{number:05}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+def plain_read(files: list[str]) -> int:
+    buffer = memoryview(bytearray(BLOCK))
+    total = 0
+    for file in files:
+        with open(file, "rb", buffering=0) as reading:
+            while got := reading.readinto(buffer):
+                total += got
+    return total
+
+
+def jobs(folder: str) -> Iterator[tuple[str, Job]]:
+    files = sorted(session_files(folder, print))
+
+    def searched(text: str, *, regex: bool = False, ignore_case: bool = False) -> Job:
+        pattern = Pattern(text, regex=regex, ignore_case=ignore_case)
+        return lambda: sum(1 for _ in search(pattern, files, Wanted(), print))
+
+    yield "plain read", lambda: plain_read(files)
+    yield "list", lambda: len(Store(folder).list())
+    yield "search, literal", searched("needlezz")
+    yield "search, ignoring case", searched("needlezz", ignore_case=True)
+    yield "search, expression with a plain part", searched("needle.*zz", regex=True)
+    for name, *words in (("rg", "-c"), ("grep", "-rcF")):
+        if shutil.which(name):
+            yield name, _command(name, *words, "needlezz", folder)
+
+
+def _command(*words: str) -> Job:
+    return lambda: subprocess.run(words, stdout=subprocess.DEVNULL, check=False)
+
+
+def processor_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=1000)
+    parser.add_argument("--size", type=int, default=1_000_000, help="bytes of each")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        make_sessions(Path(folder), options.sessions, options.size)
+        took: dict[str, list[float]] = {}
+        for _ in range(options.rounds):
+            for name, job in jobs(folder):
+                started = processor_seconds()
+                job()
+                took.setdefault(name, []).append(processor_seconds() - started)
+    for name, times in took.items():
+        print(f"{name} | {median(times) * 1000:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
