@@ -10,6 +10,7 @@ end; and the session goes on.
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -111,6 +112,7 @@ def kill_writers(
                 assert session.repair().remaining == []
             assert not check_kept(path, acknowledged)
             kept += len(acknowledged)
+            shutil.rmtree(f"{path}.blobs", ignore_errors=True)
             for left in folder.glob(f"{path.name}*"):
                 left.unlink()
     record("kills", kills)
