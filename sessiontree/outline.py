@@ -77,13 +77,21 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def rows(outlined: Outlined) -> Iterator[TreeRow]:
-    """All entries in file order."""
+    """All entries in file order, as they are known now."""
+    tree = outlined.tree
+    return _rows(outlined, outlined.lines(), _depths(tree), _marked(tree, outlined.leaf))
+
+
+def _rows(
+    outlined: Outlined,
+    lines: Iterator[tuple[int, bytes]],
+    depths: array[int],
+    on_path: bytearray,
+) -> Iterator[TreeRow]:
     tree, labels = outlined.tree, outlined.names.labels
-    depths = _depths(tree)
-    on_path = _marked(tree, outlined.leaf)
     row = 0
-    for offset, line in outlined.lines():
-        if row == len(tree) or tree.offsets[row] != offset:
+    for offset, line in lines:
+        if row == len(depths) or tree.offsets[row] != offset:
             continue
         entry = decode(line, offset, ignore)
         if entry is not None:
@@ -261,7 +269,8 @@ class _Picture:
             ways = [
                 child
                 for child in self._tree.children(run[-1])
-                if self._content[child] or self._above_content[child]
+                if child < len(self._content)  # others came since
+                and (self._content[child] or self._above_content[child])
             ]
             if len(ways) != 1:
                 ways.sort(key=lambda child: (self._on_path[child], child))

@@ -7,10 +7,11 @@ a name, or a short uuid, reads the whole file, once.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sessiontree import refs
 from sessiontree.core.compaction import TokenCounter, estimate_tokens
@@ -31,8 +32,25 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 
+Looking = TypeVar("Looking", bound="Reader")
+Parameters = ParamSpec("Parameters")
+Found = TypeVar("Found")
+
 Ref = str | Entry
 """An entry, or the name of one; see `sessiontree.refs`."""
+
+
+def undisturbed(
+    look: Callable[Concatenate[Looking, Parameters], Found],
+) -> Callable[Concatenate[Looking, Parameters], Found]:
+    """Let no other thread that shares the session come between the steps of a look."""
+
+    @functools.wraps(look)
+    def alone(self: Looking, /, *args: Parameters.args, **named: Parameters.kwargs) -> Found:
+        with self._journal.lock.alone():
+            return look(self, *args, **named)
+
+    return alone
 
 
 class Reader:
@@ -123,6 +141,7 @@ class Reader:
         return self._leaf
 
     @property
+    @undisturbed
     def damage(self) -> list[Damage]:
         """What was met in the file so far that is not sound, in file order."""
         return self._view.damage
@@ -131,6 +150,7 @@ class Reader:
         """The view, with everything written that waits to be."""
         return self._view
 
+    @undisturbed
     def entry(self, ref: Ref) -> Entry:
         """The entry that a ref names.
 
@@ -162,6 +182,7 @@ class Reader:
             raise RefError(message, entry.uuid)
         return found
 
+    @undisturbed
     def _by_uuid(self, uuid: str) -> Entry | None:
         if self._leaf.uuid == uuid:
             return self._leaf
@@ -171,6 +192,7 @@ class Reader:
                     return entry
         return self._view.walk().entry(uuid)
 
+    @undisturbed
     def _entry_at(self, row: int) -> Entry:
         offset = self._index().offsets[row]
         entry = self._view.read(offset)
@@ -183,12 +205,15 @@ class Reader:
 
     def entries(self) -> Iterator[Entry]:
         """All entries in file order, the header first, one by one."""
-        view = self._ready()
-        for offset, line in view.lines():
+        with self._journal.lock.alone():
+            view = self._ready()
+            lines = view.lines()
+        for offset, line in lines:
             entry = view.decode(line, offset)
             if entry is not None:
                 yield entry
 
+    @undisturbed
     def path(self, ref: Ref | None = None) -> list[Entry]:
         """The entries from the header to an entry, by default the leaf, root first.
 
@@ -209,6 +234,7 @@ class Reader:
         path.reverse()
         return path
 
+    @undisturbed
     def context(
         self,
         ref: Ref | None = None,
@@ -249,6 +275,7 @@ class Reader:
 
         return messages(self, entries, registry=self._registry, root=self._root)
 
+    @undisturbed
     def _context_path(self) -> Path:
         if self._path is None:
             self._path = self._read_path(self._leaf)
@@ -257,10 +284,12 @@ class Reader:
     def _read_path(self, leaf: Entry) -> Path:
         return Path(leaf, self._ready().walk(), self.header)
 
+    @undisturbed
     def _latest_compaction(self) -> Entry | None:
         """The compaction in force at the leaf, or None."""
         return self._context_path().compaction
 
+    @undisturbed
     def _parent(self, entry: Entry) -> Entry:
         """The parent of an entry; the header where the file does not have it."""
         return next(self._ready().walk().up(entry), self.header)
@@ -269,15 +298,18 @@ class Reader:
         """Gives a setting by key; reads above `top` only for one not found below it."""
         above: Iterator[Entry] = iter(()) if whole else self._ready().walk().up(top)
         defaults = header_settings(self.header.body)
+        lock = self._journal.lock
 
         def look_up(key: str) -> Any:
-            while key not in settings and (entry := next(above, None)) is not None:
-                for found, value in settings_of(entry).items():
-                    settings.setdefault(found, value)
+            with lock.alone():
+                while key not in settings and (entry := next(above, None)) is not None:
+                    for found, value in settings_of(entry).items():
+                        settings.setdefault(found, value)
             return settings.get(key, defaults.get(key))
 
         return look_up
 
+    @undisturbed
     def _segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
         """The path below one entry down to another, as a merge refers to it."""
         merged = self._by_uuid(merged_uuid)
@@ -292,10 +324,12 @@ class Reader:
         path.reverse()
         return [entry for entry in path if entry.type != HEADER]
 
+    @undisturbed
     def _index(self) -> Tree:
         """The whole-file index, as far as the file is known."""
         return self._ready().tree()
 
+    @undisturbed
     def _all_names(self) -> refs.Names:
         """The labels, branch names and session facts of the file."""
         if self._names is None:
@@ -303,6 +337,7 @@ class Reader:
         self._names.extend(self._index(), self._view.read)
         return self._names
 
+    @undisturbed
     def _row(self, entry: Entry) -> int:
         tree = self._index()
         row = tree.row_at(entry.offset)

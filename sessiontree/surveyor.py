@@ -16,7 +16,7 @@ from sessiontree.core.message import calls_of, is_prompt, result_ids
 from sessiontree.core.tree import Branch
 from sessiontree.errors import CallerError
 from sessiontree.outline import TreeRow
-from sessiontree.reader import Reader, Ref
+from sessiontree.reader import Reader, Ref, undisturbed
 
 if TYPE_CHECKING:
     from sessiontree.core.handle import Handle
@@ -32,15 +32,18 @@ class Surveyor(Reader):
 
     @property
     def name(self) -> str | None:
+    @undisturbed
         """The session's name, the latest given, or None. Reads the whole file."""
         return self._all_names().name
 
     @property
     def metadata(self) -> dict[str, Any]:
+    @undisturbed
         """The header's metadata with all later changes. Reads the whole file."""
         return self._all_names().metadata.copy()
 
     def children(self, ref: Ref) -> list[Entry]:
+    @undisturbed
         """The entries whose parent is this one, in file order."""
         row = self._row(self.entry(ref))
         return [self._entry_at(child) for child in self._index().children(row)]
@@ -63,7 +66,7 @@ class Surveyor(Reader):
         if type is None and tool_call_id is None:
             raise CallerError("find what? give type=… or tool_call_id=…")
         if type is not None:
-            found = (self._entry_at(row) for row in self._index().rows_of_type(type))
+            found = (self._entry_at(row) for row in self._rows_of(type))
         else:
             needle = _spelling(tool_call_id or "")
             found = (entry for entry in self.entries() if needle is None or needle in entry.line)
@@ -87,15 +90,33 @@ class Surveyor(Reader):
 
         Args:
             all: show every message, also in long runs without a branch.
-        """
-        return outline.drawn(self._outlined(), all=all)
+    @undisturbed
+    def _rows_of(self, type: str) -> list[int]:
+        return self._index().rows_of_type(type)
 
+    @undisturbed
+        """
+        with self._journal.lock.alone():
+            lines = outline.drawn(self._outlined(), all=all)
+        return self._one_by_one(lines)
+
+    def _one_by_one(self, lines: Iterator[str]) -> Iterator[str]:
+        """Lines drawn as they are asked for, each with no other thread in between."""
+        while True:
+            with self._journal.lock.alone():
+                line = next(lines, None)
+            if line is None:
+                return
+            yield line
+
+    @undisturbed
     def _outlined(self) -> outline.Outlined:
         view = self._ready()
         return outline.Outlined(
             view.tree(), self._all_names(), view.read, view.lines, self._row(self._leaf)
         )
 
+    @undisturbed
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """What a handle points to.
 
@@ -143,6 +164,7 @@ class Surveyor(Reader):
         return recovery.verify(self._journal, progress)
 
 
+    @undisturbed
 def _spelling(text: str) -> bytes | None:
     """The bytes of a plain string in any line; None where JSON may spell it otherwise."""
     return (

@@ -444,6 +444,7 @@ class Writer(Surveyor):
             yield
 
     def _check_name_is_free(self, name: str, target: str = "") -> None:
-        taken = self._all_names().named(name, self._index()) - {target}
+        with self._journal.lock.alone():
+            taken = self._all_names().named(name, self._index()) - {target}
         if taken:
             raise refs.taken(name, taken)

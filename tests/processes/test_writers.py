@@ -6,6 +6,7 @@ a whole one from a half.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -384,6 +385,113 @@ def test_a_thread_may_close_what_others_write_through(path: Path) -> None:
     uuids, _ = uuids_in(path)
     assert sorted(uuids[1:]) == sorted(told)
     check_all_kept(path, [uuids])
+
+
+class Pausing(Disk):
+    """The disk, on which something else may happen in the middle of a read."""
+
+    def __init__(self) -> None:
+        self.reads_left = -1
+        self.meanwhile: Callable[[], object] = list
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        self.reads_left -= 1
+        if self.reads_left == 0:
+            self.meanwhile()
+        return super().read(fd, size, offset)
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_thread_does_not_change_what_another_is_looking_at(path: Path, nth: int) -> None:
+    """Both read through one window of the file: the one moved it while the other filled it."""
+    with Session.open(path, durability="os") as writer, writer.batch():
+        for _ in range(150):
+            writer.append_message({"role": "user", "content": "x" * 2000})
+    disk = Pausing()
+    with Session.open(path, readonly=True, fs=disk) as session:
+        entries = list(session.entries())
+        early: list[Entry] = []
+        other = threading.Thread(target=lambda: early.extend(session.path(entries[20])))
+
+        def let_the_other_look() -> None:
+            other.start()
+            other.join(0.1)  # kept out, it goes on afterwards
+
+        disk.reads_left, disk.meanwhile = nth, let_the_other_look
+        assert session.path() == entries
+        other.join(PATIENCE)
+        assert early == entries[:21]
+
+
+def look_at_lines(session: Session) -> None:
+    uuids = [entry.uuid for entry in session.entries()]
+    assert len(set(uuids)) == len(uuids)
+    rows = list(session.tree())
+    assert len(rows) >= len(uuids)
+    assert [row.uuid for row in rows[: len(uuids)]] == uuids
+    assert len(list(session.render(all=True))) > 1
+
+
+def look_at_path(session: Session) -> None:
+    path = session.path()
+    assert path[0].type == "session"
+    assert all(b.parent_uuid == a.uuid for a, b in itertools.pairwise(path))
+    assert session.entry(path[-1].uuid) == path[-1]
+    assert session.entry(path[1].uuid[:12]) == path[1]
+    context = session.context()
+    assert context.messages[0]["content"] == "first"
+    assert context.model is None
+    assert session.context(path[1]).messages == context.messages[:1]
+
+
+def look_at_tree(session: Session) -> None:
+    branches = session.branches()
+    assert sum(branch.current for branch in branches) <= 1
+    assert session.children(session.header)
+    assert len(session.find(type="message")) >= 2
+    assert session.name == "Shared"
+    assert session.damage == []
+
+
+@pytest.mark.parametrize("look", [look_at_lines, look_at_path, look_at_tree])
+def test_threads_may_look_at_what_others_write_through(
+    path: Path, look: Callable[[Session], None]
+) -> None:
+    """`branches()` ended in an IndexError, for the index grew while it was gone through."""
+    told: list[str] = []
+    done: list[bool] = []
+    looks = 12
+    with Session.open(path, durability="os") as session:
+        session.rename("Shared")
+        first = session.append_message({"role": "user", "content": "first"})
+        session.append_message({"role": "user", "content": "second"})
+
+        def write() -> None:
+            for number in range(300):
+                if len(done) >= 3 * looks:
+                    break
+                if number % 10 == 9:
+                    session.branch(first)
+                message = {"role": "user", "content": "x" * 2000}
+                if number % 5:
+                    told.append(session.append_message(message).uuid)
+                    continue
+                with session.batch():
+                    told.extend(session.append_message(message).uuid for _ in range(3))
+
+        def watch() -> None:
+            try:
+                for _ in range(looks):
+                    look(session)
+                    done.append(True)
+            except BaseException:
+                done.extend([True] * 3 * looks)
+                raise
+
+        assert together(write, watch, watch, watch) == []
+        look(session)
+    uuids, damage = uuids_in(path)
+    assert (set(told) <= set(uuids), damage) == (True, [])
 
 
 FORKED_IN_A_BATCH = """
