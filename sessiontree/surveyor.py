@@ -31,19 +31,19 @@ class Surveyor(Reader):
     """What the index of the whole file answers."""
 
     @property
-    def name(self) -> str | None:
     @undisturbed
+    def name(self) -> str | None:
         """The session's name, the latest given, or None. Reads the whole file."""
         return self._all_names().name
 
     @property
-    def metadata(self) -> dict[str, Any]:
     @undisturbed
+    def metadata(self) -> dict[str, Any]:
         """The header's metadata with all later changes. Reads the whole file."""
         return self._all_names().metadata.copy()
 
-    def children(self, ref: Ref) -> list[Entry]:
     @undisturbed
+    def children(self, ref: Ref) -> list[Entry]:
         """The entries whose parent is this one, in file order."""
         row = self._row(self.entry(ref))
         return [self._entry_at(child) for child in self._index().children(row)]
@@ -72,6 +72,11 @@ class Surveyor(Reader):
             found = (entry for entry in self.entries() if needle is None or needle in entry.line)
         return [e for e in found if tool_call_id is None or _names_call(e, tool_call_id)]
 
+    @undisturbed
+    def _rows_of(self, type: str) -> list[int]:
+        return self._index().rows_of_type(type)
+
+    @undisturbed
     def branches(self, ref: Ref | None = None) -> list[Branch]:
         """The lines of conversation, by their tips, in file order.
 
@@ -81,6 +86,7 @@ class Surveyor(Reader):
         below = None if ref is None else self._row(self.entry(ref))
         return outline.branches(self._outlined(), below)
 
+    @undisturbed
     def tree(self) -> Iterator[TreeRow]:
         """Each entry with its place in the tree, in file order, one by one."""
         return outline.rows(self._outlined())
@@ -90,11 +96,6 @@ class Surveyor(Reader):
 
         Args:
             all: show every message, also in long runs without a branch.
-    @undisturbed
-    def _rows_of(self, type: str) -> list[int]:
-        return self._index().rows_of_type(type)
-
-    @undisturbed
         """
         with self._journal.lock.alone():
             lines = outline.drawn(self._outlined(), all=all)
@@ -116,7 +117,6 @@ class Surveyor(Reader):
             view.tree(), self._all_names(), view.read, view.lines, self._row(self._leaf)
         )
 
-    @undisturbed
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """What a handle points to.
 
@@ -146,6 +146,7 @@ class Surveyor(Reader):
 
         return resolving.resolved_tree(self, ref, registry=self._registry, root=self._root)
 
+    @undisturbed
     def stats(self) -> Stats:
         """How many entries, branches and bytes there are, and what they cost."""
         from sessiontree.stats import stats  # few sessions are ever counted
@@ -164,7 +165,6 @@ class Surveyor(Reader):
         return recovery.verify(self._journal, progress)
 
 
-    @undisturbed
 def _spelling(text: str) -> bytes | None:
     """The bytes of a plain string in any line; None where JSON may spell it otherwise."""
     return (
