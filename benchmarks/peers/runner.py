@@ -112,6 +112,7 @@ class Runner:
         command = [*self._programs[contender.program].command, *arguments]
         figures = run(command, self._env, quiet=contender.quiet)
         _check(figures, contender, self._place(corpus))
+        figures["load"] = os.getloadavg()[0]
         self._record.add((job.key, corpus, contender.name), figures)
         told = figures.get("failed") or f"{figures['wall']:.4f} s"
         self._say(f"{job.key}, {corpus}, {contender.name}: {told}")

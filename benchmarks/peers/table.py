@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 from benchmarks.peers import targets
@@ -53,6 +54,10 @@ def _about(record: Record) -> Iterator[str]:
     about = record.about
     yield f"{about['date']}; {about['machine']}; {about['python']}."
     yield ""
+    loads = [run["load"] for runs in record.runs.values() for run in runs if "load" in run]
+    if loads:
+        yield f"Load average while measuring: median {median(loads):.1f}, most {max(loads):.1f}."
+        yield ""
     for key, (title, missing) in about["programs"].items():
         if missing:
             yield f"- **{title} could not be had:** {missing}"
