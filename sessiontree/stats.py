@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -82,6 +82,10 @@ def stats(session: Surveyor) -> Stats:
     )
 
 
+_ANSWERS: Final = {"message": "id", "message_end": "messageUuid"}
+"""By type of entry the key that tells which answer it is, where one is told again."""
+
+
 def _spent(session: Surveyor) -> Iterator[tuple[str, Usage]]:
     """The model and the usage of everything that has one; of a repeated answer the last."""
     answers: dict[str, tuple[str, Usage]] = {}
@@ -94,7 +98,7 @@ def _spent(session: Surveyor) -> Iterator[tuple[str, Usage]]:
         if not isinstance(said, dict) or not isinstance(said.get("usage"), dict):
             continue
         spent = _model(said), usage_of(said["usage"])
-        answer = said.get("id") if entry.type == "message" else None
+        answer = said.get(_ANSWERS.get(entry.type, ""))
         if isinstance(answer, str) and answer:
             answers[answer] = spent
         else:

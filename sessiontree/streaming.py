@@ -52,16 +52,29 @@ class MessageStream:
         role: str,
         facts: Mapping[str, Any],
         granularity: Granularity,
+        *,
+        uuid: str | None = None,
+        blocks: Mapping[int, Mapping[str, Any]] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        """Begin a message, or go on with one.
+
+        Args:
+            session, role, facts, granularity: as `Session.stream_message` takes them.
+            uuid: the `messageUuid` of a message to go on with, by default a fresh one.
+            blocks: the blocks that it has already, by their indices.
+            metadata: of each entry written.
+        """
         if granularity not in ("message", "block"):
             raise CallerError(f"granularity is 'message' or 'block', not {granularity!r}")
-        self.uuid = fresh_uuid()
+        self.uuid = uuid or fresh_uuid()
         self.entries: list[Entry] = []
         self._session = session
         self._role = role
         self._facts = {key: value for key, value in facts.items() if value is not None}
         self._in_blocks = granularity == "block"
-        self._blocks: list[dict[str, Any]] = []
+        self._blocks = {index: dict(block) for index, block in (blocks or {}).items()}
+        self._metadata = metadata
         self._open: dict[str, Any] | None = None
         self._deltas: list[str] = []
         self._is_ended = False
@@ -102,17 +115,33 @@ class MessageStream:
         self._open = None
         return self.add(block)
 
-    def add(self, block: Mapping[str, Any]) -> Entry | None:
-        """Take in a block that came whole; returns its entry, as `stop` does."""
+    def add(
+        self,
+        block: Mapping[str, Any],
+        index: int | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Entry | None:
+        """Take in a block that came whole; returns its entry, as `stop` does.
+
+        Args:
+            block: the block.
+            index: its place in the message, by default behind all others; a block that has
+                this index already is replaced.
+            metadata: of its entry, beside that of the message.
+        """
         self._check_open()
         if self._open is not None:
             raise CallerError(f"a {self._open['type']} block is open; stop it first")
         entry = None
+        if index is None:
+            index = max(self._blocks, default=-1) + 1
         if self._in_blocks:
-            index = len(self._blocks)
-            entry = self._session.append("block", messageUuid=self.uuid, index=index, block=block)
+            fields = {"messageUuid": self.uuid, "index": index, "block": block}
+            about = {**(self._metadata or {}), **(metadata or {})} or None
+            entry = self._session.append("block", metadata=about, **fields)
             self.entries.append(entry)
-        self._blocks.append(dict(block))
+        self._blocks[index] = dict(block)
         return entry
 
     def end(self, **facts: Any) -> Entry | None:
@@ -133,11 +162,18 @@ class MessageStream:
         said = {**self._facts, **{k: v for k, v in facts.items() if v is not None}}
         if self._in_blocks:
             entry = self._session.append(
-                "message_end", messageUuid=self.uuid, role=self._role, **said
+                "message_end",
+                metadata=self._metadata,
+                messageUuid=self.uuid,
+                role=self._role,
+                **said,
             )
         else:
-            message = {"role": self._role, "content": self._blocks, **said}
-            entry = self._session.append("message", uuid=self.uuid, message=message)
+            content = [self._blocks[index] for index in sorted(self._blocks)]
+            message = {"role": self._role, "content": content, **said}
+            entry = self._session.append(
+                "message", uuid=self.uuid, metadata=self._metadata, message=message
+            )
         self.entries.append(entry)
         return entry
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
@@ -41,7 +41,7 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     """One message from its `block` entries and, where it was closed, its `message_end`.
 
     Blocks stand by `index`, a later one in place of an earlier with the same
-    index. Without its end the message is marked `"partial": true`.
+    index, and its last end counts. Without one the message is marked `"partial": true`.
     """
     blocks = {
         _index(entry, place): entry.get("block")
@@ -52,8 +52,11 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
     if end is None:
         return {"role": "assistant", "content": content, "partial": True}
-    extra = {k: end[k] for k in ("provider", "model", "usage", "stopReason") if k in end}
+    extra = {k: end[k] for k in _OF_THE_END if k in end}
     return {"role": end.get("role") or "assistant", "content": content, **extra}
+
+
+_OF_THE_END: Final = ("id", "provider", "model", "usage", "stopReason")
 
 
 def _index(entry: Entry, place: int) -> float:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from sessiontree import CallerError, Session, SessionTreeWarning, Veto
+from sessiontree.streaming import MessageStream
 
 
 def stream(session: Session, granularity: Literal["message", "block"]) -> None:
@@ -162,3 +163,17 @@ def test_a_veto_in_a_stream_keeps_what_was_written_before_it() -> None:
             m.add({"type": "text", "text": "secret"})
         m.end()
         assert session.context().messages[0]["content"] == [{"type": "text", "text": "fine"}]
+
+
+def test_a_message_that_broke_off_is_gone_on_with_and_counted_once() -> None:
+    with Session.create() as session:
+        one = MessageStream(session, "assistant", {"model": "m"}, "block")
+        one.add({"type": "text", "text": "so f"}, 0)
+        one.end(stopReason="aborted", usage={"input": 3, "output": 1})
+        rest = MessageStream(session, "assistant", {}, "block", uuid=one.uuid)
+        rest.add({"type": "text", "text": "so far"}, 0)
+        rest.end(stopReason="stop", usage={"input": 3, "output": 5})
+        (said,) = session.context().messages
+        assert said["content"] == [{"type": "text", "text": "so far"}]
+        assert said["stopReason"] == "stop"
+        assert session.stats().usage.output == 5
