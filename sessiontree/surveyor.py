@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sessiontree.core.handle import Handle
     from sessiontree.core.resolved import ResolvedHandle
     from sessiontree.handles import Resolution
+    from sessiontree.recording.events import Event
     from sessiontree.resolving import ResolvedEntry
     from sessiontree.stats import Stats
     from sessiontree.storage.recovery import Progress
@@ -53,13 +54,30 @@ class Surveyor(Reader):
         turns: list[list[Entry]] = []
         for entry in self.path(ref):
             message = entry.message_as_stored if entry.type == "message" else None
-            if not isinstance(message, dict):
-                continue
-            if is_prompt(message):
+            if isinstance(message, dict) and is_prompt(message):
                 turns.append([entry])
-            elif turns:
+            elif turns and (isinstance(message, dict) or entry.type in ("block", "message_end")):
                 turns[-1].append(entry)
         return turns
+
+    def conversation(self, ref: Ref | None = None) -> Iterator[Event]:
+        """What was said on a path, block by block: the events that a recording of it gives.
+
+        Deltas and beginnings are left out; see `sessiontree.recording.events`.
+        """
+        from sessiontree.conversation import conversation  # few sessions are taken apart
+
+        return conversation(self, ref)
+
+    def block(self, ref: Ref, index: int) -> dict[str, Any]:
+        """A content block of the message that an entry is, or is a piece of.
+
+        Raises:
+            CallerError: it is no message, or has no such block.
+        """
+        from sessiontree.conversation import block
+
+        return block(self, ref, index)
 
     def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
         """The entries of a type, or that make or answer a tool call, in file order."""

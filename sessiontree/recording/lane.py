@@ -1,0 +1,379 @@
+"""What is recorded on one lane: the messages of the model, and those it gets.
+
+Invariants: an event that was taken in before, in this recording or an earlier one of
+the same stream, is known again by its uuid, its message's id or the call it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sessiontree.core.entry import Entry
+from sessiontree.core.message import blocks_of, is_prompt, is_result_block, text_of
+from sessiontree.core.preview import printable
+from sessiontree.core.tree import NO_ROW
+from sessiontree.core.usage import usage_of
+from sessiontree.errors import BlobError
+from sessiontree.recording import events
+from sessiontree.recording.block import storable
+from sessiontree.recording.events import Event, Passthrough, Position
+from sessiontree.recording.response import MESSAGE_ID, PARTIAL, Response
+from sessiontree.recording.spending import Spending
+from sessiontree.streaming import Granularity
+
+if TYPE_CHECKING:
+    from sessiontree.session import Session
+
+PREFIX: Final = "claude-code:"
+"""How the `customType` of what is kept begins; the type of the event follows."""
+
+BEGUN: Final = PREFIX + "message_start"
+"""The `customType` of a message that broke off before its first block."""
+
+_ENVELOPE: Final = frozenset(
+    {"type", "message", "uuid", "session_id", "parent_tool_use_id", "tool_use_result"}
+)
+
+
+class RecordedLane:
+    """One lane of a session that is being recorded.
+
+    Args:
+        session: the lane.
+        granularity: of the messages of the model.
+        spending: told what they cost.
+        is_main: whether it is the agent's own, and no subagent's.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        granularity: Granularity,
+        spending: Spending,
+        *,
+        is_main: bool = True,
+    ) -> None:
+        self.session = session
+        self._granularity: Granularity = granularity
+        self._spending = spending
+        self._is_main = is_main
+        self._responses: dict[str, Response] = {}
+        self._current: Response | None = None
+        self._answers: dict[str, tuple[Any, str]] = {}
+        self._own: set[str] = set()
+        self._restore()
+
+    @property
+    def name(self) -> str:
+        return self.session.lane_name
+
+    def _restore(self) -> None:
+        """Know what is on the path already."""
+        by_uuid: dict[str, Response] = {}
+        for entry in self.session.path():
+            if entry.type in ("block", "message_end"):
+                self._restore_piece(entry, _body(entry), by_uuid)
+            elif entry.type == "message":
+                self._restore_message(entry.uuid, _body(entry).get("message"))
+            elif entry.type == "custom" and entry.as_stored.get("customType") == BEGUN:
+                self._restore_begun(_body(entry).get("data"))
+        if self._current is not None and not self._current.broke_off:
+            self._current = None
+        if self._current is not None:
+            self._current.is_streaming = True
+
+    def _restore_piece(
+        self, entry: Entry, body: Mapping[str, Any], by_uuid: dict[str, Response]
+    ) -> None:
+        uuid, about = str(body.get("messageUuid")), body.get("metadata")
+        about = about if isinstance(about, Mapping) else {}
+        response = by_uuid.get(uuid)
+        if response is None:
+            response = by_uuid[uuid] = Response(self.session, "block", uuid)
+        id = about.get(MESSAGE_ID)
+        if isinstance(id, str):
+            response.id = id
+            self._responses[id] = response
+        self._current = response
+        index, block = body.get("index"), body.get("block")
+        if entry.type == "message_end":
+            response.restore_end(body)
+        elif isinstance(index, int) and isinstance(block, Mapping):
+            response.restore_block(index, block, entry.uuid, broke=PARTIAL in about)
+
+    def _restore_message(self, uuid: str, message: Any) -> None:
+        self._current = None
+        if not isinstance(message, Mapping):
+            return
+        self._note_answers(message, uuid)
+        id = message.get("id")
+        if message.get("role") != "assistant" or not isinstance(id, str):
+            return
+        response = self._responses.get(id)
+        if response is None:
+            response = self._responses[id] = Response(self.session, "message", uuid)
+            response.id = id
+        first = max(response.blocks, default=-1) + 1
+        for index, block in enumerate(blocks_of(message), first):
+            response.restore_block(index, block, uuid, broke=False)
+        response.restore_end(message)
+
+    def _restore_begun(self, message: Any) -> None:
+        self._current = self._new_response()
+        if isinstance(message, Mapping):
+            self._current.begin(message)
+            self._current.is_touched = False
+        if self._current.id is not None:
+            self._responses[self._current.id] = self._current
+
+    def _new_response(self) -> Response:
+        return Response(self.session, self._granularity)
+
+    def caller(self, call: str) -> str | None:
+        """The entry of the block that made a tool call, or None."""
+        for response in (*self._responses.values(), *([self._current] if self._current else ())):
+            for index, block in response.blocks.items():
+                if block.get("id") == call:
+                    position = response.position(index)
+                    return str(position.uuid)
+        return None
+
+    def keep(
+        self, kind: str, data: Any, uuid: Any = None, about: Mapping[str, Any] | None = None
+    ) -> list[Event]:
+        """Keep what has no entry of its own in a `custom` one."""
+        named, data = PREFIX + printable(kind), storable(data)
+        if not is_kept(self.session, {"uuid": uuid}):
+            uuid = uuid if isinstance(uuid, str) and uuid else None
+            fields = {"customType": named, "data": data}
+            uuid = self.session.append("custom", uuid=uuid, metadata=about, **fields).uuid
+        return [self._on(Passthrough(event_type=named, position=Position(uuid), data=data))]
+
+    def _on(self, event: Event) -> Event:
+        if self.name == "main":
+            return event
+        return msgspec.structs.replace(event, lane=self.name)
+
+    def _all_on(self, found: Iterator[Event]) -> Iterator[Event]:
+        for event in found:
+            yield self._on(event)
+
+    def stream(self, event: Mapping[str, Any]) -> list[Event] | None:
+        """Take in a `stream_event`; None for one that is not understood, or belongs to nothing."""
+        found = self._streamed(event)
+        return None if found is None else [self._on(each) for each in found]
+
+    def _streamed(self, event: Mapping[str, Any]) -> list[Event] | None:
+        kind, index = event.get("type"), event.get("index")
+        if kind == "ping":
+            return []
+        if kind == "message_start" and isinstance(event.get("message"), Mapping):
+            return list(self._begin(event["message"]))
+        response = self._current
+        if kind == "message_delta":
+            if response is not None:
+                response.note_delta(event)
+            return None if response is None else []
+        if kind == "message_stop":
+            return None if response is None else list(self._stop(response))
+        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+            return None
+        block, delta = event.get("content_block"), event.get("delta")
+        if kind == "content_block_start" and isinstance(block, Mapping):
+            found = [] if response is not None and response.is_streaming else self._unseen()
+            assert self._current is not None
+            return [*found, *self._current.start(index, block)]
+        if kind == "content_block_delta" and isinstance(delta, Mapping):
+            return self._delta(index, delta)
+        if kind == "content_block_stop" and response is not None:
+            return list(response.stop(index))
+        return None
+
+    def _delta(self, index: int, delta: Mapping[str, Any]) -> list[Event] | None:
+        current = self._current
+        if current is not None and current.is_streaming:
+            return current.delta(index, delta)
+        response = self._new_response()
+        found = response.delta(index, delta)
+        if found is not None:
+            found = [*self.finish(), *found]
+            self._current, response.is_streaming = response, True
+        return found
+
+    def _unseen(self) -> list[Event]:
+        """Begin a message whose start was not seen."""
+        found = list(self.finish())
+        self._current = self._new_response()
+        self._current.is_streaming = True
+        return found
+
+    def _begin(self, message: Mapping[str, Any]) -> Iterator[Event]:
+        id = message.get("id")
+        response = self._responses.get(id) if isinstance(id, str) else None
+        if self._current is not response:
+            yield from self.finish()
+        response = response or self._new_response()
+        if isinstance(id, str) and id:
+            self._responses[id] = response
+        self._current = response
+        response.begin(message)
+
+    def assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
+        """Take in a message of the model, or some blocks of it, that came whole."""
+        return list(self._all_on(self._assistant(message, event)))
+
+    def _assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
+        uuid = event.get("uuid")
+        if isinstance(uuid, str):
+            if uuid in self._own:
+                return
+            self._own.add(uuid)
+        response = self._response_of(message.get("id"))
+        if response is not self._current or response is None:
+            yield from self.finish()
+        response = self._current = response or self._new_response()
+        response.note(message)
+        if response.id is not None:
+            self._responses[response.id] = response
+        is_repeatable = not isinstance(uuid, str)
+        yield from response.full(blocks_of(message), is_repeatable=is_repeatable)
+
+    def _response_of(self, id: Any) -> Response | None:
+        """The message of an id that is known, or that goes on and has no id yet."""
+        current = self._current
+        if current is not None and current.id is None and current.is_streaming:
+            return current
+        if not isinstance(id, str) or not id:
+            return None
+        return self._responses.get(id)
+
+    def user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
+        """Take in a message that the model gets: a prompt, or results."""
+        return list(self._all_on(self._user(message, event)))
+
+    def _user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
+        if self._current is not None and not self._current.is_streaming:
+            yield from self.finish()
+        message = storable(dict(message))
+        uuid = self._known_as(message, event)
+        if uuid is None:
+            uuid = self._keep_user(message, event)
+        self._note_answers(message, uuid)
+        yield from heard(message, uuid)
+
+    def _keep_user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> str:
+        about = {key: storable(event[key]) for key in event if key not in _ENVELOPE}
+        fields: dict[str, Any] = {"message": message}
+        if event.get("tool_use_result") is not None:
+            fields["toolUseResult"] = storable(event["tool_use_result"])
+        given = event.get("uuid")
+        entry = self.session.append(
+            "message",
+            uuid=given if isinstance(given, str) and given else None,
+            metadata=about or None,
+            **fields,
+        )
+        self._own.add(entry.uuid)
+        return entry.uuid
+
+    def _known_as(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> str | None:
+        """The entry that has this message already, or None."""
+        if is_kept(self.session, event):
+            return str(event["uuid"])
+        if (
+            not isinstance(event.get("uuid"), str)
+            and (found := self._answered(message)) is not None
+        ):
+            return found
+        return self._echoed(message)
+
+    def _answered(self, message: Mapping[str, Any]) -> str | None:
+        """The entry that brought the same results before, or None."""
+        found = ""
+        for block in blocks_of(message):
+            if not is_result_block(block):
+                return None
+            before, found = self._answers.get(block["tool_use_id"], (None, ""))
+            if before != block:
+                return None
+        return found or None
+
+    def _note_answers(self, message: Mapping[str, Any], uuid: str) -> None:
+        for block in blocks_of(message):
+            if is_result_block(block):
+                self._answers[block["tool_use_id"]] = block, uuid
+
+    def _echoed(self, message: Mapping[str, Any]) -> str | None:
+        """The prompt that the caller has written, and the agent gives back."""
+        if not is_prompt(message):
+            return None
+        last = next((entry for entry in reversed(self.session.path()) if entry.is_content), None)
+        if last is None or last.type != "message" or last.uuid in self._own:
+            return None
+        said = last.get("message")
+        is_same = isinstance(said, Mapping) and is_prompt(said)
+        is_same = is_same and list(blocks_of(said)) == list(blocks_of(message))
+        return last.uuid if is_same else None
+
+    def finish(self) -> Iterator[Event]:
+        """End the message that is open; one in the middle of its deltas has broken off."""
+        response, self._current = self._current, None
+        if response is None:
+            return
+        is_broken = response.is_streaming and not response.is_told
+        yield from response.break_off() if is_broken else response.end()
+        self._count(response)
+
+    def _stop(self, response: Response) -> Iterator[Event]:
+        yield from response.end()
+        self._count(response)
+
+    def _count(self, response: Response) -> None:
+        usage = usage_of(response.facts.get("usage"))
+        self._spending.count(response.uuid, usage, is_main=self._is_main)
+
+    def end(self) -> list[Event]:
+        """End what is open."""
+        return list(self._all_on(self.finish()))
+
+    def close(self) -> list[Event]:
+        """End what is open, in such a way that it can be gone on with."""
+        response = self._current
+        is_begun = response is not None and response.is_streaming and response.is_touched
+        if response is not None:
+            response.stay_open()
+        found = self.end()
+        if response is not None and is_begun and not response.blocks:
+            found += self.keep("message_start", {"id": response.id, **response.facts})
+        return found
+
+
+def is_kept(session: Session, event: Mapping[str, Any]) -> bool:
+    """Whether an event was kept before: as the entry that has its uuid."""
+    uuid = event.get("uuid")
+    return isinstance(uuid, str) and session._index().row(uuid) != NO_ROW
+
+
+def _body(entry: Entry) -> Mapping[str, Any]:
+    """The keys of an entry; as stored where what was spilled of it cannot be had back."""
+    try:
+        return dict(entry.body)
+    except BlobError:
+        return entry.as_stored
+
+
+def heard(message: Mapping[str, Any], uuid: str) -> Iterator[Event]:
+    """The events of a message that the model gets, kept as the entry of a uuid."""
+    for index, block in enumerate(blocks_of(message)):
+        if is_result_block(block):
+            yield events.ToolResult(
+                position=Position(uuid, index),
+                tool_use_id=block["tool_use_id"],
+                output=text_of(block),
+                is_error=block.get("is_error") is True,
+            )
+    if is_prompt(message):
+        yield events.UserMessage(position=Position(uuid), text=text_of(message))

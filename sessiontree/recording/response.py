@@ -1,0 +1,346 @@
+"""Response: one message of the model, from its deltas, from whole events, or from both.
+
+Invariants: a block is kept once, whoever tells of it and how often; a whole event has
+the last word on a block that differs from its deltas; what broke off is kept, marked,
+and can be gone on with, in a later recording too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from sessiontree.core.message import json_text
+from sessiontree.recording import events
+from sessiontree.recording.block import OpenBlock, delta_text, started_by, storable
+from sessiontree.recording.events import Event, Position
+from sessiontree.streaming import ABORTED, Granularity, MessageStream
+from sessiontree.writer import Writer, fresh_uuid
+
+MESSAGE_ID: Final = "messageId"
+"""The metadata key of a block or an end: the id that the provider gave the message."""
+
+PARTIAL: Final = "partial"
+"""The metadata key of a block that broke off."""
+
+_NOT_A_MODEL: Final = "<synthetic>"
+"""What Claude Code names as the model of a message that it wrote itself."""
+
+
+class Response:
+    """One message, being recorded.
+
+    Args:
+        session: where it is written, on its lane.
+        granularity: whether each block is an entry, or the message.
+        uuid: the `messageUuid` of one that was recorded before.
+
+    Attributes:
+        id: the provider's; None until it is known.
+        is_streaming: whether it has begun with deltas, and not ended.
+        is_touched: whether this recording told anything of it.
+        facts: `model`, `usage` and `stopReason`, as far as known.
+        blocks: what is kept of it, by index.
+    """
+
+    def __init__(self, session: Writer, granularity: Granularity, uuid: str | None = None) -> None:
+        self.id: str | None = None
+        self.uuid = uuid or fresh_uuid()
+        self.is_streaming = self.is_touched = False
+        self.facts: dict[str, Any] = {}
+        self.blocks: dict[int, dict[str, Any]] = {}
+        self._session = session
+        self._granularity = granularity
+        self._stream: MessageStream | None = None
+        self._entries: dict[int, str] = {}
+        self._open: dict[int, OpenBlock] = {}
+        self._by_deltas: set[int] = set()
+        self._confirmed: set[int] = set()
+        self._broken: set[int] = set()
+        self._held: set[int] = set()
+        self._ended: dict[str, Any] | None = None
+
+    def restore_block(
+        self, index: int, block: Mapping[str, Any], entry: str, *, broke: bool
+    ) -> None:
+        """Know a block that was kept before."""
+        self.blocks[index] = dict(block)
+        self._entries[index] = entry
+        (self._broken.add if broke else self._broken.discard)(index)
+
+    def restore_end(self, facts: Mapping[str, Any]) -> None:
+        """Know the end that was kept before."""
+        self.facts = {key: facts[key] for key in ("model", "usage", "stopReason") if key in facts}
+        self._ended = self.facts.copy()
+        if self.broke_off:
+            del self.facts["stopReason"]
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether it ended as one that broke off, or was never ended."""
+        return self._ended is None or self._ended.get("stopReason") == ABORTED
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all of it was told, and nothing but the word that it ends is missing."""
+        return "stopReason" in self.facts and not self._open
+
+    def begin(self, message: Mapping[str, Any]) -> None:
+        """Take in the start of a message whose deltas follow."""
+        self.is_streaming = True
+        self._open.clear()
+        self.note(message)
+
+    def note(self, message: Mapping[str, Any]) -> None:
+        """Take in what a message says besides its content."""
+        self.is_touched = True
+        id, model = message.get("id"), message.get("model")
+        if isinstance(id, str) and id:
+            self.id = id
+        if isinstance(model, str) and model and model != _NOT_A_MODEL:
+            self.facts["model"] = model
+        self._note_usage(message.get("usage"))
+        self._note_stop(message.get("stop_reason"))
+
+    def note_delta(self, event: Mapping[str, Any]) -> None:
+        """Take in a `message_delta`: its numbers are those of the whole message so far."""
+        self.is_touched = True
+        delta = event.get("delta")
+        self._note_usage(event.get("usage"), is_last=True)
+        self._note_stop(delta.get("stop_reason") if isinstance(delta, Mapping) else None)
+
+    def _note_usage(self, usage: Any, *, is_last: bool = False) -> None:
+        if not isinstance(usage, Mapping) or not usage:
+            return
+        before = self.facts.get("usage") or {}
+        told = {key: value for key, value in usage.items() if value is not None}
+        # An event with the whole message repeats the numbers that it began with.
+        is_known = "stopReason" in self.facts and not is_last
+        self.facts["usage"] = {**told, **before} if is_known else {**before, **told}
+
+    def _note_stop(self, reason: Any) -> None:
+        if isinstance(reason, str):
+            self.facts["stopReason"] = reason
+
+    def start(self, index: int, block: Mapping[str, Any]) -> Iterator[Event]:
+        """Begin a block that comes in deltas."""
+        self.is_touched = True
+        self._open[index] = OpenBlock(block)
+        yield from _started(index, block)
+
+    def delta(self, index: int, delta: Mapping[str, Any]) -> list[Event] | None:
+        """Take a delta in; None for one that belongs to nothing."""
+        if index not in self._open and not self._reopened(index, delta):
+            return None
+        self.is_touched = True
+        block = self._open[index]
+        if not block.add(delta):
+            return None
+        text = delta_text(delta)
+        if text is None:
+            return []
+        if delta["type"] == "thinking_delta":
+            return [events.ThinkingDelta(block_index=index, text=storable(text))]
+        if delta["type"] == "text_delta":
+            return [events.ContentDelta(block_index=index, text=storable(text))]
+        return [events.ToolUseDelta(block_index=index, partial_json=storable(text))]
+
+    def _reopened(self, index: int, delta: Mapping[str, Any]) -> bool:
+        """Go on with a block that broke off, or whose start was never seen."""
+        if index in self._broken:
+            self._open[index] = OpenBlock(self.blocks[index], is_resumed=True)
+            return True
+        start = None if index in self.blocks else started_by(delta)
+        if start is None:
+            return False
+        self._open[index] = OpenBlock(start)
+        return True
+
+    def stop(self, index: int) -> Iterator[Event]:
+        """End a block; nothing where its whole came before."""
+        if index not in self._open and index in self._broken:
+            self._open[index] = OpenBlock(self.blocks[index], is_resumed=True)
+        if index in self._open:
+            yield from self._keep(index, self._open[index].finished())
+
+    def full(self, blocks: Iterable[Any], *, is_repeatable: bool) -> Iterator[Event]:
+        """Take in blocks that came whole, as far as they are not known.
+
+        Args:
+            blocks: of one event.
+            is_repeatable: whether an event that says the same again is the same event.
+        """
+        whole = [dict(block) for block in blocks if isinstance(block, Mapping)]
+        is_repeatable = is_repeatable or len(whole) > 1 or bool(self._by_deltas)
+        met: set[int] = set()
+        for block in whole:
+            index = self._told_before(storable(block), met, is_repeatable=is_repeatable)
+            if index is None:
+                index = self._next_index()
+                yield from _started(index, block)
+            met.add(index)
+            self._confirmed.add(index)
+            yield from self._keep(index, block)
+
+    def _next_index(self) -> int:
+        return max((*self.blocks, *self._open), default=-1) + 1
+
+    def _told_before(
+        self, block: dict[str, Any], met: set[int], *, is_repeatable: bool
+    ) -> int | None:
+        """The index of a block that was told of already, by deltas or whole."""
+        known = {**self.blocks, **{i: storable(b.finished()) for i, b in self._open.items()}}
+        left = [index for index in sorted(known) if index not in met]
+        if _is_call(block) and _text(block, "id"):
+            return next((i for i in left if known[i].get("id") == block["id"]), None)
+        fresh = [index for index in left if index not in self._confirmed]
+        for index in (*fresh, *left) if is_repeatable else fresh:
+            if known[index] == block:
+                return index
+        unsure = self._by_deltas | self._broken | self._open.keys()
+        of_kind = (i for i in fresh if i in unsure and known[i].get("type") == block.get("type"))
+        return next(of_kind, None)
+
+    def _keep(self, index: int, block: dict[str, Any]) -> Iterator[Event]:
+        """Keep a block, if it is not kept as it is."""
+        self.is_touched = True
+        block = storable(block)
+        was_open = self._open.pop(index, None) is not None
+        if was_open:
+            self._by_deltas.add(index)
+        is_kept = self.blocks.get(index) == block and index not in self._broken
+        if not is_kept:
+            self._put(index, block)
+        self._broken.discard(index)
+        if was_open or not is_kept:
+            yield from ended(block, self.position(index))
+
+    def _put(self, index: int, block: dict[str, Any], *, broke: bool = False) -> None:
+        about = {PARTIAL: True} if broke else None
+        entry = self._writing().add(block, index, metadata=about)
+        self.blocks[index] = block
+        self._held.add(index)
+        if entry is not None:
+            self._entries[index] = entry.uuid
+
+    def position(self, index: int) -> Position:
+        """Where a block is."""
+        return Position(self._entries.get(index, self.uuid), index)
+
+    def _writing(self) -> MessageStream:
+        if self._stream is None:
+            if self._granularity == "message" and self._ended is not None:
+                self.uuid = fresh_uuid()  # a piece of its own, told apart by its id from others
+                self._stream = self._new_stream({})
+            else:
+                self._stream = self._new_stream(self.blocks)
+        return self._stream
+
+    def _new_stream(self, blocks: Mapping[int, Mapping[str, Any]]) -> MessageStream:
+        about = {MESSAGE_ID: self.id} if self.id is not None else None
+        return MessageStream(
+            self._session,
+            "assistant",
+            {},
+            self._granularity,
+            uuid=self.uuid,
+            blocks=blocks,
+            metadata=about,
+        )
+
+    def end(self) -> Iterator[Event]:
+        """End the message, if there is anything of it, and it has not ended just so."""
+        self.is_streaming = False
+        if not self.blocks or not self.is_touched or self._has_ended():
+            self._stream = None
+            return
+        entry = self._writing().end(id=self.id, **self.facts)
+        self._stream = None
+        self._held.clear()
+        self._ended = self.facts.copy()
+        if entry is not None:
+            reason = self.facts.get("stopReason")
+            yield events.AssistantMessage(position=Position(entry.uuid), stop_reason=reason)
+
+    def _has_ended(self) -> bool:
+        """Whether it has ended just so; a piece that came later may be written without an end."""
+        told = self._stream is None or self._granularity == "block"
+        return told and self._ended == self.facts
+
+    def break_off(self) -> Iterator[Event]:
+        """End the message as one that broke off; what has come of it is kept in blocks."""
+        opened, self._open = self._open, {}
+        pieces = {
+            index: storable(block.finished())
+            for index, block in opened.items()
+            if self._goes_further(index, block)
+        }
+        self.stay_open()
+        for index, block in sorted(pieces.items()):
+            self._put(index, block, broke=True)
+            self._broken.add(index)
+            yield from ended(block, self.position(index))
+        if self._ended is not None and not pieces and self._stream is None:
+            self.is_streaming = False
+            return
+        facts = self.facts
+        self.facts = {**facts, "stopReason": ABORTED}
+        yield from self.end()
+        self.facts = facts
+
+    def stay_open(self) -> None:
+        """Keep what there is in blocks, which more may follow, also where they are to be one."""
+        if self._granularity == "message" and (self._stream is not None or self._ended is None):
+            self._granularity, self._stream = "block", None
+            for index in sorted(self._held):
+                self._put(index, self.blocks[index])
+
+    def _goes_further(self, index: int, block: OpenBlock) -> bool:
+        """Whether a block that broke off says more than what is kept of it."""
+        if index not in self.blocks:
+            return True
+        return index in self._broken and (
+            len(json_text(block.finished())) > len(json_text(self.blocks[index]))
+        )
+
+
+def _is_call(block: Mapping[str, Any]) -> bool:
+    return str(block.get("type")).endswith(("tool_use", "toolCall"))
+
+
+def _is_thinking(block: Mapping[str, Any]) -> bool:
+    return block.get("type") in ("thinking", "redacted_thinking")
+
+
+def _text(block: Mapping[str, Any], key: str) -> str:
+    value = block.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _started(index: int, block: Mapping[str, Any]) -> Iterator[Event]:
+    """The event of a block that begins."""
+    if _is_thinking(block):
+        yield events.ThinkingStart(block_index=index)
+    elif block.get("type") == "text":
+        yield events.ContentStart(block_index=index)
+    elif _is_call(block):
+        yield events.ToolUseStart(
+            block_index=index, tool_use_id=_text(block, "id"), tool_name=_text(block, "name")
+        )
+
+
+def ended(block: Mapping[str, Any], position: Position) -> Iterator[Event]:
+    """The event of a block of the model that is whole."""
+    if _is_thinking(block):
+        yield events.ThinkingEnd(position=position, text=_text(block, "thinking"))
+    elif block.get("type") == "text":
+        yield events.ContentEnd(position=position, text=_text(block, "text"))
+    elif _is_call(block):
+        yield events.ToolUseEnd(
+            position=position,
+            tool_use_id=_text(block, "id"),
+            tool_name=_text(block, "name"),
+            input=block.get("input", block.get("arguments")),
+        )
+    else:
+        yield events.Passthrough(event_type=_text(block, "type"), position=position, data=block)

@@ -1,0 +1,72 @@
+"""Spending: what is counted already, so that nothing is counted twice.
+
+Messages tell what they cost in tokens; at the end the agent tells what all of it came
+to, in tokens and in dollars. Kept is the difference, so that a session's stats say
+what the agent says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sessiontree.core.usage import Usage, usage_of
+
+
+class Spending:
+    """What was counted since the agent started, and in this turn of its main lane."""
+
+    def __init__(self) -> None:
+        self._run: dict[str, Usage] = {}
+        self._turn: dict[str, Usage] = {}
+
+    def count(self, key: str, usage: Usage, *, is_main: bool) -> None:
+        """Count what a message spent; the last count of a key stands."""
+        self._run[key] = usage
+        if is_main:
+            self._turn[key] = usage
+
+    def end_turn(self, key: str, usage: Usage) -> None:
+        """Count what the end of a turn added, and begin another."""
+        self._run[key] = usage
+        self._turn.clear()
+
+    def rest(self, result: Mapping[str, Any]) -> Usage:
+        """What the result of a turn tells of that is not counted yet."""
+        by_model = _of_models(result)
+        run = sum(self._run.values(), Usage())
+        counted = run if by_model else sum(self._turn.values(), Usage())
+        told = spent_in_all(result)
+        return Usage(
+            input=max(0, told.input - counted.input),
+            output=max(0, told.output - counted.output),
+            cache_read=max(0, told.cache_read - counted.cache_read),
+            cache_write=max(0, told.cache_write - counted.cache_write),
+            cost=max(0.0, told.cost - run.cost),
+        )
+
+
+def spent_in_all(result: Mapping[str, Any]) -> Usage:
+    """What a result tells: of all models since the agent started, or else of the turn."""
+    models = _of_models(result)
+    tokens = sum(models, Usage()) if models else usage_of(result.get("usage"))
+    cost = result.get("total_cost_usd", result.get("cost_usd"))
+    return usage_of({**tokens.as_dict(), "cost": cost})
+
+
+def _of_models(result: Mapping[str, Any]) -> list[Usage]:
+    models = result.get("modelUsage")
+    if not isinstance(models, Mapping):
+        return []
+    return [_of_model(model) for model in models.values() if isinstance(model, Mapping)]
+
+
+def _of_model(model: Mapping[str, Any]) -> Usage:
+    return usage_of(
+        {
+            "input": model.get("inputTokens"),
+            "output": model.get("outputTokens"),
+            "cacheRead": model.get("cacheReadInputTokens"),
+            "cacheWrite": model.get("cacheCreationInputTokens"),
+        }
+    )

@@ -1,0 +1,108 @@
+"""A conversation as data: the events of what is stored are those of its recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessiontree import CallerError, Session
+from sessiontree.recording import events
+from tests.streams.streams import (
+    CALL,
+    TEXT,
+    THINKING,
+    Agent,
+    answer,
+    as_bytes,
+    conversation,
+    recorded,
+)
+
+LIVE_ONLY = (
+    events.Start,
+    events.ThinkingStart,
+    events.ThinkingDelta,
+    events.ContentStart,
+    events.ContentDelta,
+    events.ToolUseStart,
+    events.ToolUseDelta,
+    events.Passthrough,
+    events.Complete,
+)
+
+
+def lasting(found: Any) -> list[Any]:
+    return [event for event in found if not isinstance(event, LIVE_ONLY)]
+
+
+@pytest.mark.parametrize("granularity", ["block", "message"])
+@pytest.mark.parametrize("deltas", [True, False])
+def test_what_is_stored_gives_the_events_it_was_recorded_with(
+    tmp_path: Path, deltas: bool, granularity: str
+) -> None:
+    agent = Agent()
+    stream = as_bytes(conversation(deltas=deltas)[:-1])
+    more = as_bytes([agent.user("And now?")]).replace(b'"a0', b'"c0')
+    with Session.create(tmp_path / "s.jsonl") as session:
+        live = recorded(session, stream + more, granularity=granularity)
+    with Session.open(tmp_path / "s.jsonl", readonly=True) as session:
+        assert lasting(session.conversation()) == lasting(live)
+        for event in session.conversation():
+            if isinstance(event, events.ToolUseEnd):
+                assert session.block(event.position.uuid, event.position.index or 0) == CALL
+
+
+def test_turns_hold_the_pieces_of_what_was_answered() -> None:
+    with Session.create() as session:
+        session.append_message({"role": "user", "content": "go"})
+        recorded(session, as_bytes(conversation()))
+        (turn,) = session.turns()
+        assert [entry.type for entry in turn] == [
+            *("message", "block", "block", "block", "message_end"),
+            *("message", "block", "message_end"),
+        ]
+
+
+@pytest.mark.parametrize("granularity", ["block", "message"])
+def test_a_block_is_found_from_any_piece_of_its_message(granularity: str) -> None:
+    with Session.create() as session:
+        recorded(session, as_bytes(conversation()), granularity=granularity)
+        path = session.path()
+        kinds = ("block", "message_end") if granularity == "block" else ("message",)
+        pieces = [e for e in path if e.type in kinds]
+        for entry in pieces[: 4 if granularity == "block" else 1]:
+            assert [session.block(entry, n) for n in range(3)] == [THINKING, TEXT, CALL]
+            for wrong in (3, -1):
+                with pytest.raises(CallerError, match="has no block"):
+                    session.block(entry, wrong)
+        with pytest.raises(CallerError, match="a session, which has no blocks"):
+            session.block(session.header, 0)
+
+
+def test_every_shape_of_message_is_told_and_nothing_is_left_out() -> None:
+    with Session.create() as session:
+        session.append_message({"role": "system", "content": "Be brief."})
+        session.append_message({"role": "user", "content": "go"})
+        call = {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {"path": "."}}
+        session.append_message({"role": "assistant", "content": [call]})
+        session.append_message(
+            {"role": "toolResult", "toolCallId": "c1", "content": "a.py", "isError": True}
+        )
+        session.append_message({"role": "assistant", "content": "done"})
+        session.append_message({"role": "user", "content": [answer("c2"), TEXT]})
+        session.append("custom", customType="mine", data={"x": 1})
+        session.append("next_years", field=1)
+        session.label("@", "here")
+        found = [msgspec.to_builtins(event) for event in session.conversation()]
+    assert [event["type"] for event in found] == [
+        *("passthrough", "user_message", "tool_use_end", "assistant_message", "tool_result"),
+        *("content_end", "assistant_message", "tool_result", "user_message"),
+        *("passthrough", "passthrough"),
+    ]
+    assert found[2]["input"] == {"path": "."}
+    assert (found[4]["output"], found[4]["isError"]) == ("a.py", True)
+    assert found[9]["data"] == {"x": 1}
+    assert found[10]["eventType"] == "next_years"
