@@ -148,7 +148,7 @@ class Store:
                 is given.
         """
         found = list(self.survey(cwd=cwd, report=report))
-        found.sort(key=lambda one: moment(one.modified), reverse=True)
+        found.sort(key=in_time, reverse=True)
         return found
 
     def survey(
@@ -278,6 +278,11 @@ class Store:
         from sessiontree.writer import fresh_uuid, now
 
         return f"{_for_names(now())}_{fresh_uuid()[:8]}"
+
+
+def in_time(one: Listed) -> tuple[float, str]:
+    """What sessions are ordered by: the last change, and in one millisecond the file's name."""
+    return moment(one.modified), os.path.basename(one.file)
 
 
 def _name_of(one: Listed, scanner: Scanner) -> str | None:

@@ -19,7 +19,7 @@ from sessiontree.cli.stores import Problems, store_at
 from sessiontree.core.preview import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.listing import Listed, moment
-from sessiontree.store import Store
+from sessiontree.store import Store, in_time
 
 PATIENCE_SECONDS: Final = 0.5
 """How long to be silent before progress is shown."""
@@ -27,8 +27,8 @@ PATIENCE_SECONDS: Final = 0.5
 _TITLE: Final = 60
 
 _ORDERS: Final[dict[str, tuple[Callable[[Listed], Any], bool]]] = {
-    "modified": (lambda one: moment(one.modified), True),
-    "created": (lambda one: moment(one.created), True),
+    "modified": (in_time, True),
+    "created": (lambda one: (moment(one.created), in_time(one)), True),
     "size": (lambda one: one.bytes, True),
     "name": (lambda one: (one.name is None, (one.name or "").casefold()), False),
 }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessiontree import Session, SessionTreeWarning, Store
+from sessiontree import SessionTreeWarning, Store
 from sessiontree.errors import (
     CallerError,
     DiskError,
@@ -99,15 +99,19 @@ def test_what_is_dropped_in_by_hand_is_there_at_once(store: Store) -> None:
 
 
 def test_what_was_written_to_last_comes_first(store: Store) -> None:
-    files = [said(store, text, cwd="/p") for text in ("one", "two", "three")]
-    with Session.open(files[0], durability="os") as session:
+    folder = Path(store.folder_of("/p"))
+    for number, text in enumerate(("one", "two", "three")):
+        file = by_hand(folder / f"{text}.jsonl", text, id=f"the-{text}")
+        os.utime(file, (0, number))
+    assert [one.first_message for one in store.list()] == ["three", "two", "one"]
+    with store.open("the-one", durability="os") as session:
         session.append_message({"role": "user", "content": "again"})
-        assert [one.first_message for one in store.list()] == ["one", "three", "two"]
-        latest = store.latest()
-        assert latest is not None
-        assert latest.id == session.id
+    assert [one.first_message for one in store.list()] == ["one", "three", "two"]
+    latest = store.latest()
+    assert latest is not None
+    assert latest.id == "the-one"
     with store.open("latest", readonly=True) as found:
-        assert found.file == files[0]
+        assert found.id == "the-one"
 
 
 def test_an_empty_store_has_nothing_and_makes_nothing(store: Store) -> None:
