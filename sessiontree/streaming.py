@@ -137,7 +137,7 @@ class MessageStream:
         if index is None:
             index = max(self._blocks, default=-1) + 1
         if self._in_blocks:
-            fields = {"messageUuid": self.uuid, "index": index, "block": block}
+            fields: dict[str, Any] = {"messageUuid": self.uuid, "index": index, "block": block}
             about = {**(self._metadata or {}), **(metadata or {})} or None
             entry = self._session.append("block", metadata=about, **fields)
             self.entries.append(entry)
