@@ -215,7 +215,15 @@ class Store:
             FileTakenError: both have a file of one name; what was moved before stays so.
             DiskError: the system refused.
         """
+        from sessiontree.storage.relocation import moving  # not needed to look at sessions
+
         source, target = self.folder_of(old), self.folder_of(new)
+        if not os.path.isdir(self.root):
+            raise NothingToDoError(f"there is no folder {self.root}, so nothing to be moved")
+        with moving(self._fs, self.root):
+            return self._move_project(old, source, target)
+
+    def _move_project(self, old: PathLike, source: str, target: str) -> int:
         files = list(session_files(source, _warn)) if os.path.isdir(source) else []
         if not files or source == target:
             raise NothingToDoError(f"there is no session of {os.fspath(old)} to be moved")

@@ -12,7 +12,7 @@ from typing import Final
 
 from sessiontree.errors import CallerError
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.relocation import make_folders, move_session
+from sessiontree.storage.relocation import make_folders, move_session, moving
 
 TRASH: Final = ".trash"
 """The name of the folder, in the root."""
@@ -36,7 +36,8 @@ def throw_away(fs: FileSystem, root: str, file: str, stamp: str) -> str:
         raise CallerError(f"{file} is no session of {root}, or in its trash already")
     folder = os.path.join(root, TRASH, stamp, os.path.dirname(place)).rstrip(os.sep)
     make_folders(fs, folder)
-    return move_session(fs, file, folder)
+    with moving(fs, root):
+        return move_session(fs, file, folder)
 
 
 def bring_back(fs: FileSystem, root: str, file: str) -> str:
@@ -53,7 +54,8 @@ def bring_back(fs: FileSystem, root: str, file: str) -> str:
         raise CallerError(f"{file} is not in the trash of {root}; see what 'trashed' lists")
     folder = os.path.join(root, *parts[1:-1])
     make_folders(fs, folder)
-    return move_session(fs, file, folder)
+    with moving(fs, root):
+        return move_session(fs, file, folder)
 
 
 def _below(folder: str, file: str) -> str | None:

@@ -4,9 +4,10 @@ That is its sidecars, and of a transcript of Claude Code the folder of its own n
 in which the subagents' transcripts and long results are.
 
 Invariants: nothing is overwritten; at every moment the session is whole in one of
-the two places, or stands in both as one file with two names; a move that was cut
-short is finished by moving again. The writer's lock is held meanwhile, in both places
-before the file is in the second, so that whoever comes upon it there waits for the rest.
+the two places, or stands in both as one file with two names; a move that is refused
+midway is undone, one that was cut short is finished by moving again. The writer's lock
+is held meanwhile, in both places before the file is in the second, so that whoever comes
+upon it there waits for the rest. It does not keep the folders where they are: `moving` does.
 """
 
 from __future__ import annotations
@@ -22,9 +23,31 @@ from sessiontree.storage.blobs import NO_LINKS
 from sessiontree.storage.folder import is_own_folder
 from sessiontree.storage.fs import CREATE, FileSystem
 from sessiontree.storage.lock import WriterLock
+from sessiontree.storage.sidecar import UNFINISHED
 
 SUFFIX: Final = ".jsonl"
 LOCK: Final = ".lock"
+MOVING: Final = ".moving.lock"
+"""In the folder of a store: the lock of whoever moves sessions or their folders about."""
+
+
+@contextlib.contextmanager
+def moving(fs: FileSystem, root: str) -> Iterator[None]:
+    """Be the only one that moves sessions about below a folder, which is there.
+
+    A folder renamed under a move would part a session from its sidecars: the lock of the
+    session goes along with the folder, and holds nobody up.
+
+    Raises:
+        SessionBusyError: another is at it, and does not come to an end.
+        DiskError: the lock file cannot be made.
+    """
+    lock = WriterLock(fs, os.path.join(root, MOVING))
+    try:
+        with lock.held():
+            yield
+    finally:
+        lock.close()
 
 
 def move_session(fs: FileSystem, file: str, folder: str) -> str:
@@ -79,18 +102,47 @@ def _move_all(fs: FileSystem, file: str, target: str) -> None:
     folder = os.path.basename(file).removesuffix(SUFFIX)
     if folder in names and _is_own(fs, os.path.join(here, folder)):
         sidecars.append(folder)
-    for name in (os.path.basename(target), *sidecars):
-        _check_free(fs, os.path.join(here, name), os.path.join(there, name))
-    doubled = [file] if _name(fs, file, target) else []
-    for name in sidecars:
-        source = os.path.join(here, name)
-        with contextlib.suppress(FileNotFoundError):  # an unfinished file that its maker removed
-            if _name(fs, source, os.path.join(there, name)):
-                doubled.append(source)
-    fs.sync_folder(there)
-    for source in (*doubled, file + LOCK):
-        fs.unlink(source)
+    pairs = [
+        (os.path.join(here, name), os.path.join(there, name))
+        for name in (os.path.basename(file), *sidecars)
+    ]
+    for source, taken in pairs:
+        _check_free(fs, source, taken)
+    for source in reversed(_name_all(fs, pairs)):  # the file last: while it is there, so
+        fs.unlink(source)  # is something to be moved again
+    with contextlib.suppress(OSError):  # left behind it does no harm
+        fs.unlink(file + LOCK)
     fs.sync_folder(here)
+
+
+def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
+    """Give all of a session their names in the new folder, or none.
+
+    Args:
+        fs: the seam to the disk.
+        pairs: the old and the new path of each, the session file's first.
+
+    Returns:
+        the old paths of those that have both names now.
+    """
+    named: list[tuple[str, str, bool]] = []
+    try:
+        for source, target in pairs:
+            try:
+                named.append((source, target, _name(fs, source, target)))
+            except FileNotFoundError:
+                if not source.endswith(UNFINISHED):  # one that its maker removed
+                    raise
+        fs.sync_folder(os.path.dirname(pairs[0][1]))
+    except (OSError, FileTakenError):
+        for source, target, is_doubled in reversed(named):
+            with contextlib.suppress(OSError):
+                if is_doubled:
+                    fs.unlink(target)
+                else:
+                    fs.replace(target, source)
+        raise
+    return [source for source, _, is_doubled in named if is_doubled]
 
 
 def is_sidecar(name: str, session: str) -> bool:
@@ -138,14 +190,19 @@ def _name(fs: FileSystem, source: str, target: str) -> bool:
 
 
 def make_folders(fs: FileSystem, folder: str) -> None:
-    """Make a folder, and those above it, unless they are there."""
-    with contextlib.suppress(FileNotFoundError):
-        if fs.stat(folder).is_folder:
-            return
+    """Make a folder, and those above it, unless they are there.
+
+    Raises:
+        FileTakenError: a file has the name of one.
+        DiskError: the system refused.
+    """
     above = os.path.dirname(folder)
-    if above != folder:
-        make_folders(fs, above)
     with _speaking_of(folder, above):
+        with contextlib.suppress(FileNotFoundError):
+            if fs.stat(folder).is_folder:
+                return
+        if above != folder:
+            make_folders(fs, above)
         try:
             fs.make_folder(folder)
         except FileExistsError:  # another program made it meanwhile, or it is a file

@@ -7,8 +7,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from sessiontree import Session, Store
 from sessiontree.storage.folder import session_files
 
@@ -66,7 +64,6 @@ def finished(process: subprocess.Popen[str]) -> str:
     return told
 
 
-@pytest.mark.soak  # one run in some dozens still finds a session under two names
 def test_nothing_acknowledged_is_lost_or_doubled_while_all_move_about(
     store: Store, tmp_path: Path
 ) -> None:
