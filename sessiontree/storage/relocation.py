@@ -45,7 +45,11 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
     lock = WriterLock(fs, os.path.join(root, MOVING))
     try:
         with lock.held():
-            yield
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # whoever waits sees that it is another's
+                    fs.unlink(lock.path)
     finally:
         lock.close()
 
