@@ -18,9 +18,9 @@ from sessiontree.core.contents import Contents
 from sessiontree.core.embedded import left_out
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.handle import Handle
+from sessiontree.core.homes import homes_in
 from sessiontree.core.redaction import Redaction
 from sessiontree.core.resolved import base_type, is_shown
-from sessiontree.core.secrets import homes_in
 from sessiontree.core.spill import spill
 from sessiontree.errors import ContentLostWarning, EntryError, HandleError, SessionTreeError
 from sessiontree.inlining import inlined

@@ -19,18 +19,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from sessiontree.core.credentials import ASSIGNED, is_secret_value, keyword_of
 from sessiontree.core.embedded import binary, binary_in, left_out
 from sessiontree.core.entry import KNOWN
+from sessiontree.core.homes import HOME, home_rule
 from sessiontree.core.message import CALL_BLOCKS, IMAGE_BLOCKS, RESULT_BLOCKS
 from sessiontree.core.rule import Rule, lowered
-from sessiontree.core.secrets import (
-    ASSIGNED,
-    HOME,
-    RULES,
-    home_rule,
-    is_secret_value,
-    keyword_of,
-)
+from sessiontree.core.secrets import RULES
 from sessiontree.core.spill import OPAQUE, STRUCTURE
 
 SEALS: Final = (

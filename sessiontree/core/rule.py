@@ -10,6 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+QUOTE: Final = r"""\\{0,8}["'`]"""
+"""A quote, in an expression; in text within text it has backslashes before it."""
+
 
 class Rule(NamedTuple):
     """What one kind of secret looks like.
@@ -36,6 +39,24 @@ class Rule(NamedTuple):
     finder: re.Pattern[str] | None = None
     reach: int = 0
     within: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        what: str,
+        pattern: str,
+        *hints: str,
+        accepts: Callable[[re.Match[str]], bool] | None = None,
+        stand_in: str | None = None,
+        finder: str | None = None,
+        reach: int = 0,
+        within: str | None = None,
+    ) -> Rule:
+        """A rule whose expressions are still text; the hints stand behind the pattern."""
+        near = None if finder is None else re.compile(finder)
+        over = None if within is None else re.compile(within)
+        return cls(name, what, re.compile(pattern), hints, accepts, stand_in, near, reach, over)
 
     def spans(self, text: str, lowered: str) -> Iterable[tuple[int, int]]:
         """Where secrets of the kind stand in a text, given with its form by `lowered`."""

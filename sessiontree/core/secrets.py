@@ -3,8 +3,7 @@
 The rules, in the order in which they go before one another where they overlap, are
 `RULES`. A rule is a regular expression over text as it is meant, not as a file spells
 it; where a group's name starts with `secret`, that group is what is masked, else all
-of the match. Some rules ask further, so that code which merely handles a secret
-(`password = get_password()`) stays readable.
+of the match.
 
 Text within text is allowed for: a line break spelled `\\n`, quotes with backslashes
 before them, `%40` for `@`.
@@ -17,21 +16,15 @@ tied to the run's beginning, or the run is bounded.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 import tomllib
-from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from sessiontree.core.rule import Rule
+from sessiontree.core.credentials import CREDENTIALS
+from sessiontree.core.homes import ANY_HOME
+from sessiontree.core.rule import QUOTE, Rule
 from sessiontree.errors import CallerError
 
-HOME: Final = "home-directory"
-ASSIGNED: Final = "assigned-secret"
-
-
-_QUOTE: Final = r"""\\{0,8}["'`]"""
 _PEM: Final = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_GAP: Final = (
     r"""(?:\s|\\{1,8}[nrt]|["'`,>#|→]|\d{1,6}[→|:\t]"""
@@ -56,292 +49,74 @@ _JWT: Final = (
     r"(?P<secret>eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]++){0,3})"
 )
 
-_AUTHORIZATION: Final = (
-    rf"(?i:(?:authorization(?:{_QUOTE})?[ \t]*+[:=][ \t]*+(?:{_QUOTE})?"
-    r"(?:(?P<scheme>bearer|basic|token|digest|apikey)[ \t]++)?|(?P<alone>bearer)[ \t]++))"
-    r"""(?P<secret>[^\s"'`\\,;<>{}()\[\]$]{8,}+)"""
-)
-
-
-def _is_authorization(match: re.Match[str]) -> bool:
-    value = match["secret"]
-    if (match["scheme"] or "").lower() == "basic":
-        return _is_basic(value)
-    if _PLACEHOLDER.fullmatch(value):
-        return False
-    telling = any(c.isdigit() for c in value)
-    if match["alone"] is not None:
-        return telling and len(value) >= 16
-    return telling or (match["scheme"] is not None and len(value) >= 24)
-
-
-def _is_basic(value: str) -> bool:
-    try:
-        return b":" in base64.b64decode(value.rstrip("=") + "=" * (-len(value.rstrip("=")) % 4))
-    except (binascii.Error, ValueError):
-        return False
-
-
-_URL_PASSWORD: Final = (
-    r"""://(?:(?P<secret>[^\s/:@"'`<>\\${]{0,100}:(?P<password>[^\s/?#"'`<>\\]{1,256}))@"""
-    r"|(?P<secret_alone>[\w-]{20,}+)(?=@))"
-)
-
-
-def _is_url_password(match: re.Match[str]) -> bool:
-    password = match["password"]
-    if password is None:
-        return any(c.isdigit() for c in match["secret_alone"])
-    return not _PLACEHOLDER.fullmatch(password)
-
-
-_KINDS_OF_KEY: Final = (
-    *("api", "access", "private", "secret", "client", "encryption", "signing", "master"),
-    *("account", "auth", "shared", "storage", "deploy"),
-)
-_BEFORE_KEY: Final = "|".join(f"(?<={kind})|(?<={kind}[_-])" for kind in _KINDS_OF_KEY)
-_KEYWORD: Final = (
-    r"(?:pass(?:word|wd|phrase|code)|(?<=[_;])pwd|secret|token|credentials?"
-    rf"|(?:{_BEFORE_KEY})key)"
-)
-_KEYWORD_NEAR: Final = r"pass(?:word|wd|phrase|code)|pwd|secret|token|credential|(?<=[a-z_-])key"
-_ANNOTATION: Final = r"(?>(?::[ \t]{0,8}[A-Za-z][A-Za-z_.|<>\[\]]{0,40}(?=[ \t]{0,8}=[^=]))?)"
-_ASSIGNED: Final = (
-    rf"(?P<name>(?i:{_KEYWORD}))(?:{_QUOTE})?\]?{_ANNOTATION}[ \t]{{0,8}}"
-    r"(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,8}"
-    r"""(?:(?P<quote>\\{0,8}["'`])(?P<secret>(?:(?!(?P=quote))(?:\\.|[^\r\n]))*)"""
-    r"""|(?P<secret_bare>[^\s"'`\\,;&<>(){}\[\]|]+))"""
-)
-_SECRET_KEY: Final = re.compile(rf"(?i:(?:{_KEYWORD}|authorization|cookie)$)")
-
-_PLACEHOLDER: Final = re.compile(
-    r"(?is)[\w-]{0,12}(?:\.{3}|…)|x{3,}|\*+|\.{2,}.*|…+|<.*|\$[a-z_{(].*|\{.*|%[a-z({].*|\[.*"
-    r"|(?:your|my)[_ -].*|change[_-]?me|example|placeholder|dummy|test|none|null|nil|true|false"
-    r"|yes|no|undefined|string|str|number|bool|boolean|int|integer|float|any|text|object|bytes|required|optional"
-    r"|hidden|empty|default|pass|passwd|password|secret|token|self|this|new|await|async|process"
-    r"|(?:u?int|float|bytes|sha|utf-?|base|md|hs|rs|es|aes|[vfiu])-?\d{1,3}"
-)
-_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-
-
-def _is_assigned(match: re.Match[str]) -> bool:
-    name, value = match["name"], match["secret"]
-    if value is not None:
-        return is_secret_value(name, value)
-    value = match["secret_bare"]
-    if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _DOTTED.fullmatch(value):
-        return False
-    if match.string[match.end() : match.end() + 1] in ("(", "[", "{"):
-        return False
-    if name.isupper() or _is_argument(match):
-        return len(value) >= 6 or not value.isdecimal()
-    digits = any(c.isdigit() for c in value)
-    return len(value) >= 6 and digits and any(c.isalpha() for c in value)
-
-
-def _is_argument(match: re.Match[str]) -> bool:
-    """Whether it is given on a command line, or in the query of an address."""
-    before = match.string[max(match.start() - 40, 0) : match.start()]
-    return re.search(r"(?:--|[?&])[\w-]*$", before) is not None
-
-
-def is_secret_value(name: str, value: str) -> bool:
-    """Whether a quoted value that a name of this ending was given is a secret."""
-    if len(value) < 4 or _PLACEHOLDER.fullmatch(value):
-        return False
-    if any(mark in value for mark in ("${", "{{", "%s", "#{")):
-        return False
-    spaces = sum(c.isspace() for c in value)
-    if spaces and (name.lower() in value.lower() or spaces > 6):
-        return False
-    if name.lower().endswith("token"):
-        return not spaces and (len(value) >= 16 or any(c.isdigit() for c in value))
-    return True
-
-
-def keyword_of(key: str) -> str | None:
-    """What makes the key of an object that of a secret, or None."""
-    found = _SECRET_KEY.search(key)
-    return found[0] if found else None
-
-
-_GAP: Final = rf"(?:[ \t]{{1,8}}|{_QUOTE}[ \t]{{0,4}},\s{{0,40}}(?={_QUOTE}))"
-_VALUE: Final = r"""[^\s"'`\\;&|<>(){}\[\]]{4,256}"""
-_COMMAND: Final = (
-    r"--(?:[a-z0-9]{1,20}-){0,4}(?P<flag>pass(?:word|wd|phrase|code)?|pwd|token|secret"
-    rf"|(?:(?:{'|'.join(_KINDS_OF_KEY)})-?)key){_GAP}(?:"
-    r"""(?P<quote>\\{0,8}["'`])(?P<secret_quoted>(?:(?!(?P=quote))(?:\\.|[^\r\n])){0,256})(?P=quote)"""
-    rf"|(?P<secret_bare>{_VALUE}))"
-    rf"|-(?:u|-user|-proxy-user)(?:{_GAP}|=)(?:{_QUOTE})?"
-    rf"""(?P<user>[^\s:/"'`\\=,]{{1,64}}):(?P<secret_of_user>{_VALUE})"""
-    r"|(?:mysql\w{0,12}|mariadb(?:-\w{1,12})?)[ \t][^\r\n;|&]{0,120}?(?<=[ \t])-p(?:\\{0,8}[\"'])?"
-    rf"(?P<secret_of_mysql>{_VALUE})"
-    rf"|sshpass[ \t]{{1,8}}-p[ \t]{{0,8}}(?:{_QUOTE})?(?P<secret_of_sshpass>{_VALUE})"
-)
-_COMMAND_NEAR: Final = "|".join(  # the literal goes first: it is looked for faster
-    rf"{word}(?:(?<![\w-]{word})|(?<=\\[nrt]{word})){behind}"
-    for word, behind in (
-        *(("--", "(?=[a-z])"), ("-u", r"(?![\w-])")),
-        *(("mysql", ""), ("mariadb", ""), ("sshpass", "")),
-    )
-)
-
-
-def _is_given(match: re.Match[str]) -> bool:
-    """Whether a command is given a secret, and is not just told of: `--password TEXT`."""
-    flag, quoted = match["flag"], match["secret_quoted"]
-    if quoted is not None:
-        return is_secret_value(flag, quoted)
-    value = next(text for name, text in match.groupdict().items() if name in _BARE and text)
-    if match["secret_of_mysql"] or match["secret_of_sshpass"]:
-        return value[0] not in "$*.…%"
-    if _PLACEHOLDER.fullmatch(value) or value.startswith(_NO_SECRETS) or _DOTTED.fullmatch(value):
-        return False
-    if value.replace(":", "").isdecimal():
-        return flag is not None and flag.startswith("pass") and len(value) >= 6
-    is_telling = any(c.isdigit() for c in value) or any(c in "!#%^*+?" for c in value[:-1])
-    return is_telling or (match["user"] is not None and _is_curls(match))
-
-
-def _is_curls(match: re.Match[str]) -> bool:
-    """Whether the command is curl: others name a user and a group so."""
-    before = match.string[max(match.start() - 200, 0) : match.start()]
-    return "curl" in re.split(r"[\r\n;|&]", before)[-1]
-
-
-_BARE: Final = ("secret_bare", "secret_of_user", "secret_of_mysql", "secret_of_sshpass")
-_NO_SECRETS: Final = ("-", "/", "./", "../", "~", "@", "id=", "type=", "file:", "env:")
-"""How the value of a flag begins that names where a secret is."""
-
 _EMAIL: Final = (
     r"(?<![\w+])(?>(?:(?<=\\)(?:u[0-9a-fA-F]{4}|[nrtbf]))?)"
     r"(?P<secret>(?!git(?:@|%40))[\w+][\w.+-]*+(?:@|%40)(?!\d{1,4}x\.)(?!v?\d{1,9}\.\d)"
     r"(?>(?:[\w-]++\.(?=[^\W_]))+)[^\W\d_]{2,24}+)(?!\()"
 )
 
-_AT_START: Final = (
-    r"(?:(?<![\w.~%-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9A-Fa-f]{2})|(?<=-[ILF]))"
-)
-_FOLDER: Final = r"(?:(?<![\w-])|(?<=\\[nrtbf]))"
-_SLASH: Final = r"(?:\\{0,4}/|\\{1,4}|%2[Ff]|%5[Cc])"
-_USER: Final = r"(?!(?:Shared|Public|linuxbrew)\b)\w(?:[\w-]|\.(?=\w))*"
-_HOME: Final = (
-    rf"{_AT_START}(?:{_SLASH}(?:mnt|host_mnt|cygdrive){_SLASH}[a-z]|{_SLASH}(?:var|export|[a-z]))?"
-    rf"{_SLASH}(?:home|Users){_SLASH}{_USER}"
-    rf"|{_AT_START}[A-Za-z](?::|%3[Aa]){_SLASH}(?:Users|Documents and Settings){_SLASH}"
-    rf"""(?:(?!(?:Public|Default)\b)[^\\/:*?"<>|\r\n%]{{1,64}}(?=[\\/])|{_USER})"""
-    rf"|{_FOLDER}-(?:home|Users)-[^\W_]++(?=-)"
-)
-
-
-def _rule(
-    name: str,
-    what: str,
-    pattern: str,
-    *hints: str,
-    accepts: Callable[[re.Match[str]], bool] | None = None,
-    stand_in: str | None = None,
-    finder: str | None = None,
-    reach: int = 0,
-    within: str | None = None,
-) -> Rule:
-    near = None if finder is None else re.compile(finder)
-    over = None if within is None else re.compile(within)
-    return Rule(name, what, re.compile(pattern), hints, accepts, stand_in, near, reach, over)
-
-
 RULES: Final = (
-    _rule(
+    Rule.of(
         "private-key",
         "PEM and PGP private keys, cut short or spelled with \\n too",
         _PRIVATE_KEY,
         "private key",
         accepts=_has_key,
     ),
-    _rule("anthropic-key", "Anthropic API keys", r"sk-ant-[\w-]{16,}+", "sk-ant-"),
-    _rule(
+    Rule.of("anthropic-key", "Anthropic API keys", r"sk-ant-[\w-]{16,}+", "sk-ant-"),
+    Rule.of(
         "openai-key",
         "OpenAI API keys, and those of others in their style",
         r"sk-(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}+|sk-[A-Za-z0-9]{32,}+",
         "sk-",
     ),
-    _rule(
+    Rule.of(
         "github-token",
         "GitHub tokens",
         r"gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_\w{22,}+",
         *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
     ),
-    _rule("gitlab-token", "GitLab tokens", r"glpat-[\w-]{20,}+", "glpat-"),
-    _rule(
+    Rule.of("gitlab-token", "GitLab tokens", r"glpat-[\w-]{20,}+", "glpat-"),
+    Rule.of(
         "aws-access-key",
         "AWS access key ids",
         r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}+",
         *("akia", "asia", "abia", "acca"),
     ),
-    _rule(
+    Rule.of(
         "aws-secret-key",
         "AWS secret keys, where they are named so",
-        rf"(?i:secret[_-]?access[_-]?key|aws[_-]?secret[_-]?key)(?:{_QUOTE})?\]?[ \t]{{0,8}}"
-        rf"(?:=>|[:=])[ \t]{{0,8}}(?:{_QUOTE})?(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+])",
+        rf"(?i:secret[_-]?access[_-]?key|aws[_-]?secret[_-]?key)(?:{QUOTE})?\]?[ \t]{{0,8}}"
+        rf"(?:=>|[:=])[ \t]{{0,8}}(?:{QUOTE})?(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+])",
         "secret",
         finder="secret[_-]?(?:access[_-]?)?key",
         reach=4,
     ),
-    _rule(
+    Rule.of(
         "google-key",
         "Google API keys, OAuth secrets and tokens",
         r"AIza[\w-]{35,}+|GOCSPX-[\w-]{28}|ya29\.[\w-]{20,}+",
         *("aiza", "gocspx-", "ya29."),
     ),
-    _rule(
+    Rule.of(
         "slack-token",
         "Slack tokens and webhooks",
         r"xox[a-z]-[A-Za-z0-9-]{10,}+|xapp-[A-Za-z0-9-]{20,}+"
         r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}+",
         *("xox", "xapp-", "hooks.slack.com"),
     ),
-    _rule(
+    Rule.of(
         "stripe-key",
         "Stripe secret keys",
         r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+|whsec_[A-Za-z0-9+/=]{24,}+",
         *("k_live_", "k_test_", "whsec_"),
     ),
-    _rule("npm-token", "npm tokens", r"npm_[A-Za-z0-9]{36,}+", "npm_"),
-    _rule("pypi-token", "PyPI tokens", r"pypi-AgE[\w-]{32,}+", "pypi-age"),
-    _rule("huggingface-token", "Hugging Face tokens", r"hf_[A-Za-z0-9]{30,}+", "hf_"),
-    _rule("jwt", "JSON web tokens", _JWT, "eyj"),
-    _rule(
-        "authorization",
-        "Authorization headers, and what stands behind 'Bearer'",
-        _AUTHORIZATION,
-        *("authorization", "bearer"),
-        accepts=_is_authorization,
-        finder="authorization|bearer",
-    ),
-    _rule(
-        "url-password",
-        "user:password@ in addresses",
-        _URL_PASSWORD,
-        "://",
-        accepts=_is_url_password,
-    ),
-    _rule(
-        ASSIGNED,
-        'what a password, token, secret or key is set to: NAME=value, "name": "value"',
-        _ASSIGNED,
-        *("pass", "pwd", "secret", "token", "credential", "key"),
-        accepts=_is_assigned,
-        finder=_KEYWORD_NEAR,
-    ),
-    _rule(
-        "command-secret",
-        "what a command is given: --password X, --token X, curl -u USER:X, mysql -pX",
-        _COMMAND,
-        *("--", "-u", "mysql", "mariadb", "sshpass"),
-        accepts=_is_given,
-        finder=_COMMAND_NEAR,
-    ),
-    _rule(
+    Rule.of("npm-token", "npm tokens", r"npm_[A-Za-z0-9]{36,}+", "npm_"),
+    Rule.of("pypi-token", "PyPI tokens", r"pypi-AgE[\w-]{32,}+", "pypi-age"),
+    Rule.of("huggingface-token", "Hugging Face tokens", r"hf_[A-Za-z0-9]{30,}+", "hf_"),
+    Rule.of("jwt", "JSON web tokens", _JWT, "eyj"),
+    *CREDENTIALS,
+    Rule.of(
         "email",
         "e-mail addresses",
         _EMAIL,
@@ -350,49 +125,9 @@ RULES: Final = (
         reach=254,
         within=r"[\w.+-]",
     ),
-    _rule(
-        HOME,
-        "home directories: /home/NAME, /Users/NAME, C:\\Users\\NAME, -Users-NAME-",
-        _HOME,
-        *("home", "users", "documents and settings"),
-        stand_in="~",
-        finder="home|users|documents and settings",
-        reach=30,
-    ),
+    ANY_HOME,
 )
 """The built-in rules."""
-
-
-def home_rule(homes: Iterable[str]) -> Rule | None:
-    """A rule for home directories that are known, as they are and as folder names have them."""
-    known = sorted({home for path in homes if len(home := path.rstrip("/\\")) > 1}, reverse=True)
-    if not known:
-        return None
-    folders = [re.sub(r"[^A-Za-z0-9]", "-", home) for home in known if home.count("/") > 1]
-    pattern = rf"(?:{_any_of(known)})(?![\w-])"
-    if folders:
-        pattern += rf"|(?P<folder>{_any_of(folders)})(?![A-Za-z0-9])"
-    hints = tuple(text.lower() for text in (*known, *folders))
-    return Rule(HOME, "", re.compile(pattern), hints, _starts_well, "~")
-
-
-def _any_of(texts: Iterable[str]) -> str:
-    return "|".join(map(re.escape, texts))
-
-
-def _starts_well(match: re.Match[str]) -> bool:
-    start = _FOLDER_START if match[0].startswith("-") else _PATH_START
-    return start.match(match.string, match.start()) is not None
-
-
-_PATH_START: Final = re.compile(_AT_START)
-_FOLDER_START: Final = re.compile(_FOLDER)
-
-
-def homes_in(path: str) -> list[str]:
-    """The home directories that a path is in."""
-    found = re.match(rf"/(?:home|Users)/{_USER}", path)
-    return [found[0]] if found else []
 
 
 def read_rules(text: str, file: str) -> tuple[Rule, ...]:
