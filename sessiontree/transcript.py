@@ -19,11 +19,12 @@ from typing import Any, Final
 from urllib.parse import quote as quoted_path
 
 from sessiontree.core import markdown, passage
+from sessiontree.core.answer import Answer
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.contents import Contents
 from sessiontree.core.embedded import left_out
-from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
+from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.message import (
     Call,
@@ -80,7 +81,7 @@ class _Transcript:
         self._labels = session._all_names().labels
         self._speaker = ""
         self._pieces: list[Entry] = []
-        self._group = _Group()
+        self._pending = Answer()
         self._place = 0
         self._last_result: dict[str, int] | None = None
         self._names: dict[str, str] = {}
@@ -174,7 +175,7 @@ class _Transcript:
         elif entry.type == "custom_message":
             yield from self._said(entry, fields)
         else:
-            note = self._note(entry, fields)
+            note = passage.noted(entry.type, fields)
             if note:
                 yield from self._apart(note)
             elif note is None:
@@ -220,31 +221,31 @@ class _Transcript:
         return [f"## {speaker}", " · ".join(fact for fact in facts if fact)]
 
     def _answer(self, message: Message, entry: Entry) -> Iterator[str]:
-        if not self._group.open or (self._group.is_answered and not self._waits()):
+        if not self._pending.open or (self._pending.is_answered and not self._waits()):
             yield from self._finished()
-        self._group.add(*self._heading("Assistant", entry))
+        self._pending.add(*self._heading("Assistant", entry))
         for part in passage.answered(message):
             if isinstance(part, Call):
                 self._names[part.id] = part.name
-                self._group.add_call(part)
+                self._pending.add_call(part)
             else:
-                self._group.add(part)
+                self._pending.add(part)
         if message.get("partial"):
-            self._group.add("*This message broke off: it has no end.*")
+            self._pending.add("*This message broke off: it has no end.*")
         for key in ("errorMessage", "error"):
             if isinstance(error := message.get(key), str) and error:
-                self._group.add(f"*The answer failed:* {markdown.code(error)}")
-        if not self._group.open:
+                self._pending.add(f"*The answer failed:* {markdown.code(error)}")
+        if not self._pending.open:
             yield from self._finished()
 
     def _results(self, message: Message, ids: list[str], entry: Entry) -> Iterator[str]:
         parts = [part for part in blocks_of(message) if is_result_block(part)]
         for id, part in zip(ids, parts or [message], strict=False):
-            if self._group.answer(id, passage.result(part)):
+            if self._pending.answer(id, passage.result(part)):
                 continue
             name = self._names.get(id) or str(message.get("toolName") or "a call that is not here")
             yield from self._apart(*self._heading("Assistant", entry), passage.result(part, name))
-        if not self._group.open:
+        if not self._pending.open:
             yield from self._finished()
 
     def _said(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
@@ -275,51 +276,23 @@ class _Transcript:
         path = os.path.relpath(os.path.join(self._session.blobs.folder, blob.sha256), self._beside)
         return f"![{markdown.inline(named)}]({quoted_path(path)})"
 
-    def _note(self, entry: Entry, fields: Mapping[str, Any]) -> str | None:
-        """What an entry that is no message says; empty for nothing, None where it is counted."""
-        kind = entry.type
-        if kind == "compaction":
-            tokens = fields.get("tokensBefore")
-            before = f", {tokens:,} tokens before" if isinstance(tokens, int) else ""
-            return passage.summarized(f"Compacted here{before}", fields.get("summary"))
-        if kind in ("branch_summary", "stack_summary"):
-            left = markdown.code(str(fields.get("fromUuid") or "")[:8])
-            return passage.summarized(
-                f"Summary of the branch left at {left}", fields.get("summary")
-            )
-        if kind == "merge":
-            merged = markdown.code(str(fields.get("mergedUuid") or "")[:8])
-            return passage.summarized(f"Merged the branch up to {merged}", fields.get("summary"))
-        if kind == "context_edit":
-            target = markdown.code(str(fields.get("targetUuid") or "")[:8])
-            done = "taken out of" if fields.get("replacement") is None else "replaced in"
-            return f"*From here on {target} is {done} the context.*"
-        if kind == "model_change":
-            model = "/".join(str(fields[k]) for k in ("provider", "modelId") if fields.get(k))
-            return f"*Model: {markdown.code(model)}*"
-        if kind == "thinking_level_change":
-            return f"*Thinking: {markdown.inline(str(fields.get('thinkingLevel')))}*"
-        if kind in ANNOTATIONS or kind in ("branch", "stack_push"):
-            return ""
-        return None
-
     def _apart(self, *parts: str) -> Iterator[str]:
         if parts and parts[0].startswith("---"):
             self._speaker = ""
         if self._waits():
-            self._group.add(*parts)
+            self._pending.add(*parts)
             return
         yield from self._finished()
         yield from parts
 
     def _waits(self) -> bool:
         """Whether a result for a call that is open comes further down the path."""
-        if not self._group.open:
+        if not self._pending.open:
             return False
         if self._last_result is None:
             self._last_result = self._last_results()
         last = self._last_result
-        return any(last.get(id, 0) > self._place for id in self._group.open)
+        return any(last.get(id, 0) > self._place for id in self._pending.open)
 
     def _last_results(self) -> dict[str, int]:
         """For each call the place on the path where the last result for it stands."""
@@ -333,8 +306,8 @@ class _Transcript:
 
     def _finished(self) -> Iterator[str]:
         """What waited for results, with those that came."""
-        group, self._group = self._group, _Group()
-        yield from group.parts()
+        answer, self._pending = self._pending, Answer()
+        yield from answer.parts()
 
     def _branches(self, row: int, following: int) -> Iterator[str]:
         """Notices of the branches that leave the path below an entry."""
@@ -371,37 +344,3 @@ class _Transcript:
             yield f"*Not shown: {', '.join(counts)}.*"
         for warning in dict.fromkeys(self._warnings):
             yield f"*Warning: {markdown.inline(self._text(warning))}*"
-
-
-class _Group:
-    """What an assistant says up to its calls' results, which are put beneath the calls.
-
-    Attributes:
-        open: where the results of calls go that have none yet, by the call's id.
-        is_answered: whether a result has come.
-    """
-
-    def __init__(self) -> None:
-        self.open: dict[str, int] = {}
-        self.is_answered = False
-        self._parts: list[str] = []
-
-    def add(self, *parts: str) -> None:
-        self._parts += parts
-
-    def add_call(self, call: Call) -> None:
-        self._parts.append(passage.called(call))
-        self.open[call.id] = len(self._parts)
-        self._parts.append("*No result was recorded.*")
-
-    def answer(self, id: str, result: str) -> bool:
-        """Put a result beneath its call; False where no call waits for it."""
-        place = self.open.pop(id, None)
-        if place is None:
-            return False
-        self.is_answered = True
-        self._parts[place] = result
-        return True
-
-    def parts(self) -> list[str]:
-        return self._parts

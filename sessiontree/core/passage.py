@@ -1,4 +1,4 @@
-"""Passages: what is in a message, each part as Markdown for people to read."""
+"""Passages: what an entry says, each part as Markdown for people to read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.core.embedded import binary_in
+from sessiontree.core.entry import ANNOTATIONS
 from sessiontree.core.markdown import block, code, inline, prose, quote, typed
 from sessiontree.core.message import (
     CALL_BLOCKS,
@@ -169,6 +170,32 @@ def summarized(title: str, text: Any) -> str:
     """A summary, below what it is one of."""
     told = quote(prose(text)) if isinstance(text, str) and text.strip() else ""
     return f"---\n\n**{title}**" + (f"\n\n{told}" if told else "") + "\n\n---"
+
+
+def noted(kind: str, fields: Mapping[str, Any]) -> str | None:
+    """What an entry that is no message says; empty for nothing, None for an unknown type."""
+    if kind == "compaction":
+        tokens = fields.get("tokensBefore")
+        before = f", {tokens:,} tokens before" if isinstance(tokens, int) else ""
+        return summarized(f"Compacted here{before}", fields.get("summary"))
+    if kind in ("branch_summary", "stack_summary"):
+        left = code(str(fields.get("fromUuid") or "")[:8])
+        return summarized(f"Summary of the branch left at {left}", fields.get("summary"))
+    if kind == "merge":
+        merged = code(str(fields.get("mergedUuid") or "")[:8])
+        return summarized(f"Merged the branch up to {merged}", fields.get("summary"))
+    if kind == "context_edit":
+        target = code(str(fields.get("targetUuid") or "")[:8])
+        done = "taken out of" if fields.get("replacement") is None else "replaced in"
+        return f"*From here on {target} is {done} the context.*"
+    if kind == "model_change":
+        model = "/".join(str(fields[k]) for k in ("provider", "modelId") if fields.get(k))
+        return f"*Model: {code(model)}*"
+    if kind == "thinking_level_change":
+        return f"*Thinking: {inline(str(fields.get('thinkingLevel')))}*"
+    if kind in ANNOTATIONS or kind in ("branch", "stack_push"):
+        return ""
+    return None
 
 
 def speaker(message: Message) -> str:
