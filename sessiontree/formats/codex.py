@@ -147,9 +147,7 @@ class _Rollout:
         lines = self.lines
         found = values(line)
         if found is None:
-            stray = lines.note_no_object(line, place, is_last=is_last)
-            if stray is not None:
-                yield lines.custom("line", place, lines.uuid(None, place, line), stray)
+            yield from lines.stray(line, place, is_last=is_last)
             return
         kind, payload = found.text("type") or "", found.inside("payload")
         uuid = lines.uuid(None, place, line)

@@ -168,9 +168,7 @@ class _Chat:
         lines = self._lines
         found = values(line)
         if found is None:
-            stray = lines.note_no_object(line, place, is_last=is_last)
-            if stray is not None:
-                yield lines.custom("line", place, lines.uuid(None, place, line), stray)
+            yield from lines.stray(line, place, is_last=is_last)
             return
         id = found.text("id")
         if id is not None and found.text("type") in _SPEAKING:

@@ -146,9 +146,7 @@ class _Entries:
         lines = self.lines
         entry = values(line)
         if entry is None:
-            found = lines.note_no_object(line, place, is_last=is_last)
-            if found is not None:
-                yield lines.custom("line", place, lines.uuid(None, place, line), found)
+            yield from lines.stray(line, place, is_last=is_last)
             return
         kind, id = entry.text("type"), entry.text("id")
         uuid = lines.uuid(id, place, line)

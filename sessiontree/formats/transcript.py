@@ -202,20 +202,16 @@ class Transcript:
         more = {"parent": self._lane_leaf, "lane": self._lane}
         if found is None:
             is_last = place == self.last and not self._source.is_complete()
-            stray = lines.note_no_object(line, place, is_last=is_last)
-            if stray is None:
-                return
-            made = lines.custom("line", place, lines.uuid(None, place, line), stray, **more)
-        else:
-            kind = found.text("type") or ""
-            if kind not in SIDE and kind not in CHAIN:
-                lines.note_unknown(kind, place)
-            uuid = lines.uuid(None, place, line)
-            at = found.text("timestamp")
-            made = lines.custom(kind or "line", place, uuid, found.whole(), timestamp=at, **more)
-            if self._lane is not None:
-                self._lane_leaf = uuid
-        yield made
+            yield from lines.stray(line, place, is_last=is_last, **more)
+            return
+        kind = found.text("type") or ""
+        if kind not in SIDE and kind not in CHAIN:
+            lines.note_unknown(kind, place)
+        uuid = lines.uuid(None, place, line)
+        if self._lane is not None:
+            self._lane_leaf = uuid
+        at = found.text("timestamp")
+        yield lines.custom(kind or "line", place, uuid, found.whole(), timestamp=at, **more)
 
     def _entry(
         self, place: Place, line: bytes, node: Node, lines: Lines, report: Report

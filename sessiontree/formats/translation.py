@@ -209,8 +209,16 @@ class Lines:
         first, count = self._unknown.get(kind, (place, 0))
         self._unknown[kind] = (first, count + 1)
 
-    def note_no_object(self, line: bytes, place: Place, *, is_last: bool) -> Any:
-        """Report a line that is no JSON object; its value where it is JSON, else None."""
+    def stray(
+        self, line: bytes, place: Place, *, is_last: bool, **more: str | None
+    ) -> Iterator[Translated]:
+        """A line that is no JSON object: it is reported, and kept where it is JSON at all."""
+        found = self._note_no_object(line, place, is_last=is_last)
+        if found is not None:
+            yield self.custom("line", place, self.uuid(None, place, line), found, **more)
+
+    def _note_no_object(self, line: bytes, place: Place, *, is_last: bool) -> Any:
+        """Report such a line; its value where it is JSON, else None."""
         found = decode_leniently(line.strip(b"\0\r\t ").removeprefix(b"\xef\xbb\xbf"))
         if found is None and not line.strip(b"\0\r\t \xef\xbb\xbf"):
             return None
