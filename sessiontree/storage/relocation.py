@@ -3,11 +3,13 @@
 That is its sidecars, and of a transcript of Claude Code the folder of its own name,
 in which the subagents' transcripts and long results are.
 
-Invariants: nothing is overwritten; at every moment the session is whole in one of
-the two places, or stands in both as one file with two names; a move that is refused
-midway is undone, one that was cut short is finished by moving again. The writer's lock
-is held meanwhile, in both places before the file is in the second, so that whoever comes
-upon it there waits for the rest. It does not keep the folders where they are: `moving` does.
+Invariants: nothing is overwritten; at every moment, and after a power cut, the session is
+whole in one of the two places, or its file is in the first, to be moved again: with links
+it is then in both, one file with two names, and parted only where it has two folders; a
+move that is refused midway is undone, one that was cut short is finished by moving again.
+The writer's lock is held meanwhile, in both places before the file is in the second, so
+that whoever comes upon it there waits for the rest. It does not keep the folders where
+they are: `moving` does.
 """
 
 from __future__ import annotations
@@ -19,11 +21,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from sessiontree.errors import DiskError, FileMissingError, FileTakenError
-from sessiontree.storage.blobs import NO_LINKS
 from sessiontree.storage.folder import is_own_folder
-from sessiontree.storage.fs import CREATE, FileSystem
+from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lock import WriterLock
-from sessiontree.storage.sidecar import UNFINISHED
+from sessiontree.storage.newfile import NO_LINKS, UNFINISHED
 
 SUFFIX: Final = ".jsonl"
 LOCK: Final = ".lock"
@@ -122,6 +123,10 @@ def _move_all(fs: FileSystem, file: str, target: str) -> None:
 def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
     """Give all of a session their names in the new folder, or none.
 
+    What can have two names has both on the medium before anything is renamed; the session
+    file, where it can have one only, is renamed last. So while a crash may part them, the
+    file is in the old folder, to be moved again.
+
     Args:
         fs: the seam to the disk.
         pairs: the old and the new path of each, the session file's first.
@@ -129,24 +134,42 @@ def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
     Returns:
         the old paths of those that have both names now.
     """
-    named: list[tuple[str, str, bool]] = []
+    there = os.path.dirname(pairs[0][1])
+    linked: list[tuple[str, str]] = []
+    renamed: list[tuple[str, str]] = []
     try:
         for source, target in pairs:
-            try:
-                named.append((source, target, _name(fs, source, target)))
-            except FileNotFoundError:
-                if not source.endswith(UNFINISHED):  # one that its maker removed
-                    raise
-        fs.sync_folder(os.path.dirname(pairs[0][1]))
+            with _unless_unfinished(source):
+                if _link(fs, source, target):
+                    linked.append((source, target))
+        fs.sync_folder(there)
+        for source, target in reversed([pair for pair in pairs if pair not in linked]):
+            if (source, target) == pairs[0] and renamed:
+                fs.sync_folder(there)
+            with _unless_unfinished(source):
+                _rename(fs, source, target)
+                renamed.append((source, target))
+        if renamed:
+            fs.sync_folder(there)
     except (OSError, FileTakenError):
-        for source, target, is_doubled in reversed(named):
+        for source, target in reversed(renamed):
             with contextlib.suppress(OSError):
-                if is_doubled:
-                    fs.unlink(target)
-                else:
-                    fs.replace(target, source)
+                fs.replace(target, source)
+        for _, target in reversed(linked):
+            with contextlib.suppress(OSError):
+                fs.unlink(target)
         raise
-    return [source for source, _, is_doubled in named if is_doubled]
+    return [source for source, _ in linked]
+
+
+@contextlib.contextmanager
+def _unless_unfinished(source: str) -> Iterator[None]:
+    """Do without a file that its maker removed meanwhile."""
+    try:
+        yield
+    except FileNotFoundError:
+        if not source.endswith(UNFINISHED):
+            raise
 
 
 def is_sidecar(name: str, session: str) -> bool:
@@ -175,10 +198,9 @@ def _check_free(fs: FileSystem, source: str, target: str) -> None:
             )
 
 
-def _name(fs: FileSystem, source: str, target: str) -> bool:
-    """Give something its name in the new folder; whether it has the old one still."""
+def _link(fs: FileSystem, source: str, target: str) -> bool:
+    """Give something its name in the new folder as well; whether it can have both."""
     if fs.stat(source).is_folder:
-        fs.replace(source, target)  # fails on a folder with something in it
         return False
     try:
         fs.link(source, target)
@@ -187,10 +209,14 @@ def _name(fs: FileSystem, source: str, target: str) -> bool:
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        fs.close(fs.open(target, CREATE))  # takes the name, or fails where it is taken
-        fs.replace(source, target)
         return False
     return True
+
+
+def _rename(fs: FileSystem, source: str, target: str) -> None:
+    """Give something its name in the new folder in place of the old one."""
+    _check_free(fs, source, target)
+    fs.replace(source, target)
 
 
 def make_folders(fs: FileSystem, folder: str) -> None:
