@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
@@ -71,7 +72,7 @@ def search(
     files = _files(place, cwd, problems)
     processes = processes_for(files)
     with closing(hits_in(looked_for, files, wanted, problems, processes=processes)) as hits:
-        found = as_they_come(islice(hits, limit))
+        found = as_they_come(islice(hits, limit and min(limit, sys.maxsize)))
         if as_json:
             out_json_list(found)
         elif not out_hits(found):
