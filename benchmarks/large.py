@@ -399,7 +399,11 @@ def main() -> None:
             if options.only and not job.words.startswith(tuple(options.only)):
                 continue
             for size, place in places.items():
-                cost = place.cost(job)
+                try:
+                    cost = place.cost(job)
+                except RuntimeError as error:
+                    print(f"{size} MB: {error}", file=sys.stderr)
+                    continue
                 print(f"{size} MB: {_shown(job.words)}: {cost}", file=sys.stderr)
                 figures.setdefault(job.words, {})[str(size)] = list(cost)
                 kept.write_bytes(orjson.dumps(figures))
