@@ -24,7 +24,7 @@ SHORTEST_PREFIX: Final = 4
 _CANDIDATES: Final = 8
 _JOINERS: Final = "\u200c\u200d"
 """Characters that some scripts cannot be spelled without, though they are not seen."""
-_STEPS: Final = re.compile(r"~(\d*)\Z")
+_STEPS: Final = re.compile(r"~(\d{0,18})\Z")
 
 
 def check_name(name: object, what: str) -> str:

@@ -72,7 +72,11 @@ def test_an_ambiguous_prefix_lists_its_candidates(file: Path, ref: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "ref", ["", "aaa", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"]
+    "ref",
+    [
+        *["", "aaa", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"],
+        "@~" + "9" * 5000,  # more digits than Python makes a number of
+    ],
 )
 def test_an_unknown_ref_is_an_error_that_names_it(file: Path, ref: str) -> None:
     with Session.open(file, readonly=True) as session:
