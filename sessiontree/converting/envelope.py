@@ -60,16 +60,16 @@ def pis_stop(message: Message, *, calls: bool) -> str:
     if message.get("partial"):
         return "aborted"
     told = message.get("stopReason", message.get("stop_reason", message.get("finish_reason")))
-    if told in _STOPS_OF_PI:
-        return str(told)
+    if isinstance(told, str) and told in _STOPS_OF_PI:
+        return told
     return _AS_PI.get(str(told), "toolUse" if calls else "stop")
 
 
 def anthropics_stop(message: Message, *, calls: bool) -> str:
     """Why a message ended, in Anthropic's words."""
     told = message.get("stop_reason", message.get("stopReason"))
-    if told in _AS_PI:
-        return str(told)
+    if isinstance(told, str) and told in _AS_PI:
+        return told
     return _AS_ANTHROPIC.get(str(told), "tool_use" if calls else "end_turn")
 
 

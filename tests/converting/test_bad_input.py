@@ -122,6 +122,15 @@ def _texts(message: Any) -> list[str]:
 
 
 @each_target
+@pytest.mark.parametrize("key", ["stopReason", "stop_reason", "finish_reason"])
+def test_an_end_of_any_shape_is_converted(tmp_path: Path, to: Any, key: str) -> None:
+    session = Session.create()
+    session.append_message({"role": "assistant", "content": "said", key: {"not": "a word"}})
+    made = session.convert(to, tmp_path / "made")
+    assert "said" in Path(made.file).read_text()
+
+
+@each_target
 def test_an_empty_session_is_refused(tmp_path: Path, to: Any) -> None:
     session = Session.create()
     with pytest.raises(NothingToDoError, match="nothing to convert"):
