@@ -15,6 +15,9 @@ from sessiontree.core.message import Message, system_text
 
 SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
 
+_SHAPES: Final = {"model": dict | None, **dict.fromkeys(SETTING_KEYS[1:], str | None)}
+"""What each may be in the state of a compaction; another program may have written any."""
+
 
 def model_of(message: Message) -> dict[str, Any] | None:
     """The model that an assistant message names, as a setting."""
@@ -45,7 +48,11 @@ def settings_of(entry: Entry) -> dict[str, Any]:
     if kind == "compaction":
         state = entry.get("state")
         if isinstance(state, dict):
-            return {key: state[key] for key in SETTING_KEYS if key in state}
+            return {
+                key: state[key]
+                for key, shape in _SHAPES.items()
+                if key in state and isinstance(state[key], shape)
+            }
     return {}
 
 

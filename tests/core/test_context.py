@@ -189,6 +189,7 @@ def test_a_compaction_carries_the_settings_at_its_point() -> None:
     assert in_force(cut, assistant("1", "later"))["model"] == model("later")
     assert settings_of(compaction("c", state="odd")) == {}
     assert settings_of(compaction("c", state={"system": None})) == {"system": None}
+    assert settings_of(compaction("c", state={"system": ["S"], "model": "m", "name": 5})) == {}
 
 
 def test_what_a_compaction_kept_is_older_than_its_state() -> None:
