@@ -43,10 +43,11 @@ class Searched:
         self._session = ""
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
+        self._is_chat: bool | None = None
 
     def hits(self) -> Iterator[Hit]:
         given: set[int] = set()
-        lines = self._scanner.lines(self._file, self._pattern.candidates)
+        lines = self._scanner.lines(self._file, self._find)
         for offset, line in lines:
             if not self._session and not self._is_read_by_line():
                 yield from self._hits_in_other(chain([(offset, line)], lines), self._scanner.inside)
@@ -60,6 +61,17 @@ class Searched:
             yield from self._hits_in_blobs(given)
         if not self._session and self._may_match_beside():
             yield from self._hits_in_other((), inside)
+
+    def _find(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
+        """The lines that may match, as `Scanner.lines` asks for them."""
+        if self._is_chat is None:
+            self._is_chat = block.find(_CHAT, 0, _OPENING) >= 0
+        found = self._pattern.candidates(block, end)
+        if not self._is_chat:
+            return found
+        from sessiontree.formats.gemini_layout import structured  # heavy, and seldom needed
+
+        return iter(sorted({*found, *structured(block, end)}))
 
     def _is_read_by_line(self) -> bool:
         """Whether each line of the file is an entry as it stands."""
@@ -78,10 +90,13 @@ class Searched:
         if not os.path.isdir(os.path.join(folder, SUBAGENTS)):
             return False
         from sessiontree.storage.foreign import agent_files  # heavy, and seldom needed
+        from sessiontree.translating import is_told_of
 
         find = self._pattern.candidates
-        found = (next(self._scanner.lines(file, find), None) for file in agent_files(self._file))
-        return any(line is not None for line in found)
+        return any(
+            is_told_of(file, find) or next(self._scanner.lines(file, find), None) is not None
+            for file in agent_files(self._file)
+        )
 
     def _hits_in_other(
         self, lines: Iterable[tuple[int, bytes]], inside: Inside | None
@@ -232,6 +247,11 @@ class Searched:
 
 
 _NO_ID: Final = "\0"
+
+_CHAT: Final = b'"projectHash"'
+_OPENING: Final = 4096
+"""A key that every chat of Gemini CLI has, and the bytes at its start that hold it."""
+
 _CONTENT: Final = "(content)"
 
 

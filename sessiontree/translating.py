@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -23,13 +24,17 @@ from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.migration import migrate, migrate_alone, uuid_of_line
+from sessiontree.core.pattern import lines_with
+from sessiontree.core.preview import role
 from sessiontree.formats import HEAD, recognise
+from sessiontree.formats.found import TITLES
 from sessiontree.formats.gemini import Gemini
-from sessiontree.formats.gemini_layout import messages_with
+from sessiontree.formats.gemini_layout import is_plain_log, messages_with
 from sessiontree.formats.transcript import lane_name
 from sessiontree.formats.translation import Place, Source
+from sessiontree.formats.values import values
 from sessiontree.storage.compressed import MAGIC, Decompressed
-from sessiontree.storage.foreign import SourceFile, agent_files
+from sessiontree.storage.foreign import SourceFile, agent_files, sidecar_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import Read, count_newlines, rest_of_line, whole_lines
@@ -105,7 +110,9 @@ class ForeignFile:
         if self._format is None:
             alone = self._of_version_1(lines)
         elif isinstance(self._format, Gemini):
-            alone = self._of_messages(self._format, lines)
+            is_log = values(self._opening) is not None
+            of_chat = self._of_log if is_log else self._of_messages
+            alone = of_chat(self._format, lines)
         else:
             alone = self._of_lines(find, lines)
         for entry in alone:
@@ -116,13 +123,40 @@ class ForeignFile:
 
     def _of_lines(self, find: Find, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         """The entries of lines one by one, until one depends on others."""
+        has_prompt = False
         for number, file in enumerate(self.files):
+            if number and is_told_of(file, find):
+                yield None
             for offset, line in Scanner().lines(file, find) if number else lines:
                 entry = self.entry(number, offset, line)
                 if entry is not None:
                     uuid = self._uuid(entry, number, offset, line)
                     entry = entry if entry.uuid == uuid else replace(entry, uuid=uuid)
+                    has_prompt = has_prompt or role(entry) == "user"
+                    if len(self.files) > 1 and self._may_be_caller(line, find):
+                        entry = None
                 yield entry
+        if has_prompt and self._repeats_prompts():
+            yield None
+
+    def _may_be_caller(self, line: bytes, find: Find) -> bool:
+        """Whether a uuid that a line names may match; that of its caller is told of a subagent."""
+        body = decode_object(line)
+        names = ("uuid", "parentUuid", "sourceToolAssistantUUID")
+        return any(_is_in(str(body.get(name)).encode("utf-8", "replace"), find) for name in names)
+
+    def _repeats_prompts(self) -> bool:
+        """Whether Codex wrote a history here of which the prompts stand above it alone."""
+        if self._format is None or self._format.name != "codex":
+            return False
+        found = Scanner().lines(self.files[0], partial(lines_with, b'"compacted"'))
+        bodies = (decode_object(line) for _, line in found)
+        return any(
+            body.get("type") == "compacted"
+            and isinstance(payload := body.get("payload"), dict)
+            and not isinstance(payload.get("replacement_history"), list)
+            for body in bodies
+        )
 
     def _of_version_1(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         opening = rest_of_line(self._read, 0)
@@ -149,6 +183,22 @@ class ForeignFile:
                 return
             for made in format.translate_alone(self.id, *found):
                 yield decode(made, found[0].offset, ignore)
+
+    def _of_log(self, format: Gemini, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
+        is_plain: bool | None = None
+        for offset, line in lines:
+            if is_plain is None:
+                is_plain = is_plain_log(line for at, line in self._own_lines() if at)
+            if not offset or not is_plain:
+                yield None
+                return
+            place = Place(0, self._line_number(0, offset), offset)
+            for made in format.translate_alone(self.id, place, line):
+                yield decode(made, offset, ignore)
+
+    def _own_lines(self) -> Iterator[tuple[int, bytes]]:
+        """All lines of the file itself, and their offsets."""
+        return SourceFile(self._journal).lines()
 
     def _uuid(self, entry: Entry, number: int, offset: int, line: bytes) -> str:
         """The uuid that the opened file gives an entry: its line's own, or one made of that."""
@@ -235,8 +285,24 @@ def _depends(format: str, body: Mapping[str, Any], number: int) -> bool:
     if format == _CLAUDE_CODE:
         if body.get("isCompactSummary") or (number and "uuid" not in body):
             return True
-        return not number and bool(body.get("isSidechain") or body.get("teamName"))
+        if number:
+            return False
+        is_title = any(body.get(key) for key in TITLES)
+        return is_title or bool(body.get("isSidechain") or body.get("teamName"))
     return True
+
+
+def is_told_of(file: str, find: Find) -> bool:
+    """Whether what is known of a subagent may match, apart from what its transcript says."""
+    journal = Journal(DISK, file, readonly=True)
+    told = sidecar_of(journal) or b""
+    journal.release()
+    return _is_in(told, find) or _is_in(_agent(file).encode("utf-8", "replace"), find)
+
+
+def _is_in(content: bytes, find: Find) -> bool:
+    """Whether something that a line may be made of may match."""
+    return next(find(content.replace(b"\n", b" "), len(content)), None) is not None
 
 
 def _agent(file: str) -> str:

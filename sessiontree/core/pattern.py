@@ -175,13 +175,17 @@ def _needles(text: str) -> tuple[bytes, ...] | None:
 
 
 def _piece(text: str) -> str:
-    """The part of a text that is looked for: any part will do, one of few spellings is quick."""
+    """The part of a text that is looked for: any part will do, one of few spellings is quick.
+
+    It is of one line: a format may put a text together from several, a line feed between.
+    """
     plain = _longest_ascii(text)
-    return plain if len(plain) >= _FEW or len(plain) == len(text) else text[:_FEW]
+    line = max(text.split("\n"), key=len)
+    return plain if len(plain) >= _FEW or len(plain) == len(line) else line[:_FEW]
 
 
 def _longest_ascii(text: str) -> str:
-    return max(re.findall(r"[\x00-\x7f]+", text), key=len, default="")
+    return max(re.findall(r"[\x00-\x09\x0b-\x7f]+", text), key=len, default="")
 
 
 def _usual(character: str) -> str:

@@ -224,8 +224,7 @@ class _Rollout:
                 *prompts,
                 {"type": "message", "role": "user", "content": [told]},
             ]
-        summary = said or "(another history took its place)"
-        kept = {"summary": summary, "firstKeptEntryUuid": uuid}
+        kept = {"summary": said, "firstKeptEntryUuid": uuid}
         yield lines.entry("compaction", place, uuid, kept, timestamp=at)
         silent = lines.uuid(None, place, line + b" edit")
         edit = {"targetUuid": uuid, "replacement": None}

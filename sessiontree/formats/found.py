@@ -8,6 +8,9 @@ from typing import Final
 from sessiontree.formats.translation import Facts
 from sessiontree.formats.values import Values, prompt_text
 
+TITLES: Final = ("customTitle", "aiTitle", "summary")
+"""Keys of a line by which a session is named, the first of them before the others."""
+
 _NO_PROMPT: Final = re.compile(
     r"<(local-command|command-|session-start-hook|tick|goal|ide_|bash-)"
     r"|\[Request interrupted|Caveat:"
@@ -56,7 +59,7 @@ class Found:
 
     def note_title(self, line: Values) -> None:
         """Take a title from a side line; a later one counts."""
-        for key in ("customTitle", "aiTitle", "summary"):
+        for key in TITLES:
             title = line.text(key)
             if title:
                 self._titles[key] = title
@@ -76,7 +79,7 @@ class Found:
             self._command = named[1].strip() if named else None
 
     def facts(self) -> Facts:
-        names = (self._titles.get(key) for key in ("customTitle", "aiTitle", "summary"))
+        names = (self._titles.get(key) for key in TITLES)
         return Facts(
             self._id,
             self._cwd,

@@ -1,4 +1,6 @@
-"""A chat of Gemini CLI in the layout that it writes: `JSON.stringify(chat, null, 2)`.
+"""A chat of Gemini CLI in the layout that it writes, in which a message is found by itself.
+
+Of the log each line is a message. A document is `JSON.stringify(chat, null, 2)`.
 
 No string of JSON holds a newline. So in this layout the indent of a line tells how
 deep it lies, and a message is found around a line of it without decoding the document.
@@ -10,9 +12,11 @@ Of anything else it is said that it is not known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.formats.translation import Place
@@ -24,6 +28,12 @@ _BEFORE: Final = (b"\n    },", _LIST.removesuffix(b"\n"))
 _AFTER: Final = (b"," + _BEGIN, b"\n  ]")
 _ID: Final = b'\n      "id": '
 _INDENT: Final = len(b"    ")
+
+_RESPONSE: Final = b'"functionResponse"'
+_OUTPUT: Final = re.compile(
+    _RESPONSE + rb'\s*:\s*{\s*(?:"(?:id|name)"\s*:\s*"[^"\\]*"\s*,\s*)*'
+    rb'"response"\s*:\s*{\s*"output"\s*:\s*"'
+)
 
 
 def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place, bytes] | None]:
@@ -56,6 +66,48 @@ def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place
         number += stringzilla.count(memoryview(document)[counted:at], b"\n")
         counted = at
         yield Place(0, number, at), message
+
+
+def is_plain_log(lines: Iterable[bytes]) -> bool:
+    """Whether each message of a log stands there once, and stays as it is.
+
+    Args:
+        lines: all but the first.
+    """
+    ids: set[str] = set()
+    for line in filter(None, lines):
+        try:
+            found = _decode_line(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        if found.id in ids or (found.change is not None and b'"messages"' in bytes(found.change)):
+            return False
+        if found.id is not None:
+            ids.add(found.id)
+    return True
+
+
+class _Line(msgspec.Struct, gc=False):
+    id: str | None = None
+    change: msgspec.Raw | None = msgspec.field(default=None, name="$set")
+
+
+_decode_line: Final = msgspec.json.Decoder(_Line).decode
+
+
+def structured(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
+    """The lines at which a tool's response begins that is more than the text of its output.
+
+    Of such a response the text is JSON written anew, so it need not stand in the file.
+    Where a block of whole lines ends within a response, that may be given as well.
+    """
+    searched = memoryview(block)[:end]
+    at = stringzilla.find(searched, _RESPONSE)
+    while at >= 0:
+        if _OUTPUT.match(searched, at) is None:
+            stop = block.find(b"\n", at, end)
+            yield block.rfind(b"\n", 0, at) + 1, end if stop < 0 else stop
+        at = stringzilla.find(searched, _RESPONSE, at + len(_RESPONSE))
 
 
 def first_message(head: bytes) -> Iterator[bytes]:

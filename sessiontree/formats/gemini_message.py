@@ -19,7 +19,7 @@ def _block(part: Any) -> Any:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, dict):
-        return {"type": "text", "text": str(part)}
+        return {"type": "part", "part": part}
     if isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
     inline = part.get("inlineData")

@@ -138,7 +138,7 @@ class Lines:
 
     def header(self, place: Place, facts: Facts, **metadata: Any) -> Translated:
         """The header, with where the session came from in its metadata."""
-        known = {"name": _printable(facts.name)} if facts.name else {}
+        known = {"name": facts.name} if facts.name else {}
         told = {key: value for key, value in metadata.items() if value is not None}
         return place, encoded(
             {
@@ -254,10 +254,6 @@ def _escaped(value: Any) -> orjson.Fragment:
         return orjson.Fragment(json.dumps(value, allow_nan=False))
     except (ValueError, TypeError, RecursionError):
         return orjson.Fragment(b"null")
-
-
-def _printable(name: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in name).strip() or "(no name)"
 
 
 def with_numbers(lines: Iterable[tuple[int, bytes]], source: int) -> Iterator[tuple[Place, bytes]]:
