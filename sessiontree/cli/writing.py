@@ -176,7 +176,7 @@ def label(file: str, ref: str, name: str | None, clear: bool, as_json: bool) -> 
     with writing(file) as session:
         target = session.entry(ref)
         entry = session.label(target, name)
-    done = f"Took the label of {named(target)}" if clear else f"Labelled {named(target)} {name!r}"
+    done = f"Took the label of {named(target)}" if clear else f"Labelled {named(target)} '{name}'"
     out_written(entry, done, as_json=as_json)
 
 
@@ -188,7 +188,7 @@ def rename(file: str, name: str, as_json: bool) -> None:
     """Give the session a name."""
     with writing(file) as session:
         entry = session.rename(name)
-    out_written(entry, f"The session is named {name!r}", as_json=as_json)
+    out_written(entry, f"The session is named '{name}'", as_json=as_json)
 
 
 def _replacement_given(

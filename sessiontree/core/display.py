@@ -27,9 +27,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     for c in set(text):
-        if not c.isprintable() and c not in "\n\t" and unicodedata.category(c) in _DRIVING:
+        if not c.isprintable() and c not in _KEPT and unicodedata.category(c) in _DRIVING:
             text = text.replace(c, "")
     return text
 
 
+JOINERS: Final = "\u200c\u200d"
+"""Characters that words of some scripts, and many emoji, cannot be spelled without."""
+
+_KEPT: Final = "\n\t" + JOINERS
 _DRIVING: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from sessiontree.core.display import printable
 from sessiontree.core.entry import HEADER
 from sessiontree.core.message import check_message
 from sessiontree.errors import EntryError
@@ -120,10 +121,14 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
 
 
 def check_session_name(name: Any) -> None:
-    """Refuse a session's name that could not be shown on one line.
+    """Refuse a session's name that could not be shown on one line as it is.
 
     Raises:
-        EntryError: no text, or with control characters.
+        EntryError: no text, or with line breaks or control characters.
     """
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise EntryError(f"a session's name is printable text, not {name!r:.60}")
+    if not isinstance(name, str) or not name.strip():
+        raise EntryError(f"a session's name is some text, not {name!r:.60}")
+    if (bad := next((c for c in name if c in "\n\t" or not printable(c)), None)) is not None:
+        raise EntryError(
+            f"a session's name is one line without control characters; {name!r:.60} holds {bad!r}"
+        )

@@ -10,6 +10,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from sessiontree.cli import main
+from sessiontree.core.display import JOINERS
 
 
 def run(*words: str | Path, input: str | bytes | None = None) -> Result:
@@ -50,4 +51,4 @@ def lines(file: Path) -> list[bytes]:
 def driving(text: str) -> set[str]:
     """The characters of a text that drive a terminal."""
     found = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
-    return found - {"\n"}
+    return found - {"\n", *JOINERS}

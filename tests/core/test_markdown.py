@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from sessiontree.core import markdown
+from sessiontree.core.display import JOINERS
 from sessiontree.core.redaction import _UNSEEN
 
 PIECES = st.sampled_from(
@@ -103,7 +104,9 @@ def test_a_block_holds_its_text_whole(text: str) -> None:
 def test_nothing_drives_a_terminal(text: str) -> None:
     for made in (markdown.prose(text), markdown.code(text), markdown.inline(text)):
         assert all(
-            unicodedata.category(c) not in ("Cc", "Cf", "Cs") for c in made if c not in "\n\t"
+            unicodedata.category(c) not in ("Cc", "Cf", "Cs")
+            for c in made
+            if c not in "\n\t" + JOINERS
         )
 
 

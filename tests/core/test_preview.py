@@ -97,6 +97,12 @@ def test_nothing_that_drives_a_terminal_is_shown(text: str) -> None:
     assert one_line(text).isprintable()
 
 
+@pytest.mark.parametrize("text", ["می‌خواهم", "👩‍👩‍👧 family", "会議　議事録", "a\xa0b"])
+def test_what_a_script_or_an_emoji_is_spelled_with_is_shown(text: str) -> None:
+    assert printable(text) == text
+    assert one_line(text) == text
+
+
 def test_line_breaks_and_tabs_may_be_kept() -> None:
     assert printable("a\n\tb\x00") == "a\n\tb"
 
