@@ -76,6 +76,16 @@ class Appender(Surveyor):
         finally:
             lock.give_back(outer)
 
+    def _check_file_is_there(self) -> None:
+        """Refuse to keep a blob where the file was moved away.
+
+        The folder made for it would be in the way of the file when that comes back.
+
+        Raises:
+            FileMissingError: the path vanished.
+        """
+        self._journal.was_replaced()
+
     def _put_all(self, entries: list[Entry]) -> None:
         lines = [entry.line for entry in entries]
         offset = self._journal.append(b"\n".join([*lines, b""]), self._view.size)

@@ -53,6 +53,7 @@ def _take_blobs_along(session: Writer, entry: Entry) -> bool:
         if session._view.holds(entry):
             session.blobs.confirm(blob)  # of any size: it is not in memory whole
         elif not session.blobs.has(blob):
+            session._check_file_is_there()
             session.blobs.put(entry.blob(str(Handle.blob(*blob, UNKNOWN_BYTES))))
     return bool(needed)
 

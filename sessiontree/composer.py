@@ -84,6 +84,7 @@ class Composer(Writer):
         from sessiontree import attaching  # few sessions have attachments
 
         self._journal.check_writable()
+        self._check_file_is_there()
         handle, name = attaching.stored(self.blobs, content, media_type)
         told = {"role": role, "preview": preview or name, "metadata": metadata}
         return self.append_handle(handle, kind="binary", parent=parent, **told)  # type: ignore[arg-type]

@@ -216,6 +216,7 @@ class Writer(Appender):
         """Keep content in a blob; its handle's text form."""
         from sessiontree.core.handle import Handle
 
+        self._check_file_is_there()
         return str(Handle.blob(*self.blobs.put(content), media_type))
 
     def _write(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import FileMissingError, SessionTreeError
 from sessiontree.storage.folder import session_files
 from tests.crash.faultydisk import KINDS, Fault, FaultyDisk
 
@@ -113,3 +113,18 @@ def test_what_comes_in_the_way_midway_undoes_the_move(tmp_path: Path) -> None:
         Store(tmp_path, fs=Disk()).trash(file)
     assert list(wholes(tmp_path)) == [file]
     assert os.path.exists(f"{file}.v1")
+
+
+def test_what_an_open_session_cannot_write_is_not_in_its_way_back(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "store")
+    large = tmp_path / "large"
+    large.write_text(TEXT)
+    with store.create(cwd="/p", id="one") as session:
+        store.trash("one")
+        with pytest.raises(FileMissingError):
+            session.append_message({"role": "user", "content": TEXT})
+        with pytest.raises(FileMissingError):
+            session.attach(large)
+    assert store.restore("one") == session.file
