@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,6 @@ from sessiontree.errors import (
 from sessiontree.inlining import inlined
 from sessiontree.paths import is_cut_above
 from sessiontree.reader import Ref
-from sessiontree.storage.lines import FORWARD_BLOCK
 from sessiontree.storage.newfile import check_free, create_file
 from sessiontree.surveyor import Surveyor
 from sessiontree.writer import fresh_uuid, now
@@ -164,7 +163,7 @@ def _copy(
     def blocks() -> Iterator[bytes]:
         yield own_line(header) + b"\n"
         if line is None:
-            yield from _in_blocks(_lines(session, copied))
+            yield from _lines(session, copied)
         else:
             for row in copied:
                 yield line(session._entry_at(row)) + b"\n"
@@ -181,7 +180,10 @@ def _copy(
 
 
 def _lines(session: Surveyor, rows: list[int]) -> Iterator[bytes]:
-    """The lines of rows, byte for byte; a wrong checksum is noted as damage of the session."""
+    """The lines of rows, each with its LF, byte for byte.
+
+    A wrong checksum is noted as damage of the session.
+    """
     tree = session._index()
     offsets = [tree.offsets[row] for row in rows]
     lines = session._view.lines_at(offsets)
@@ -190,22 +192,7 @@ def _lines(session: Surveyor, rows: list[int]) -> Iterator[bytes]:
         if found is None or found.uuid != tree.uuids[row]:
             raise session._changed(offset)
         check_seal(line, offset, session._view.report)
-        yield line
-
-
-def _in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines, each with its LF, joined to blocks that are worth a write."""
-    block: list[bytes] = []
-    size = 0
-    for line in lines:
-        block.append(line)
-        size += len(line)
-        if size >= FORWARD_BLOCK:
-            yield b"\n".join(block) + b"\n"
-            block.clear()
-            size = 0
-    if block:
-        yield b"\n".join(block) + b"\n"
+        yield line + b"\n"
 
 
 def _readable_blobs(session: Surveyor, rows: list[int]) -> list[Blob]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
 
 from sessiontree.errors import FileTakenError
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.newfile import check_free, create_file
 from sessiontree.storage.refusal import speaking_of
-
-_BLOCK: Final = 1 << 18
 
 Beside = tuple[str, Callable[[], Iterator[bytes]]]
 """The path of a file and what gives its bytes."""
@@ -33,27 +30,14 @@ def write(
     try:
         for name, content in beside:
             _make_folder(fs, os.path.dirname(name), os.path.dirname(path))
-            create_file(fs, name, _joined(content()))
+            create_file(fs, name, content())
             made.append(name)
-        create_file(fs, path, _joined(blocks))
+        create_file(fs, path, blocks)
     except BaseException:
         for name in made:
             with contextlib.suppress(OSError):
                 fs.unlink(name)
         raise
-
-
-def _joined(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines in blocks of some size, for a write of each would cost more than making it."""
-    waiting: list[bytes] = []
-    size = 0
-    for line in lines:
-        waiting.append(line)
-        size += len(line)
-        if size >= _BLOCK:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    yield b"".join(waiting)
 
 
 def _make_folder(fs: FileSystem, folder: str, above: str) -> None:
@@ -67,3 +51,5 @@ def _make_folder(fs: FileSystem, folder: str, above: str) -> None:
     except FileTakenError:
         if not fs.stat(folder).is_folder:
             raise
+    with speaking_of(folder, "sync the folder of"):
+        fs.sync_folder(os.path.dirname(folder) or os.curdir)

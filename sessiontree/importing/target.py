@@ -112,31 +112,15 @@ def create(fs: FileSystem, path: str, opening: Opening) -> Counts:
     blobs = Stored(Blobs(fs, path))
     count = 0
 
-    def blocks() -> Iterator[bytes]:
+    def lines() -> Iterator[bytes]:
         nonlocal count
         yield encoded(opening.header) + b"\n"
         for entry in opening.entries:
             count += 1
             yield entry.line(blobs.put) + b"\n"
 
-    create_file(fs, path, _gathered(blocks()))
+    create_file(fs, path, lines())
     return Counts(count, count, len(blobs.blobs))
-
-
-def _gathered(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines in blocks, so that a short line costs no write."""
-    waiting: list[bytes] = []
-    size = 0
-    for line in lines:
-        waiting.append(line)
-        size += len(line)
-        if size > _BLOCK:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    yield b"".join(waiting)
-
-
-_BLOCK: Final = 1 << 18
 
 
 class Stored:

@@ -16,13 +16,14 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Literal
 
 from sessiontree.core.blob import Blob
 from sessiontree.errors import BlobError, BlobMissingError, CallerError
 from sessiontree.storage.fs import CREATE, READ_PLAIN, FileSystem, write_all
 from sessiontree.storage.journal import Durability
-from sessiontree.storage.sidecar import ASIDE, BLOCK, UNFINISHED, Sidecar, refused
+from sessiontree.storage.newfile import NO_LINKS, UNFINISHED
+from sessiontree.storage.sidecar import ASIDE, BLOCK, Sidecar, refused
 
 
 class Blobs(Sidecar):
@@ -280,7 +281,3 @@ class _Hashed:
 
     def blob(self) -> Blob:
         return Blob(self._hash.hexdigest(), self._size)
-
-
-NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-"""What a file system says that gives a file one name only."""

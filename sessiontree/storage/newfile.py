@@ -3,7 +3,8 @@
 Invariants: a file is written under another name, synced, and then named, and its
 folder is synced; so whatever happens, a path names the old file, the new one, or
 where there was none, nothing, and never a part. A name that is taken is not taken
-over unless that is what was asked for.
+over unless that is what was asked for. What a file is made of may come in pieces of
+any size: each write is worth its call.
 """
 
 from __future__ import annotations
@@ -13,11 +14,21 @@ import errno
 import os
 import re
 from collections.abc import Generator, Iterator
+from typing import Final
 
 from sessiontree.errors import FileTakenError
 from sessiontree.storage.fs import CREATE, READ, FileSystem, write_all
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.refusal import real_path, speaking_of
+
+UNFINISHED: Final = ".tmp"
+"""Ends the name of a file that a program is writing, or died at."""
+
+NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+"""What a file system says that gives a file one name only."""
+
+_WRITE: Final = 256 * 1024
+"""Bytes from which on a write is worth its call."""
 
 
 def check_free(fs: FileSystem, path: str) -> None:
@@ -55,19 +66,12 @@ def _name(fs: FileSystem, beside: str, target: str) -> None:
     try:
         fs.link(beside, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         fd = fs.open(target, CREATE)  # takes the name, or fails where it is taken
-        try:
+        with _unlinked_on_failure(fs, target):
             fs.close(fd)
             fs.replace(beside, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                fs.unlink(target)
-            raise
-
-
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
@@ -80,15 +84,7 @@ def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     """
     target = os.path.realpath(path)
     beside = _write_beside(fs, path, target, blocks)
-    try:
-        with speaking_of(path, "replace"):
-            fs.replace(beside, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fs.unlink(beside)
-        raise
-    with speaking_of(path, "sync the folder of"):
-        fs.sync_folder(os.path.dirname(target))
+    _put_in_place(fs, path, beside, target)
 
 
 def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]) -> None:
@@ -102,24 +98,32 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
         DiskError: it cannot be written.
     """
     target = os.path.realpath(path)
-    folder = os.path.dirname(target)
     kept = target + suffix
     for stray in strays(fs, target):
         with contextlib.suppress(OSError):
             fs.unlink(stray)
     beside = _write_beside(fs, path, target, blocks)
+    with _unlinked_on_failure(fs, beside), speaking_of(kept, "make"):
+        _keep(fs, target, kept)
+        fs.sync_folder(os.path.dirname(target))
+    _put_in_place(fs, path, beside, target)
+
+
+def _put_in_place(fs: FileSystem, path: str, beside: str, target: str) -> None:
+    with _unlinked_on_failure(fs, beside), speaking_of(path, "replace"):
+        fs.replace(beside, target)
+    with speaking_of(path, "sync the folder of"):
+        fs.sync_folder(os.path.dirname(target))
+
+
+@contextlib.contextmanager
+def _unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
     try:
-        with speaking_of(kept, "make"):
-            _keep(fs, target, kept)
-            fs.sync_folder(folder)
-        with speaking_of(path, "replace"):
-            fs.replace(beside, target)
+        yield
     except BaseException:
         with contextlib.suppress(OSError):
-            fs.unlink(beside)
+            fs.unlink(path)
         raise
-    with speaking_of(path, "sync the folder of"):
-        fs.sync_folder(folder)
 
 
 def _keep(fs: FileSystem, target: str, kept: str) -> None:
@@ -136,7 +140,7 @@ def _keep(fs: FileSystem, target: str, kept: str) -> None:
                 f"{message} and try again: both were left as they are", kept
             ) from None
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         with contextlib.closing(_blocks(fs, target)) as blocks:
             create_file(fs, kept, blocks)
@@ -172,19 +176,27 @@ def _closing(fs: FileSystem, fd: int) -> Iterator[int]:
 
 
 def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
-    beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{UNFINISHED}"
     with speaking_of(path, "make"):
         fd = fs.open(beside, CREATE)
-    try:
-        with speaking_of(path, "write"), _closing(fs, fd):
-            for block in blocks:
-                write_all(fs, fd, block)
-            fs.sync(fd)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fs.unlink(beside)
-        raise
+    with _unlinked_on_failure(fs, beside), speaking_of(path, "write"), _closing(fs, fd):
+        for block in _gathered(blocks):
+            write_all(fs, fd, block)
+        fs.sync(fd)
     return beside
+
+
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _WRITE:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if size:
+        yield b"".join(waiting)
 
 
 def strays(fs: FileSystem, path: str) -> list[str]:
@@ -193,7 +205,7 @@ def strays(fs: FileSystem, path: str) -> list[str]:
     Either their program is at it, or it was killed.
     """
     folder, name = os.path.split(real_path(path))
-    beside = re.compile(re.escape(name) + r"\.[0-9]+-[0-9a-f]{8}\.tmp")
+    beside = re.compile(re.escape(name) + r"\.[0-9]+-[0-9a-f]{8}" + re.escape(UNFINISHED))
     try:
         found = fs.list(folder)
     except OSError:  # no reason to fail what is asked for

@@ -27,13 +27,11 @@ from sessiontree.errors import (
     DiskError,
 )
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, Stat
+from sessiontree.storage.newfile import UNFINISHED
 from sessiontree.storage.refusal import next_step
 
 FOLDER: Final = ".blobs"
 """Added to the session file's name."""
-
-UNFINISHED: Final = ".tmp"
-"""Ends the name of a file that a program is writing, or died at."""
 
 ASIDE: Final = ".damaged-"
 """In the name under which what stood in a blob's place, and was not the blob, is kept."""
