@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sessiontree import ancestry
 from sessiontree.core.blob import blobs_needed
 from sessiontree.core.codec import raw_values
 from sessiontree.core.entry import SETTINGS, SUMMARIES, Entry
@@ -61,20 +62,16 @@ def _take_blobs_along(session: Writer, entry: Entry) -> bool:
 def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
     """See `Session.merge`."""
     merged = session.entry(ref)
-    path = session.path()
-    on_path = {entry.offset for entry in path}
-    if merged.offset in on_path:
+    base = ancestry.common(session, session.leaf, merged)
+    if base is None:
+        raise CallerError(f"{merged.uuid} has no ancestor in common with the current path")
+    if base == merged:
         raise NothingToDoError(
             f"{merged.uuid} is on the current path already; merge another branch"
         )
-    theirs = session.path(merged)
-    base = next((entry for entry in reversed(theirs) if entry.offset in on_path), None)
-    if base is None:
-        raise CallerError(f"{merged.uuid} has no ancestor in common with the current path")
     fields: dict[str, Any] = {"mergedUuid": merged.uuid, "baseUuid": base.uuid}
     if summary is not None:
-        below = theirs[next(i for i, entry in enumerate(theirs) if entry is base) + 1 :]
-        fields["summary"] = text_of_summary(summary, below)
+        fields["summary"] = text_of_summary(summary, ancestry.below(session, base, merged))
     return session._write("merge", fields, None)
 
 
@@ -92,6 +89,6 @@ def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any]
 
 
 def _counts_here(session: Writer, target: Entry) -> bool:
-    if any(entry == target for entry in session.path()):
+    if ancestry.is_above(session, target):
         return True
     return any(entry == target for entry in session.context().entries)

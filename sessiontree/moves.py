@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sessiontree import refs
+from sessiontree import ancestry, refs
 from sessiontree.core.compaction import Piece, TokenCounter, cut_point
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, Entry
 from sessiontree.core.fold import Fold
@@ -52,8 +52,7 @@ def switch(session: Writer, ref: Ref) -> Entry:
 def rewind(session: Writer, ref: Ref | None) -> str:
     """See `Session.rewind`."""
     if ref is None:
-        path = session.path()
-        prompt = next((entry for entry in reversed(path) if _holds_prompt(entry)), None)
+        prompt = ancestry.nearest(session, _holds_prompt)
         if prompt is None:
             raise NothingToDoError("no prompt lies on the path; there is nothing to rewind")
     else:
@@ -67,50 +66,66 @@ def rewind(session: Writer, ref: Ref | None) -> str:
 
 def pop(session: Writer, ref: Ref | None, summary: Summary) -> Entry:
     """See `Session.pop`."""
-    path = session.path()
     if ref is None:
-        at = _place_to_pop_to(path)
+        target = _open_push(session) or _prompt_with_work(session)
     else:
         target = session.entry(ref)
-        at = _place_of(target, path)
-        if at < 0:
+        if not ancestry.is_above(session, target):
             raise CallerError(
                 f"{target.uuid} is not on the current path; pop goes up it, 'switch' goes anywhere"
             )
-    left = path[at + 1 :]
+    left = ancestry.below(session, target)
     if not left:
-        raise NothingToDoError(f"nothing follows {path[at].uuid}; there is nothing to pop")
+        raise NothingToDoError(f"nothing follows {target.uuid}; there is nothing to pop")
     text = text_of_summary(summary, left)
     fields = {"summary": text, "fromUuid": session.leaf.uuid}
-    return _go(session, [("stack_summary", fields)], path[at])
+    return _go(session, [("stack_summary", fields)], target)
 
 
-def _place_to_pop_to(path: Sequence[Entry]) -> int:
-    """The place of the innermost open push, else of the nearest prompt with work after it."""
-    for at in range(len(path) - 1, -1, -1):
-        is_closed = at + 1 < len(path) and path[at + 1].type == "stack_summary"
-        if path[at].type == "stack_push" and not is_closed:
-            return at
+def _open_push(session: Writer) -> Entry | None:
+    """The innermost push on the path that is not closed.
+
+    It may stand anywhere: what no context needs is gone up in the index.
+    """
+    path = session._context_path()
+    child = ""
+    for entry in reversed(path.entries):
+        if entry.type == "stack_push" and child != "stack_summary":
+            return entry
+        child = entry.type
+    if path.whole:
+        return None
+    tree = session._index()
+    if not tree.rows_of_type("stack_push"):
+        return None
+    top = path.entries[0]
+    for row in list(tree.rows_up(session._row(top)))[1:]:
+        if tree.type_of(row) == "stack_push" and child != "stack_summary":
+            return session._entry_at(row)
+        child = tree.type_of(row)
+    return None
+
+
+def _prompt_with_work(session: Writer) -> Entry:
+    """The nearest prompt on the path that has something besides summaries and markers below."""
     worked = False
-    for at in range(len(path) - 1, -1, -1):
-        if worked and _holds_prompt(path[at]):
-            return at
-        worked = worked or (path[at].is_content and path[at].type not in _SAY_NOTHING_NEW)
-    raise NothingToDoError("no push is open, and no prompt on the path has work after it")
+
+    def is_wanted(entry: Entry) -> bool:
+        nonlocal worked
+        if worked and _holds_prompt(entry):
+            return True
+        worked = worked or (entry.is_content and entry.type not in _SAY_NOTHING_NEW)
+        return False
+
+    prompt = ancestry.nearest(session, is_wanted)
+    if prompt is None:
+        raise NothingToDoError("no push is open, and no prompt on the path has work after it")
+    return prompt
 
 
 def entries_left(session: Writer, target: Entry) -> list[Entry]:
     """The entries of the current path that a move to another entry leaves."""
-    path = session.path()
-    at = _place_of(target, path)
-    if at < 0:
-        there = {entry.offset for entry in session.path(target)}
-        at = max((i for i, entry in enumerate(path) if entry.offset in there), default=-1)
-    return path[at + 1 :]
-
-
-def _place_of(entry: Entry, path: Sequence[Entry]) -> int:
-    return next((i for i in range(len(path) - 1, -1, -1) if path[i] == entry), -1)
+    return ancestry.below(session, ancestry.common(session, session.leaf, target))
 
 
 def _holds_prompt(entry: Entry) -> bool:
@@ -143,7 +158,7 @@ def _go(session: Writer, wanted: Wanted, target: Entry) -> Entry:
 
 def _is_above(session: Writer, now: Entry | None, before: Entry) -> bool:
     """Whether a compaction is no longer in force, and none of another branch took its place."""
-    return now is None or (now != before and now in session._walk_up(before))
+    return now is None or (now != before and ancestry.is_above(session, now, before))
 
 
 def compact(
@@ -159,7 +174,7 @@ def compact(
     context = session.context(count=count)
     pieces = _pieces(session)
     kept_uuid = _first_kept(session, pieces, first_kept, keep, count, uuid)
-    replaced = _replaced(session.path(), pieces, kept_uuid)
+    replaced = _replaced(session._context_path().entries, pieces, kept_uuid, uuid)
     if not replaced:
         raise NothingToDoError("nothing in the context lies before what is to be kept")
     state = {
@@ -183,10 +198,18 @@ def _pieces(session: Writer) -> list[Piece]:
     return Fold(path, session._segment, session._resolved_messages).pieces(path)
 
 
-def _replaced(path: Sequence[Entry], pieces: Sequence[Piece], kept_uuid: str) -> list[Entry]:
-    """What speaks in the context and no longer will, an earlier compaction included."""
+def _replaced(
+    path: Sequence[Entry], pieces: Sequence[Piece], kept_uuid: str, own_uuid: str
+) -> list[Entry]:
+    """What speaks in the context and no longer will, an earlier compaction included.
+
+    Args:
+        path: as much of the path as the context needs.
+        kept_uuid: the first entry to keep, which may stand above that.
+        own_uuid: of the compaction, which keeps nothing where that is the first.
+    """
     places = {entry.uuid: place for place, entry in enumerate(path)}
-    kept_at = places.get(kept_uuid, len(path))
+    kept_at = len(path) if kept_uuid == own_uuid else places.get(kept_uuid, 0)
     return [
         source
         for piece in pieces
@@ -206,7 +229,7 @@ def _first_kept(
     """The uuid of the first entry to keep; the compaction's own where nothing is kept."""
     if first_kept is not None:
         kept = session.entry(first_kept)
-        if _place_of(kept, session.path()) < 0:
+        if not ancestry.is_above(session, kept):
             raise CallerError(
                 f"the first kept entry {kept.uuid} is not on the current path; "
                 "'path' shows which entries are"

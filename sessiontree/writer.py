@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from sessiontree import refs
+from sessiontree import ancestry, refs
 from sessiontree.appender import Appender
 from sessiontree.core.blob import blob_of, blobs_needed
 from sessiontree.core.codec import encode_new
@@ -181,8 +181,7 @@ class Writer(Appender):
             )
 
     def _check_first_kept(self, uuid: str, leaf: Entry | None) -> None:
-        path = self.path() if leaf is None else self._walk_up(leaf)
-        if all(entry.uuid != uuid for entry in path):
+        if ancestry.nearest(self, lambda entry: entry.uuid == uuid, leaf) is None:
             raise RefError(
                 f"the first kept entry {uuid} is not on the path that is compacted", uuid
             )
@@ -293,7 +292,7 @@ class Writer(Appender):
     def _check_still_holds(self, types: Sequence[str], seen: Entry) -> None:
         """Refuse what speaks of the path that was seen, where the leaf is not below it now."""
         speaking = next((type for type in types if type in _OF_THE_PATH), None)
-        if speaking is not None and all(entry != seen for entry in self.path()):
+        if speaking is not None and not ancestry.is_above(self, seen):
             raise CallerError(
                 f"a hook, or another thread, moved to {self._leaf.uuid} while the {speaking} "
                 f"was made for {seen.uuid}; nothing was written: do it again from there"

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from sessiontree import ancestry
 from sessiontree.cli.arguments import (
     file_argument,
     json_option,
@@ -105,7 +106,7 @@ def _out_entry(session: Session, entry: Entry) -> None:
         "lane": entry.lane,
         "written": entry.timestamp,
         "label": name,
-        "on the path": "yes" if any(e == entry for e in session.path()) else "no",
+        "on the path": "yes" if ancestry.is_above(session, entry) else "no",
     }
     for key, value in facts.items():
         if value:
@@ -173,7 +174,7 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
     Without REF to where the session stands.
     """
     with reading(file) as session:
-        entries = session.path(ref)
+        entries = ancestry.downwards(session, None if ref is None else session.entry(ref))
         if as_json:
             out_json_list(entries)
             return

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
+from sessiontree import ancestry
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.usage import usage_of
@@ -259,7 +260,7 @@ class StreamAccumulator:
         """Write the prompt, where what it led to is not known."""
         if self._prompt is None:
             return
-        if is_new or not any(entry.is_content for entry in self._session.path()):
+        if is_new or not ancestry.nearest(self._session, lambda entry: entry.is_content):
             self._session.append_message({"role": "user", "content": self._prompt})
 
     def _understood(

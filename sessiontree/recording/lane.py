@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sessiontree import ancestry
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import blocks_of, is_prompt, is_result_block, text_of
@@ -73,7 +74,7 @@ class RecordedLane:
     def _restore(self) -> None:
         """Know what is on the path already."""
         by_uuid: dict[str, Response] = {}
-        for entry in self.session.path():
+        for entry in ancestry.downwards(self.session):
             if entry.type in ("block", "message_end"):
                 self._restore_piece(entry, _body(entry), by_uuid)
             elif entry.type == "message":
@@ -310,7 +311,7 @@ class RecordedLane:
         """The prompt that the caller has written, and the agent gives back."""
         if not is_prompt(message):
             return None
-        last = next((entry for entry in reversed(self.session.path()) if entry.is_content), None)
+        last = ancestry.nearest(self.session, lambda entry: entry.is_content)
         if last is None or last.type != "message" or last.uuid in self._own:
             return None
         said = last.get("message")

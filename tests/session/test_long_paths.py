@@ -1,0 +1,179 @@
+"""A path is gone up in the memory of what is asked for, and gives what `path` would."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree import Session, ancestry
+from sessiontree.core.codec import FORMAT, VERSION, encode
+from sessiontree.recording import StreamAccumulator
+
+MESSAGES = 2000
+TEXT = "what was said " * 600
+COMPACT_EVERY = 100
+BOUND = 6_000_000
+"""Of a file of 17 MB."""
+
+
+def uuid_of(number: int) -> str:
+    return f"e{number:07d}"
+
+
+def entry(kind: str, number: int, parent: int | None, **fields: Any) -> dict[str, Any]:
+    above = None if parent is None else uuid_of(parent)
+    return {"type": kind, "uuid": uuid_of(number), "parentUuid": above, **fields}
+
+
+def header() -> dict[str, Any]:
+    return entry("session", 0, None, version=VERSION, format=FORMAT, id="long", cwd="/project")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session of 17 MB, compacted every 100 messages, the last 50 messages ago."""
+    file = tmp_path_factory.mktemp("long") / "session.jsonl"
+    with file.open("wb") as out:
+        out.write(encode(header()) + b"\n")
+        for number in range(1, MESSAGES):
+            if number % COMPACT_EVERY == COMPACT_EVERY // 2:
+                summary = {"summary": "s", "firstKeptEntryUuid": uuid_of(number - 10)}
+                line = entry("compaction", number, number - 1, **summary, tokensBefore=1)
+            else:
+                role = "assistant" if number % 2 else "user"
+                line = entry("message", number, number - 1, message={"role": role, "content": TEXT})
+            out.write(encode(line) + b"\n")
+    return file
+
+
+@pytest.fixture
+def file(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path / "session.jsonl"))
+
+
+def record(session: Session) -> None:
+    recorder = StreamAccumulator(session, prompt="More?")
+    answer = {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
+    recorder.take({"type": "assistant", "message": answer, "session_id": "s"})
+    recorder.close()
+
+
+def merge(session: Session) -> None:
+    leaf = session.leaf
+    session.branch(uuid_of(MESSAGES - 10))
+    session.append_message({"role": "user", "content": "aside"})
+    session.merge(leaf)
+
+
+MOVES: dict[str, Callable[[Session], object]] = {
+    "rewind": lambda session: session.rewind(),
+    "pop": lambda session: session.pop(summary="s"),
+    "pop to an entry": lambda session: session.pop(uuid_of(MESSAGES - 10), summary="s"),
+    "compact": lambda session: session.compact("s", keep=10_000),
+    "compact from an entry": lambda session: session.compact("s", uuid_of(MESSAGES - 10)),
+    "edit": lambda session: session.edit_context(uuid_of(MESSAGES - 10), None),
+    "go back far": lambda session: session.branch(uuid_of(MESSAGES // 2)),
+    "leave a little": lambda session: session.branch(uuid_of(MESSAGES - 10), summary="s"),
+    "merge": merge,
+    "record": record,
+    "read down": lambda session: sum(1 for _ in ancestry.downwards(session)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:this is above compaction")
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
+def test_a_move_costs_no_memory_for_the_path_above(
+    file: Path, move: Callable[[Session], object]
+) -> None:
+    with Session.open(file) as session:
+        tracemalloc.start()
+        try:
+            move(session)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < BOUND
+
+
+def test_a_push_above_what_a_context_needs_is_popped_to(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd="/") as session:
+        session.append_message({"role": "user", "content": "first"})
+        closed = session.push()
+        session.append_message({"role": "user", "content": "second"})
+        session.pop(summary="back")
+        push = session.push()
+        for number in range(10):
+            session.append_message({"role": "user", "content": f"more {number}"})
+        session.compact("s", keep=0)
+        session.append_message({"role": "user", "content": "after"})
+    with Session.open(tmp_path / "s.jsonl") as session:
+        with pytest.warns(UserWarning, match="above compaction"):
+            assert session.pop(summary="s").parent_uuid == push.uuid
+        session.append_message({"role": "user", "content": "last"})
+        session.compact("s", keep=0)
+        session.append_message({"role": "user", "content": "after"})
+        last = session.append_message({"role": "assistant", "content": "end"})
+    with Session.open(tmp_path / "s.jsonl") as session:
+        popped = session.pop(summary="s")
+        assert popped.parent_uuid not in (push.uuid, closed.uuid)
+        assert popped["fromUuid"] == last.uuid
+
+
+@st.composite
+def parents(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """The parent of each entry from 1 on, and the order that the entries stand in."""
+    count = draw(st.integers(2, 12))
+    above = [draw(st.integers(0, number - 1)) for number in range(1, count)]
+    order = list(range(1, count))
+    if draw(st.booleans()):
+        order = draw(st.permutations(order))
+    return above, order
+
+
+@settings(deadline=None, max_examples=60)
+@given(tree=parents(), asked=st.tuples(st.integers(0, 11), st.integers(0, 11)))
+def test_ancestors_are_those_of_the_paths(
+    tree: tuple[list[int], list[int]],
+    asked: tuple[int, int],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    above, order = tree
+    lines = [header()]
+    for number in order:
+        said = {"role": "user", "content": f"{number}"}
+        lines.append(entry("message", number, above[number - 1], message=said))
+    file = tmp_path_factory.mktemp("tree") / "s.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Session.open(file, readonly=True) as session:
+        one, other = (session.entry(uuid_of(number % len(lines))) for number in asked)
+        ours, theirs = session.path(one), session.path(other)
+        shared = [entry for entry in ours if entry in theirs]
+        assert list(ancestry.downwards(session, one)) == ours
+        assert ancestry.common(session, one, other) == shared[-1]
+        assert ancestry.below(session, shared[-1], one) == ours[len(shared) :]
+        assert ancestry.is_above(session, other, one) == (other in ours)
+
+
+def test_entries_without_a_common_ancestor_have_none(tmp_path: Path) -> None:
+    said = {"role": "user", "content": "hi"}
+    lines = [
+        header(),
+        entry("message", 1, 0, message=said),
+        entry("message", 2, 9, message=said),
+        entry("message", 3, 2, message=said),
+    ]
+    file = tmp_path / "s.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Session.open(file, readonly=True) as session:
+        one, other = session.entry(uuid_of(1)), session.entry(uuid_of(3))
+        assert ancestry.common(session, one, other) is None
+        assert ancestry.common(session, other, one) is None
+        assert ancestry.below(session, None, other) == [session.entry(uuid_of(2)), other]
