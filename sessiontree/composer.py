@@ -80,6 +80,7 @@ class Composer(Writer):
 
         Raises:
             DiskError: it cannot be read, or kept.
+            HandleError: the media type or the metadata is wrong.
         """
         from sessiontree import attaching  # few sessions have attachments
 
@@ -106,12 +107,19 @@ class Composer(Writer):
 
         Returns:
             A context manager; leaving it ends the message.
+
+        Raises:
+            CallerError: there is no such granularity.
         """
         facts = {"model": model, "provider": provider}
         return streaming.MessageStream(self, role, facts, granularity)
 
     def label(self, ref: Ref, text: str | None) -> Entry:
-        """Name an entry; None takes its name away. Returns the `label` entry."""
+        """Name an entry; None takes its name away. Returns the `label` entry.
+
+        Raises:
+            IllegalNameError: no ref could spell it, or it stands for another entry.
+        """
         self._journal.check_writable()
         target = self.entry(ref)
         if ref == refs.LEAF:  # not a mark behind what is meant, which no drawing shows
@@ -122,12 +130,22 @@ class Composer(Writer):
         return self._annotate("label", {"targetUuid": target.uuid, "label": text})
 
     def rename(self, name: str) -> Entry:
-        """Give the session a name."""
+        """Give the session a name. Returns the `session_info` entry.
+
+        Raises:
+            EntryError: it is no text, or not one line without control characters.
+        """
         check_session_name(name)
         return self._annotate("session_info", {"name": name})
 
     def update_metadata(self, **facts: Any) -> Entry:
-        """Set facts of the session's metadata; others stay as they are."""
+        """Set facts of the session's metadata; others stay as they are.
+
+        Returns the `session_info` entry.
+
+        Raises:
+            EntryError: no fact is given, or one is no JSON.
+        """
         if not facts:
             raise EntryError("update what? give key=value")
         return self._annotate("session_info", {"metadata": facts})

@@ -37,6 +37,10 @@ class Mover(Composer):
 
         Returns:
             The entry written, the new leaf.
+
+        Raises:
+            IllegalNameError: the name is none, or taken.
+            EntryError: the summary is empty, or no text.
         """
         return moves.branch(self, ref, summary, name)
 
@@ -48,7 +52,12 @@ class Mover(Composer):
         return moves.switch(self, ref)
 
     def rewind(self, ref: Ref | None = None) -> str:
-        """Go to before a prompt, by default the last; returns its text, to be edited."""
+        """Go to before a prompt, by default the last; returns its text, to be edited.
+
+        Raises:
+            CallerError: the entry is no prompt.
+            NothingToDoError: no prompt lies on the path.
+        """
         return moves.rewind(self, ref)
 
     def push(self, note: str | None = None) -> Entry:
@@ -65,6 +74,11 @@ class Mover(Composer):
 
         Returns:
             The `stack_summary` written, the new leaf.
+
+        Raises:
+            CallerError: the entry is not on the path.
+            NothingToDoError: nothing follows it, or there is nowhere to pop to.
+            EntryError: the summary is empty, or no text.
         """
         return moves.pop(self, ref, summarize if summary is None else summary)
 
@@ -89,7 +103,9 @@ class Mover(Composer):
             details, usage: kept with the entry.
 
         Raises:
+            CallerError: `keep` is no number of tokens, or the first kept is not on the path.
             NothingToDoError: the context is smaller than `keep`.
+            EntryError: the summary is empty, or no text.
         """
         if not isinstance(keep, int) or keep < 0:
             raise CallerError(f"keep is a number of tokens, 0 or more, not {keep!r}")
@@ -98,14 +114,25 @@ class Mover(Composer):
         return moves.compact(self, summary, first_kept, keep, count, extra)
 
     def cherry_pick(self, picked: Ref) -> Entry:
-        """Copy an entry, of this session or another, below the leaf; returns the copy."""
+        """Copy an entry, of this session or another, below the leaf; returns the copy.
+
+        Raises:
+            CallerError: it is of a type that speaks of the place where it stands.
+            BlobError: content of it cannot be had.
+        """
         return combining.cherry_pick(self, picked)
 
     def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
         """Take what another branch contributes into this path, or a summary of it.
 
+        Args:
+            ref: the last entry to take in.
+            summary: text, or a summarizer of what is taken in.
+
         Raises:
-            NothingToDoError: the entry is on the path already.
+            CallerError: it has no ancestor in common with the path.
+            NothingToDoError: it is on the path already.
+            EntryError: the summary is empty, or no text.
         """
         return combining.merge(self, ref, summary)
 
@@ -115,6 +142,9 @@ class Mover(Composer):
         Args:
             ref: the entry.
             replacement: None drops it; text, or `{"content": …}`, takes its content's place.
+
+        Raises:
+            CallerError: it says nothing in the current context.
         """
         return combining.edit_context(self, ref, replacement)
 
@@ -141,7 +171,8 @@ class Mover(Composer):
 
         Raises:
             FileTakenError: the file is there already.
-            BlobError: with `inline`, content that cannot be had back as it was.
+            BlobError: with `inline`, content that cannot be had back as it was; without it a
+                blob that the system refuses. One that is lost is a ContentLostWarning then.
         """
         path = os.fspath(file)
         return copies.export(self, ref, path, with_path=with_path, inline=inline, redact=redact)
@@ -150,6 +181,11 @@ class Mover(Composer):
         """Copy the path to an entry, by default the leaf, into a new session file.
 
         Returns its path. The copy has an id of its own, and not the agent's session id.
+
+        Raises:
+            FileTakenError: the file is there already.
+            BlobUnreadableError: the system refuses a blob that it needs. One that is lost
+                or damaged is a ContentLostWarning.
         """
         return copies.fork(self, os.fspath(file), at)
 

@@ -39,7 +39,19 @@ SPILL_OVER: Final = 32 * 1024
 
 
 class Session(Mover):
-    """A session; a context manager. Make one with `create` or `open`."""
+    """A session; a context manager. Make one with `create` or `open`.
+
+    What any method may raise, beside what it names itself:
+
+    - RefError: a ref names no entry, or more than one.
+    - Veto, or whatever else a hook raises: nothing was written.
+    - ReadOnlyError: a write on a session that was opened to read, closed, or kept.
+    - SessionBusyError: another writer is exclusive, or will not let go of the lock.
+    - WriteFailedError, DiskError: the system refused, and how far the write came is unknown;
+      open the session anew.
+    - FileMissingError, FileReplacedError: the file vanished, or another took its place.
+    - DamageError: what was asked for lies in a damaged part of the file.
+    """
 
     def __init__(
         self, journal: Journal, lane: str, hooks: Iterable[Any], spill_over: int | None

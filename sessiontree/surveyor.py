@@ -85,6 +85,8 @@ class Surveyor(Reader):
             redact: masks secrets in it, and tells afterwards which.
             beside: the folder that the transcript will lie in; attached images are then
                 links to their files.
+
+        Content that cannot be had is named in its place.
         """
         from sessiontree.transcript import transcript  # few sessions are read as a whole
 
@@ -105,7 +107,11 @@ class Surveyor(Reader):
         return block(self, ref, index)
 
     def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
-        """The entries of a type, or that make or answer a tool call, in file order."""
+        """The entries of a type, or that make or answer a tool call, in file order.
+
+        Raises:
+            CallerError: neither is given.
+        """
         if type is None and tool_call_id is None:
             raise CallerError("find what? give type=… or tool_call_id=…")
         if type is not None:
@@ -178,13 +184,19 @@ class Surveyor(Reader):
         return resolving.resolve_many(self, handles, registry=self._registry, root=self._root)
 
     def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
-        """The path to an entry, by default the leaf, with what its handles point to."""
+        """The path to an entry, by default the leaf, with what its handles point to.
+
+        Where a handle cannot be resolved its error stands in place of that.
+        """
         from sessiontree import resolving
 
         return resolving.resolved_path(self, ref, registry=self._registry, root=self._root)
 
     def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
-        """An entry, by default the header, and all below it, with what handles point to."""
+        """An entry, by default the header, and all below it, with what handles point to.
+
+        Where a handle cannot be resolved its error stands in place of that.
+        """
         from sessiontree import resolving
 
         return resolving.resolved_tree(self, ref, registry=self._registry, root=self._root)
@@ -205,6 +217,9 @@ class Surveyor(Reader):
 
         Args:
             progress: told of the bytes done and the bytes in all, now and then.
+
+        Returns:
+            One finding a fault, in file order; empty where all is sound.
         """
         from sessiontree.storage import recovery  # few sessions are ever looked over
 

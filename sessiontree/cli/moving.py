@@ -95,8 +95,9 @@ def push(file: str, note: str | None, as_json: bool) -> None:
 def pop(file: str, ref: str | None, given: GivenSummary, as_json: bool) -> None:
     """Go back up the path, with a summary of what is left.
 
-    Without REF to the innermost open push, else to the nearest prompt with work
-    after it. Without a summary option the built-in summarizer is used.
+    Without REF, an entry on the current path, to the innermost open push, else to the
+    nearest prompt with work after it. Without a summary option the built-in summarizer
+    is used.
     """
     with writing(file, hold=not given.is_slow) as session:
         entry = session.pop(ref, given.summary or summarize)
@@ -120,8 +121,8 @@ def compact(
 ) -> None:
     """Put a summary in place of the older context.
 
-    Without a summary option the built-in summarizer is used. The entries stay in
-    the file and in the tree.
+    Give --first-kept or --keep, or neither. Without a summary option the built-in
+    summarizer is used. The entries stay in the file and in the tree.
     """
     if first_kept is not None and keep is not None:
         raise click.UsageError("give --first-kept or --keep, not both")

@@ -38,7 +38,7 @@ class GivenSummary:
 def summary_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the three summary options; the command gets them as `given`."""
 
-    @click.option("--summary", metavar="TEXT", help="A summary of what is left behind.")
+    @click.option("--summary", metavar="TEXT", help="The summary itself.")
     @click.option("--summarize", is_flag=True, help="Let the built-in summarizer write it.")
     @click.option(
         "--summarizer",
