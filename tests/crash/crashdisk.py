@@ -13,7 +13,7 @@ import errno
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from stat import S_IFREG
+from stat import S_IFDIR, S_IFREG
 from typing import NamedTuple
 
 from sessiontree.storage.fs import Stat
@@ -188,6 +188,42 @@ class CrashDisk:
 
     def unlock(self, fd: int) -> None:
         pass
+
+
+class Folders(CrashDisk):
+    """A disk whose every folder is made, seen, and can be renamed with what is in it."""
+
+    def _check_folder(self, path: str) -> None:
+        if folder_of(path) not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    def stat(self, file: int | str) -> Stat:
+        number = self._names.get(f"{file}{SLASH}")
+        return super().stat(file) if number is None else Stat(0, (0, number), S_IFDIR | 0o700)
+
+    def list(self, path: str) -> list[str]:
+        if path + SLASH not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return [
+            os.path.basename(name.removesuffix(SLASH))
+            for name in self._names
+            if folder_of(name) == path + SLASH and name != path + SLASH
+        ]
+
+    def replace(self, source: str, target: str) -> None:
+        if source + SLASH not in self._names:
+            super().replace(source, target)
+            return
+        self._check_folder(target)
+
+        def change(names: Names) -> None:
+            inside = [name for name in names if name.startswith(source + SLASH)]
+            for name in inside:
+                names[target + name[len(source) :]] = names.pop(name)
+
+        self._change(target, change)
+        self._folders.add(target + SLASH)
+        self._note(f"replace {target}")
 
 
 def folder_of(path: str) -> str:

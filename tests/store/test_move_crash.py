@@ -12,13 +12,11 @@ import errno
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from stat import S_IFDIR
 
 import pytest
 
-from sessiontree.storage.fs import Stat
 from sessiontree.storage.relocation import make_folders, move_session
-from tests.crash.crashdisk import SLASH, CrashDisk, Names, crash_states, folder_of
+from tests.crash.crashdisk import SLASH, CrashDisk, Folders, crash_states
 
 HERE, THERE = "/store/old", "/store/.trash/today/old"
 NAME = "chat.jsonl"
@@ -33,11 +31,8 @@ STORE = {"/store/": b"", f"{HERE}/": b"", **{f"{HERE}/{name}": b for name, b in 
 Files = dict[str, bytes]
 
 
-class Folders(CrashDisk):
-    """A disk on which folders are seen, and can be renamed with what is in them.
-
-    What stands in both places is one file, as it was before the crash.
-    """
+class Moving(Folders):
+    """What stands in both places is one file, as it was before the crash."""
 
     def __init__(self, files: Files) -> None:
         super().__init__(files)
@@ -48,40 +43,8 @@ class Folders(CrashDisk):
         self.snapshots.clear()
         self._note("start")
 
-    def _check_folder(self, path: str) -> None:
-        if folder_of(path) not in self._names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
-    def stat(self, file: int | str) -> Stat:
-        number = self._names.get(f"{file}{SLASH}")
-        return super().stat(file) if number is None else Stat(0, (0, number), S_IFDIR | 0o700)
-
-    def list(self, path: str) -> list[str]:
-        if path + SLASH not in self._names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return [
-            os.path.basename(name.removesuffix(SLASH))
-            for name in self._names
-            if folder_of(name) == path + SLASH and name != path + SLASH
-        ]
-
-    def replace(self, source: str, target: str) -> None:
-        if source + SLASH not in self._names:
-            super().replace(source, target)
-            return
-        self._check_folder(target)
-
-        def change(names: Names) -> None:
-            inside = [name for name in names if name.startswith(source + SLASH)]
-            for name in inside:
-                names[target + name[len(source) :]] = names.pop(name)
-
-        self._change(target, change)
-        self._folders.add(target + SLASH)
-        self._note(f"replace {target}")
-
-
-class NoLinks(Folders):
+class NoLinks(Moving):
     """One on which a file has one name only."""
 
     def link(self, source: str, target: str) -> None:
@@ -137,7 +100,7 @@ def wrong(disk: CrashDisk, make: Callable[[Files], CrashDisk]) -> Iterator[str]:
             waiting += states(again)
 
 
-@pytest.mark.parametrize("make", [Folders, NoLinks])
+@pytest.mark.parametrize("make", [Moving, NoLinks])
 def test_no_crash_parts_a_session_that_is_moved(
     make: Callable[[Files], CrashDisk], record_property: Callable[[str, object], None]
 ) -> None:
@@ -148,7 +111,7 @@ def test_no_crash_parts_a_session_that_is_moved(
     record_property("crash states", sum(1 for _ in states(disk)))
 
 
-class Forgetful(Folders):
+class Forgetful(Moving):
     """Leaves out one sync of a folder."""
 
     syncs_left = 0
@@ -165,5 +128,5 @@ def test_no_sync_of_a_move_could_be_left_out() -> None:
         disk = moved(Forgetful(STORE))
         if Forgetful.syncs_left > 0:
             break
-        assert next(wrong(disk, Folders), None), f"sync {number} does nothing"
+        assert next(wrong(disk, Moving), None), f"sync {number} does nothing"
     assert number > 6
