@@ -29,8 +29,8 @@ _WORTH_A_SEARCH: Final = 2
 _ESCAPED_LATIN: Final = b"\\u00"
 """How the escapes of all characters of ASCII and Latin-1 start, so that one pass finds any."""
 
-_MISSES_FOR_A_PASS: Final = 8
-"""Other escapes in a block, such as those of terminal colours, that may cost what a pass does."""
+_MISSES_FOR_A_PASS: Final = 24
+"""Other escapes in a block, such as those of terminal colours, that cost about what a pass does."""
 
 _FEW: Final = 4
 """Characters beyond ASCII that are looked for: each may cost a search of its own."""
@@ -59,7 +59,8 @@ class Pattern:
             raise CallerError(f"{text!r:.200} is no regular expression: {error}") from error
         required = _required_by(text) if regex else text
         self._folds = ignore_case
-        self._needles = _needles_ignoring_case(required) if ignore_case else _needles(required)
+        needles = _needles_ignoring_case(required) if ignore_case else _needles(required)
+        self._needles = None if needles is None else _Needles(needles)
 
     def search(self, text: str) -> Span | None:
         """Where the first match begins and ends, or None."""
@@ -81,58 +82,57 @@ class Pattern:
         searched = memoryview(block)[:end]
         if self._folds:
             searched = memoryview(stringzilla.translate(searched, _TO_LOWER))
-        return iter(sorted(_lines_with(self._needles, searched, block, end).items()))
+        return iter(sorted(self._needles.lines(searched, block, end).items()))
 
 
 def lines_with(needle: bytes, block: bytearray | bytes, end: int) -> Iterator[Span]:
     """The lines that hold a needle, as `Pattern.candidates` gives them."""
-    return iter(_lines_with((needle,), memoryview(block)[:end], block, end).items())
+    return iter(_Needles((needle,)).lines(memoryview(block)[:end], block, end).items())
 
 
-def _lines_with(
-    needles: tuple[bytes, ...], searched: memoryview, block: bytearray | bytes, end: int
-) -> dict[int, int]:
-    found: dict[int, int] = {}
-    together = [needle for needle in needles if needle.startswith(_ESCAPED_LATIN)]
-    if len(together) > 1:
-        needles = tuple(needle for needle in needles if needle not in together)
-        needles += _add_lines_with_any(together, searched, block, end, found)
-    for needle in needles:
-        at = stringzilla.find(searched, needle)
+class _Needles:
+    """What is looked for in the bytes: each by itself, or by what several start with."""
+
+    def __init__(self, needles: tuple[bytes, ...]) -> None:
+        together = tuple(one for one in needles if one.startswith(_ESCAPED_LATIN))
+        self._together = together if len(together) > 1 else ()
+        self._apart = tuple(one for one in needles if one not in self._together)
+        self._nexts = frozenset(one[len(_ESCAPED_LATIN)] for one in self._together)
+        self._most = _MISSES_FOR_A_PASS * (len(together) - 1)
+
+    def lines(self, searched: memoryview, block: bytearray | bytes, end: int) -> dict[int, int]:
+        """Where the lines begin and end that hold one of them."""
+        found: dict[int, int] = {}
+        is_done = not self._together or self._add_lines_with_any(searched, block, end, found)
+        for needle in self._apart if is_done else (*self._apart, *self._together):
+            at = stringzilla.find(searched, needle)
+            while at >= 0:
+                at = stringzilla.find(searched, needle, _add_line(block, at, end, found))
+        return found
+
+    def _add_lines_with_any(
+        self, searched: memoryview, block: bytearray | bytes, end: int, found: dict[int, int]
+    ) -> bool:
+        """Add the lines that hold one that starts as others do, found by that.
+
+        Returns:
+            False where they are better looked for one by one, for much else starts with that.
+        """
+        find, size, nexts = stringzilla.find, len(_ESCAPED_LATIN), self._nexts
+        last = end - size
+        misses = 0
+        at = find(searched, _ESCAPED_LATIN)
         while at >= 0:
-            at = stringzilla.find(searched, needle, _add_line(block, at, end, found))
-    return found
-
-
-def _add_lines_with_any(
-    needles: list[bytes],
-    searched: memoryview,
-    block: bytearray | bytes,
-    end: int,
-    found: dict[int, int],
-) -> tuple[bytes, ...]:
-    """Add the lines that hold one of the needles, found by what these start with.
-
-    Returns:
-        the needles that are better looked for one by one, for much else starts with that.
-    """
-    size = len(_ESCAPED_LATIN)
-    nexts = {needle[size] for needle in needles}
-    last = end - size
-    most = _MISSES_FOR_A_PASS * (len(needles) - 1)
-    misses = 0
-    at = stringzilla.find(searched, _ESCAPED_LATIN)
-    while at >= 0:
-        is_likely = at < last and searched[at + size] in nexts
-        if is_likely and any(searched[at : at + len(one)] == one for one in needles):
-            at = _add_line(block, at, end, found)
-        elif misses == most:
-            return tuple(needles)
-        else:
-            misses += 1
-            at += size
-        at = stringzilla.find(searched, _ESCAPED_LATIN, at)
-    return ()
+            is_likely = at < last and searched[at + size] in nexts
+            if is_likely and any(searched[at : at + len(one)] == one for one in self._together):
+                at = _add_line(block, at, end, found)
+            elif misses == self._most:
+                return False
+            else:
+                misses += 1
+                at += size
+            at = find(searched, _ESCAPED_LATIN, at)
+        return True
 
 
 def _add_line(block: bytearray | bytes, at: int, end: int, found: dict[int, int]) -> int:
