@@ -149,7 +149,15 @@ class Writer(Appender):
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Write one message, verbatim: a dict with a `role`, in any provider's shape."""
+        """Write one message, verbatim: a dict with a `role`, in any provider's shape.
+
+        Args:
+            message: it is not kept: what becomes of the dict later changes nothing.
+            parent, metadata: as for `append`.
+
+        Raises:
+            EntryError: it is no message, or holds what JSON cannot carry.
+        """
         if metadata is not None or self._waiting is not None:
             return self.append("message", message=message, parent=parent, metadata=metadata)
         check_message(message)
