@@ -39,18 +39,21 @@ from sessiontree.cli import COMMANDS
 SIZES: Final = (20, 200, 2000)
 
 _LAUNCHER: Final = """
-import os, sys, time
+import os, signal, sys, time
 told = int(sys.argv[1])
 os.set_inheritable(told, False)
 began = time.perf_counter()
-pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ, setsigdef=[signal.SIGINT])
 os.write(told, b"%d\\n" % pid)
 _, status, used = os.wait4(pid, 0)
 took = time.perf_counter() - began
 figures = took, used.ru_utime + used.ru_stime, used.ru_maxrss, os.waitstatus_to_exitcode(status)
 os.write(told, repr(figures).encode())
 """
-"""Starts a command, and tells a descriptor the command's id, then what it took."""
+"""Starts a command, and tells a descriptor the command's id, then what it took.
+
+A shell lets what runs in its background ignore Ctrl-C: a command of ours shall not.
+"""
 
 _PEAK_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 _TRANSCRIPT: Final = "claude"
