@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import builtins
 import os
+import shlex
+import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -22,8 +24,10 @@ from msgspec.structs import replace
 from sessiontree.core.entry import decode_object
 from sessiontree.core.pattern import lines_with
 from sessiontree.core.project import directory_of, encoded, folder_name
+from sessiontree.ends import TAIL
 from sessiontree.errors import (
     CallerError,
+    DiskError,
     FileMissingError,
     NothingToDoError,
     RefError,
@@ -60,7 +64,8 @@ class Store:
     """A folder of sessions.
 
     Args:
-        root: the folder; made when the first session is. By default `default_root()`.
+        root: the folder; made when the first session is. By default the user's data folder;
+            SESSIONTREE_HOME, which the command line goes by, is not looked at here.
         fs: the seam to the disk; another one is for tests.
 
     Attributes:
@@ -126,15 +131,24 @@ class Store:
 
         return Session.open(self.find(ref, cwd=cwd).file, fs=self._fs, **options)
 
-    def find(self, ref: str, *, cwd: PathLike | None = None) -> Listed:
+    def find(
+        self, ref: str, *, cwd: PathLike | None = None, report: Report | None = None
+    ) -> Listed:
         """The session that `latest`, an id, a name, or four characters or more of an id name.
 
         They are tried in this order. A name is the one the session has now.
 
+        Args:
+            ref: what names it.
+            cwd: only among the sessions of this working directory.
+            report: as for `list`.
+
         Raises:
             RefError: it names none, or more than one.
         """
-        return self._named(ref, self.list(cwd=cwd))
+        where = f"in {self.root}" if cwd is None else f"of {os.path.abspath(cwd)} in {self.root}"
+        command = shlex.join(("sessiontree", "ls", self.root))
+        return self._named(ref, self.list(cwd=cwd, report=report), where, command)
 
     def list(
         self, *, cwd: PathLike | None = None, report: Report | None = None
@@ -153,8 +167,14 @@ class Store:
     def survey(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> Iterator[Listed]:
-        """The same one by one, in no order, as they are found."""
+        """The same one by one, in no order, as they are found.
+
+        Raises:
+            DiskError: the root is no folder.
+        """
         report = report or _warn
+        if os.path.lexists(self.root) and not os.path.isdir(self.root):
+            raise DiskError(f"{self.root} is no folder, as one of sessions would be", self.root)
         folder = self.root if cwd is None else self.folder_of(cwd)
         if os.path.isdir(folder):
             yield from listed(session_files(folder, report), report, self._look)
@@ -170,9 +190,7 @@ class Store:
         directory = directory_of(project)
         return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
-    def _named(
-        self, ref: str, among: builtins.list[Listed], command: str = "sessiontree ls --all"
-    ) -> Listed:
+    def _named(self, ref: str, among: builtins.list[Listed], where: str, command: str) -> Listed:
         if ref == LATEST and among:
             return among[0]
         found = [one for one in among if one.id == ref] or self._by_name(ref, among)
@@ -181,23 +199,23 @@ class Store:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise RefError(
-                f"no session in {self.root} is named {ref!r}; '{command}' lists them",
-                ref,
-            )
+            raise RefError(_none_named(ref, among, where, command), ref)
         named = ", ".join(f"{one.id} ({one.file})" for one in found[:_MOST_NAMED])
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-        message = (
-            f"{ref!r} is ambiguous: it may be {named}{more}; give a whole id, or open the file"
-        )
+        whole = "" if found[0].id == ref else "a whole id, or "
+        message = f"{ref!r} is ambiguous: it may be {named}{more}; give {whole}the path of the file"
         raise RefError(message, ref, [one.id for one in found])
 
     def _by_name(self, name: str, among: builtins.list[Listed]) -> builtins.list[Listed]:
         """Those of that name. A list may not see a name that was given in mid-file."""
         scanner = Scanner()
-        likely = [one for one in among if one.name == name]
-        found = [one for one in likely if _name_of(one, scanner) == name]
-        return found or [one for one in among if _name_of(one, scanner) == name]
+        given = _as_typed(name)
+
+        def is_named(one: Listed) -> bool:
+            return _as_typed(_name_of(one, scanner)) == given
+
+        likely = [one for one in among if _as_typed(one.name) == given]
+        return list(filter(is_named, likely)) or list(filter(is_named, among))
 
     def move_project(self, old: PathLike, new: PathLike) -> int:
         """Let the sessions of a working directory be those of another: it was renamed.
@@ -225,8 +243,12 @@ class Store:
 
     def _move_project(self, old: PathLike, source: str, target: str) -> int:
         files = list(session_files(source, _warn)) if os.path.isdir(source) else []
-        if not files or source == target:
-            raise NothingToDoError(f"there is no session of {os.fspath(old)} to be moved")
+        if source == target:
+            raise NothingToDoError(f"{os.path.abspath(old)} is where its sessions are already")
+        if not files:
+            raise NothingToDoError(
+                f"no session of {os.path.abspath(old)} is in {self.root}, so none is moved"
+            )
         for one in listed(files, _ignore):
             if one.writer is not None:
                 message = f"{one.file} is held by {one.writer}; close it first, nothing was moved"
@@ -255,25 +277,30 @@ class Store:
 
         Raises:
             RefError: it names none, or more than one.
+            CallerError: the file is not in the store, or in its trash already.
             SessionBusyError: a writer holds it.
             DiskError: the system refused.
         """
         from sessiontree import trash  # heavy, and not needed to look at sessions
 
-        file = ref if os.path.isabs(ref) else self.find(ref).file
+        file = path_given(ref) or self.find(ref).file
         return trash.throw_away(self._fs, self.root, file, self._stamp())
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[Listed]:
-        """The sessions in the trash, the one that was written to last first."""
+        """The sessions in the trash, the one that was put away last first."""
         from sessiontree import trash  # heavy, and not needed to look at sessions
 
-        return Store(os.path.join(self.root, trash.TRASH), fs=self._fs).list(report=report)
+        folder = os.path.join(self.root, trash.TRASH)
+        found = Store(folder, fs=self._fs).list(report=report)
+        found.sort(key=lambda one: os.path.relpath(one.file, folder).split(os.sep)[0], reverse=True)
+        return found
 
     def restore(self, ref: str) -> str:
         """Bring a session back from the trash to where it was; its path.
 
         Args:
-            ref: its path in the trash, or what names it among those there.
+            ref: its path in the trash, or what names it among those there, of which
+                `latest` is the one that was put away last.
 
         Raises:
             RefError: it names none, or more than one.
@@ -282,12 +309,14 @@ class Store:
         """
         from sessiontree import trash  # heavy, and not needed to look at sessions
 
-        file = ref if os.path.isabs(ref) else self.find_trashed(ref)
+        file = path_given(ref) or self.find_trashed(ref)
         return trash.bring_back(self._fs, self.root, file)
 
-    def find_trashed(self, ref: str) -> str:
+    def find_trashed(self, ref: str, *, report: Report | None = None) -> str:
         """The path in the trash of the session that a ref names there; see `find`."""
-        return self._named(ref, self.trashed(), "sessiontree restore").file
+        where = f"in the trash of {self.root}"
+        command = shlex.join(("sessiontree", "restore", "--store", self.root))
+        return self._named(ref, self.trashed(report=report), where, command).file
 
     def _stamp(self) -> str:
         from sessiontree.writer import fresh_uuid, now
@@ -295,13 +324,34 @@ class Store:
         return f"{_for_names(now())}_{fresh_uuid()[:8]}"
 
 
+def path_given(ref: str) -> str | None:
+    """The absolute path of the file that a ref is the path of; None where it is a name."""
+    return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
+
+
 def in_time(one: Listed) -> tuple[float, str]:
     """What sessions are ordered by: the last change, and in one millisecond the file's name."""
     return moment(one.modified), os.path.basename(one.file)
 
 
+def _none_named(ref: str, among: Sequence[Listed], where: str, command: str) -> str:
+    """What is said of a ref that names no session."""
+    if ref == LATEST:
+        return f"there is no session {where}"
+    is_short = 0 < len(ref) < SHORTEST_PREFIX and any(one.id.startswith(ref) for one in among)
+    hint = f"give {SHORTEST_PREFIX} characters or more of an id; " if is_short else ""
+    return f"no session {where} is named {ref!r}; {hint}'{command}' lists them"
+
+
+def _as_typed(name: str | None) -> str | None:
+    """A name however its accents are spelled: by a character, or by a mark of their own."""
+    return name and unicodedata.normalize("NFC", name)
+
+
 def _name_of(one: Listed, scanner: Scanner) -> str | None:
     """The last name given in a file, wherever; else what a list tells."""
+    if one.bytes <= TAIL:
+        return one.name  # as a list has seen the whole file
     name = None
     try:
         for _, line in scanner.lines(one.file, _naming):

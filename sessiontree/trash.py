@@ -32,8 +32,10 @@ def throw_away(fs: FileSystem, root: str, file: str, stamp: str) -> str:
         SessionBusyError, FileMissingError, DiskError: as `move_session` raises them.
     """
     place = _below(root, file)
-    if place is None or place.split(os.sep)[0] == TRASH:
-        raise CallerError(f"{file} is no session of {root}, or in its trash already")
+    if place is None:
+        raise CallerError(f"{file} is no session of {root}; name the folder of sessions it is in")
+    if place.split(os.sep)[0] == TRASH:
+        raise CallerError(f"{file} is in the trash of {root} already")
     folder = os.path.join(root, TRASH, stamp, os.path.dirname(place)).rstrip(os.sep)
     make_folders(fs, folder)
     with moving(fs, root):
@@ -51,7 +53,7 @@ def bring_back(fs: FileSystem, root: str, file: str) -> str:
     place = _below(os.path.join(root, TRASH), file)
     parts = place.split(os.sep) if place is not None else []
     if len(parts) < 2:
-        raise CallerError(f"{file} is not in the trash of {root}; see what 'trashed' lists")
+        raise CallerError(f"{file} is not in the trash of {root}; list what is, and name one of it")
     folder = os.path.join(root, *parts[1:-1])
     make_folders(fs, folder)
     with moving(fs, root):

@@ -150,6 +150,8 @@ def _fail(error: Exception) -> NoReturn:
         raise error
     if isinstance(error, SessionTreeError):
         raise Failure(str(error)) from error
+    if isinstance(error, FileNotFoundError) and not printing.is_somewhere():
+        raise Failure("the current directory was removed; change to another") from error
     if isinstance(error, OSError):
         about = f"{error.filename}: " if error.filename else ""
         raise Failure(f"{about}{error.strerror or error}") from error
@@ -204,6 +206,9 @@ def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> 
 )
 def main() -> None:
     """A coding agent's conversations, each a tree in one append-only file.
+
+    FILE is the path of a session. Of one that is kept where 'ls' looks, an id, four
+    characters or more of it, a name, or 'latest' will do.
 
     A REF names an entry as git names a commit: a uuid or a unique prefix of four
     characters or more, a label, a branch name, a lane's name, @ for where the session

@@ -2,23 +2,57 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-file_argument = click.argument("file", type=click.Path())
-new_file_argument = click.argument("newfile", type=click.Path())
+PATH: Final = click.Path(readable=False)
+"""A path. Whether it may be read is seen when it is: then that is told as all else is."""
+
+
+_ENDINGS: Final = (".jsonl", ".zst", ".json")
+"""What a name ends in that is meant to be a file's."""
+
+
+def session_file(given: str) -> str:
+    """The path of a session's file, given that or what names the session where `ls` looks.
+
+    Raises:
+        FileMissingError: it is neither.
+        RefError: it names more than one.
+    """
+    if os.path.lexists(given) or given.endswith(_ENDINGS):
+        return given
+    if os.path.isdir(os.path.dirname(given)):
+        return given
+    from sessiontree.cli.stores import file_named  # heavy, and not needed for a path
+
+    return file_named(given)
+
+
+class _SessionFile(click.Path):
+    """The path of a session's file; see `session_file`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return session_file(str(super().convert(value, param, ctx)))
+
+
+SESSION_FILE: Final = _SessionFile(readable=False)
+
+file_argument = click.argument("file", type=SESSION_FILE)
+new_file_argument = click.argument("newfile", type=PATH)
 ref_argument = click.argument("ref")
 optional_ref_argument = click.argument("ref", required=False)
 
 root_option = click.option(
     "--root",
     metavar="DIR",
-    type=click.Path(),
+    type=PATH,
     help="The folder that 'file' handles are below; nothing outside of it is read.",
 )
 
@@ -65,7 +99,9 @@ def json_value(text: str | bytes) -> Any:
         ValueError: it is not JSON; the message says why.
     """
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text if isinstance(text, str) else text.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} is no UTF-8") from error
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(str(error)) from error
     except RecursionError:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import click
 
-from sessiontree.cli.arguments import file_argument, json_option
+from sessiontree.cli.arguments import PATH, file_argument, json_option, session_file
 from sessiontree.cli.opening import reading, writing
 from sessiontree.cli.printing import finish, out, short, tell
 from sessiontree.cli.showing import out_json, out_json_list, speaker
@@ -34,7 +34,7 @@ MOST_SHOWN = 20
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
 @json_option("a list of the findings")
 @click.pass_context
 def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
@@ -45,8 +45,9 @@ def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> Non
     """
     found: list[Damage] = []
     failed = False
-    for file in files:
+    for given in files:
         try:
+            file = session_file(given)
             with Session.open(file, readonly=True) as session, _progress(file) as progress:
                 damage = session.verify(progress)
                 left = strays(DISK, file)

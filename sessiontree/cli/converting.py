@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from sessiontree.cli.arguments import file_argument, json_option
+from sessiontree.cli.arguments import PATH, file_argument, json_option
 from sessiontree.cli.opening import reading
 from sessiontree.cli.printing import finish, out, tell
 from sessiontree.cli.showing import out_json
@@ -24,7 +24,7 @@ _PIPE = "-"
     "-o",
     "--output",
     metavar="NEWFILE",
-    type=click.Path(),
+    type=PATH,
     help="The file to make, or - for standard output  [default: named as the program would]",
 )
 @json_option("the files made and what they do not say,")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessiontree.cli.arguments import (
+    SESSION_FILE,
     file_argument,
     json_option,
     new_file_argument,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 @file_argument
 @ref_argument
 @click.option(
-    "--from", "other", metavar="OTHERFILE", type=click.Path(), help="The session that REF is of."
+    "--from", "other", metavar="OTHERFILE", type=SESSION_FILE, help="The session that REF is of."
 )
 @written_json_option
 def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from sessiontree.cli.arguments import file_argument, json_option, optional_ref_argument, root_option
+from sessiontree.cli.arguments import (
+    PATH,
+    file_argument,
+    json_option,
+    optional_ref_argument,
+    root_option,
+)
 from sessiontree.cli.opening import reading
 from sessiontree.cli.printing import out, tell
 from sessiontree.cli.showing import out_json
@@ -48,7 +54,7 @@ def redact_options(command: Command) -> Command:
         click.option(
             "--rules",
             metavar="TOML",
-            type=click.Path(),
+            type=PATH,
             help="With --redact: a file of more rules, a line each: name = 'regular expression'. "
             "A rule of a built-in's name takes its place.",
         ),
@@ -106,9 +112,7 @@ def _place(entry: str, count: int) -> str:
 @file_argument
 @optional_ref_argument
 @click.option("--markdown", is_flag=True, help="As Markdown, which is the default.")
-@click.option(
-    "-o", "--output", "outfile", metavar="OUT", type=click.Path(), help="Make this file of it."
-)
+@click.option("-o", "--output", "outfile", metavar="OUT", type=PATH, help="Make this file of it.")
 @redact_options
 @root_option
 @json_option("what was made and masked, with -o,")

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from sessiontree.cli.arguments import json_option, root_option
+from sessiontree.cli.arguments import PATH, json_option, root_option
 from sessiontree.cli.opening import reading
 from sessiontree.cli.printing import out, tell, tell_each, told
 from sessiontree.cli.showing import out_json, out_json_list, out_message
@@ -74,7 +74,7 @@ def _out_schema(schema: HandleSchema) -> None:
 @click.option(
     "--session",
     metavar="FILE",
-    type=click.Path(),
+    type=PATH,
     help="The session that the handle stands in: its blobs, its folder.",
 )
 @root_option

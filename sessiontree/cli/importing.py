@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from sessiontree.cli.arguments import json_option
+from sessiontree.cli.arguments import PATH, json_option
 from sessiontree.cli.printing import finish, from_here, out, tell, tell_each
 from sessiontree.cli.showing import out_json_list
 from sessiontree.cli.stores import store_at
@@ -33,8 +33,8 @@ _WIDTH: Final = 40
 
 
 @click.command("import")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
-@click.option("-o", "--output", "folder", metavar="DIR", type=click.Path(), help="Into DIR.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
+@click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Into DIR.")
 @json_option("what became of each file")
 @click.pass_context
 def import_(

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
-from sessiontree.cli.arguments import json_option
+from sessiontree.cli.arguments import PATH, json_option
 from sessiontree.cli.printing import finish, out, short, tell
 from sessiontree.cli.showing import out_json_list
 from sessiontree.cli.stores import Problems, store_at
@@ -38,8 +38,8 @@ _ORDERS: Final[dict[str, tuple[Callable[[Listed], Any], bool]]] = {
 
 
 @click.command()
-@click.argument("folder", metavar="[DIR]", required=False, type=click.Path())
-@click.option("--cwd", type=click.Path(), help="Only sessions of this working directory.")
+@click.argument("folder", metavar="[DIR]", required=False, type=PATH)
+@click.option("--cwd", type=PATH, help="Only sessions of this working directory.")
 @click.option("--all", "all_", is_flag=True, help="Sessions of all working directories.")
 @click.option(
     "--sort",
@@ -152,7 +152,7 @@ def _with_spinner(sessions: Iterator[Listed]) -> Iterator[Listed]:
 def _out_lines(found: list[Listed]) -> None:
     for one in found:
         parts = [_time(one.modified), f"{size_in_short(one.bytes):>8}", short(one.id), _title(one)]
-        parts += [f"{one.branches} branches"] if one.branches is not None else []
+        parts += [_branches(one.branches)] if one.branches is not None else []
         parts += [note] if (note := _note(one)) else []
         parts += [one_line(one.cwd, 200)] if one.cwd else []
         out("  ".join(parts))
@@ -189,6 +189,10 @@ def _out_table(found: list[Listed]) -> None:
 
 def _title(one: Listed) -> str:
     return one_line(one.name or one.first_message or "(nothing said yet)", _TITLE)
+
+
+def _branches(count: int) -> str:
+    return "1 branch" if count == 1 else f"{count:,} branches"
 
 
 def _note(one: Listed) -> str:

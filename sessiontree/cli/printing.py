@@ -61,8 +61,26 @@ def tell_each(title: str, findings: Sequence[Damage | str]) -> None:
 
 def finish() -> None:
     """Bring out what was printed; raises where it cannot be."""
-    if sys.stdout is not None:
+    if sys.stdout is None:
+        return
+    try:
         sys.stdout.flush()
+    except OSError as error:
+        raise _of_output(error) from error
+
+
+def _of_output(error: OSError) -> OSError:
+    """An error that says it was the output that could not be written; its type is kept."""
+    return OSError(error.errno, error.strerror, "standard output")
+
+
+def is_somewhere() -> bool:
+    """Whether the current directory is there still."""
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def drop_output() -> None:
@@ -84,6 +102,8 @@ def write(text: str) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    except OSError as error:
+        raise _of_output(error) from error
 
 
 def short(uuid: str) -> str:

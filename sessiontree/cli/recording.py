@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from sessiontree.cli.arguments import file_argument, json_option
+from sessiontree.cli.arguments import PATH, json_option
 from sessiontree.cli.opening import writing
 from sessiontree.cli.printing import drop_output, finish, out, short, tell
 from sessiontree.cli.showing import out_json
@@ -32,7 +32,7 @@ _CHUNK: Final = 1 << 16
 
 
 @click.command()
-@file_argument
+@click.argument("file", type=PATH)
 @click.option("--prompt", help="What the agent was asked, where its stream does not say so.")
 @click.option(
     "--granularity",

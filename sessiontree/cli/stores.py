@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from sessiontree.cli import printing
-from sessiontree.errors import FileMissingError
+from sessiontree.errors import FileMissingError, RefError
 from sessiontree.store import Store
 
 HOME_VARIABLE = "SESSIONTREE_HOME"
@@ -23,10 +23,27 @@ def store_at(folder: str | None) -> Store:
         FileMissingError: a folder was named that is not there.
     """
     if folder is None:
-        return Store(os.environ.get(HOME_VARIABLE) or None)
+        return Store(os.path.expanduser(os.environ.get(HOME_VARIABLE) or "") or None)
     if not os.path.isdir(folder):
         raise FileMissingError(f"there is no folder {folder}; check the path", folder)
     return Store(folder)
+
+
+def file_named(name: str) -> str:
+    """The file of the session that a name, an id or `latest` names where sessions are kept.
+
+    Raises:
+        FileMissingError: there is none of it.
+        RefError: there is more than one.
+    """
+    problems = Problems()
+    try:
+        return store_at(None).find(name, report=problems).file
+    except RefError as error:
+        if error.candidates:
+            raise
+        problems.tell()
+        raise FileMissingError(f"there is no file {name}, and {error}", name) from error
 
 
 class Problems:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sessiontree.cli.arguments import (
+    PATH,
     file_argument,
     json_given,
     json_option,
@@ -30,9 +31,9 @@ from sessiontree.session import Session
 
 
 @click.command()
-@file_argument
+@click.argument("file", type=PATH)
 @click.option("--name", help="A name for people.")
-@click.option("--cwd", type=click.Path(), help="The folder it is about [default: this one].")
+@click.option("--cwd", type=PATH, help="The folder it is about [default: this one].")
 @click.option("--id", "id_", help="Its id [default: a fresh UUID].")
 @metadata_option
 @written_json_option
@@ -53,7 +54,7 @@ def new(
 @file_argument
 @click.option("--role", help="The role that speaks [default: user].")
 @click.option("--text", help="What it says.")
-@click.option("--attach", metavar="PATH", type=click.Path(), help="A file to keep beside FILE.")
+@click.option("--attach", metavar="PATH", type=PATH, help="A file to keep beside FILE.")
 @click.option("--handle", metavar="HANDLE", help="A pointer to content that is kept elsewhere.")
 @click.option("--preview", metavar="WORDS", help="What people recognise either by.")
 @click.option("--parent", metavar="REF", help="The entry it hangs below [default: the leaf].")

@@ -73,3 +73,13 @@ def test_version_is_that_of_the_package() -> None:
 def test_every_command_that_prints_data_takes_json() -> None:
     for name in set(COMMANDS) - {"demo"}:
         assert "--json" in done(name, "--help")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_that_a_file_may_not_be_read_is_no_wrong_usage(name: str) -> None:
+    """It is found out by reading, and told as any other refusal; the next file goes on."""
+    commands = [command(name)]
+    for group in commands:
+        commands += group.commands.values() if isinstance(group, click.Group) else ()
+    types = [parameter.type for one in commands for parameter in one.params]
+    assert not any(type.readable for type in types if isinstance(type, click.Path))

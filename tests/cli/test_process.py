@@ -74,7 +74,7 @@ def test_output_that_cannot_be_written_is_one_clear_line(long: Path) -> None:
         process = spawn("show", long, stdout=stdout.fileno(), stderr=subprocess.PIPE)
         _, told = process.communicate()
     assert process.returncode == 1
-    assert told == b"Error: No space left on device\n"
+    assert told == b"Error: standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
@@ -122,3 +122,12 @@ def test_a_terminal_that_speaks_no_unicode_still_gets_its_tree(long: Path) -> No
     for words in (["tree", str(long)], ["tree", str(long), "--json"]):
         done = subprocess.run([*COMMAND, *words], capture_output=True, env=environment)
         assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_current_directory_that_was_removed_is_told(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd {shlex.quote(str(gone))} && rmdir ../gone && exec {shlex.join(COMMAND)} ls"
+    ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "Error: the current directory was removed; change to another\n"

@@ -1,0 +1,67 @@
+"""A session that is kept where `ls` looks is named as a file is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Store
+from tests.cli.terminal import done, run
+from tests.store.sessions import read, said
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Where this user's sessions are."""
+    store = Store(tmp_path / "store")
+    monkeypatch.setenv("SESSIONTREE_HOME", store.root)
+    return store
+
+
+@pytest.mark.parametrize("ref", ["aaaa-1111", "aaaa", "Chat", "latest"])
+def test_a_command_takes_what_names_a_session_that_is_kept(store: Store, ref: str) -> None:
+    file = said(store, "one", id="aaaa-1111", name="Chat")
+    done("append", ref, "--text", "two")
+    assert read(file) == ["one", "two"]
+    assert json.loads(done("show", ref, "--json"))["file"] == file
+    assert run("verify", ref).exit_code == 0
+    assert done("search", "two", ref)
+
+
+def test_a_path_comes_before_a_name(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said(store, "kept", name="Chat")
+    monkeypatch.chdir(tmp_path)
+    done("new", "Chat")
+    done("append", "Chat", "--text", "here")
+    assert read(str(tmp_path / "Chat")) == ["here"]
+
+
+@pytest.mark.parametrize(
+    ("given", "about"),
+    [
+        ("nothing", "there is no file nothing, and no session in"),
+        ("aa", "give 4 characters or more of an id"),
+        ("Chat", "is ambiguous"),
+        ("Chat.jsonl", "there is no file Chat.jsonl; check the path"),
+        ("./Chat", "there is no file ./Chat; check the path"),
+    ],
+)
+def test_what_names_no_session_is_refused(store: Store, given: str, about: str) -> None:
+    said(store, "one", name="Chat", id="aaaa-1")
+    said(store, "two", name="Chat", id="bbbb-2")
+    for words in (("show", given), ("append", given, "--text", "x")):
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert about in result.stderr
+
+
+def test_what_names_no_session_keeps_no_other_from_being_verified(store: Store) -> None:
+    said(store, "one", id="aaaa-1")
+    result = run("verify", "nothing", "aaaa-1")
+    assert result.exit_code == 1
+    assert "there is no file nothing" in result.stderr
+    assert ": sound" in result.stderr
