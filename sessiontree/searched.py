@@ -194,10 +194,11 @@ class Searched:
         if not self._wanted.current:
             return True
         if self._path is None:
+            from sessiontree import ancestry
             from sessiontree.session import Session
 
             with Session.open(self._file, readonly=True) as session:
-                self._path = frozenset(above.offset for above in session.path())
+                self._path = frozenset(above.offset for above in ancestry.upwards(session))
         return entry.offset in self._path
 
     def _tool_of(self, call_id: str) -> str | None:

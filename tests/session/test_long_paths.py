@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from sessiontree import Session, ancestry
 from sessiontree.core.codec import FORMAT, VERSION, encode
+from sessiontree.core.pattern import Pattern
 from sessiontree.recording import StreamAccumulator
+from sessiontree.searching import Wanted, search
 
 MESSAGES = 2000
 TEXT = "what was said " * 600
@@ -100,6 +102,18 @@ def test_a_move_costs_no_memory_for_the_path_above(
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
+    assert peak < BOUND
+
+
+def test_a_search_of_the_current_path_does_not_hold_it(file: Path) -> None:
+    tracemalloc.start()
+    try:
+        found = search(Pattern("was said"), [str(file)], Wanted(current=True), print)
+        count = sum(1 for _ in found)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == MESSAGES - 1 - MESSAGES // COMPACT_EVERY
     assert peak < BOUND
 
 
