@@ -21,7 +21,7 @@ from sessiontree.core.pattern import Pattern
 from sessiontree.errors import SessionTreeError
 from sessiontree.hit import Hit, Wanted
 from sessiontree.searched import Searched
-from sessiontree.storage.folder import Report
+from sessiontree.storage.folder import Report, unreadable
 from sessiontree.storage.scan import Scanner
 from sessiontree.workers import Crew, available
 
@@ -85,5 +85,5 @@ def _found_in(file: str, pattern: Pattern, wanted: Wanted, scanner: Scanner) -> 
     except SessionTreeError as error:
         problems.append(str(error))
     except OSError as error:
-        problems.append(f"cannot read {file}: {error.strerror or error}; check its permissions")
+        problems.append(str(unreadable(file, error)))
     yield from problems

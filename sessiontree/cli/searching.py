@@ -11,7 +11,7 @@ from itertools import islice
 
 import click
 
-from sessiontree.cli.arguments import json_option
+from sessiontree.cli.arguments import PATH, SESSION_FILE, json_option
 from sessiontree.cli.printing import finish, from_here, out, out_marked, short, tell
 from sessiontree.cli.showing import out_json_list
 from sessiontree.cli.stores import Problems, moment_given, store_at
@@ -26,7 +26,7 @@ from sessiontree.storage.folder import BLOBS, session_files
 
 @click.command()
 @click.argument("pattern")
-@click.argument("place", metavar="[DIR|FILE]", required=False, type=click.Path())
+@click.argument("place", metavar="[DIR|FILE]", required=False, type=SESSION_FILE)
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, of Python's re.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Letters match in either case.")
 @click.option("--role", "roles", multiple=True, help="Only entries of this role; may be repeated.")
@@ -37,7 +37,7 @@ from sessiontree.storage.folder import BLOBS, session_files
     callback=moment_given,
     help="Only entries written since a date, a time, or 30m, 12h, 7d, 2w ago.",
 )
-@click.option("--cwd", type=click.Path(), help="Only sessions of this working directory.")
+@click.option("--cwd", type=PATH, help="Only sessions of this working directory.")
 @click.option("--current", is_flag=True, help="Only what is on a session's current path.")
 @click.option("--blobs", is_flag=True, help="Also in large texts kept beside the file.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
@@ -72,14 +72,28 @@ def search(
     files = _files(place, cwd, problems)
     processes = processes_for(files)
     with closing(hits_in(looked_for, files, wanted, problems, processes=processes)) as hits:
-        found = as_they_come(islice(hits, limit and min(limit, sys.maxsize)))
+        found = _Counted(as_they_come(islice(hits, limit and min(limit, sys.maxsize))))
         if as_json:
             out_json_list(found)
-        elif not out_hits(found):
-            more = "; --blobs looks in large texts too"
-            aside = not blobs and any(os.path.isdir(os.path.realpath(f) + BLOBS) for f in files)
-            tell(f"Nothing matches {pattern}{more if aside else ''}")
+        else:
+            out_hits(found)
+    if found.count == limit:
+        tell(f"Stopped at {limit:,}, as --limit asks; there may be more")
+    elif not found.count and not as_json:
+        tell(_nothing(pattern, files, place, cwd, blobs=blobs))
     problems.tell()
+
+
+def _nothing(
+    pattern: str, files: list[str], place: str | None, cwd: str | None, *, blobs: bool
+) -> str:
+    """What is said where nothing was found."""
+    if not files:
+        of = "" if cwd is None else f" of {os.path.abspath(cwd)}"
+        return f"Nothing was searched: there is no session{of} in {place or store_at(None).root}"
+    aside = not blobs and any(os.path.isdir(os.path.realpath(f) + BLOBS) for f in files)
+    more = "; --blobs looks in large texts too" if aside else ""
+    return f"Nothing matches {pattern}{more}"
 
 
 def _files(place: str | None, cwd: str | None, problems: Problems) -> list[str]:
@@ -102,6 +116,19 @@ def _of_directory(files: list[str], cwd: str | None, problems: Problems) -> list
         return files
     about = os.path.abspath(cwd)
     return [one.file for one in listed(files, problems) if one.cwd == about]
+
+
+class _Counted(Iterator[Hit]):
+    """Hits as they come, and in `count` how many there were so far."""
+
+    def __init__(self, hits: Iterable[Hit]) -> None:
+        self.count = 0
+        self._hits = iter(hits)
+
+    def __next__(self) -> Hit:
+        hit = next(self._hits)
+        self.count += 1
+        return hit
 
 
 def as_they_come(hits: Iterable[Hit]) -> Iterator[Hit]:

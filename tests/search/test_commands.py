@@ -81,6 +81,7 @@ def test_ls_counts_branches_when_asked(store: Store) -> None:
         session.append_message({"role": "user", "content": "two"})
     assert [row["branches"] for row in printed_json("ls", "--branches")] == [2, 1]
     assert "  2 branches  " in done("ls", "--branches")
+    assert "  1 branch  " in done("ls", "--branches")
 
 
 def test_ls_of_a_folder_lists_all_in_it(tmp_path: Path) -> None:
@@ -254,3 +255,30 @@ def test_hits_come_out_as_they_are_found(
 def test_other_programs_settings_move_no_store_of_the_library(store: Store) -> None:
     assert Store().root != store.root
     assert json.loads(done("ls", "--all", "--json"))
+
+
+def test_search_says_that_it_stopped_where_it_was_told_to(store: Store) -> None:
+    result = run("search", "e", "--limit", "2")
+    assert len(result.stdout.split("session ")) == 3
+    assert result.stderr == "Stopped at 2, as --limit asks; there may be more\n"
+    assert run("search", "e", "--limit", "1000").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [(("--cwd", "/nowhere"), "of /nowhere in"), (("empty",), "in empty")],
+)
+def test_search_says_where_there_is_nothing_to_be_searched(
+    store: Store, words: tuple[str, ...], where: str
+) -> None:
+    Path("empty").mkdir()
+    result = run("search", "the", *words)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"Nothing was searched: there is no session {where}" in result.stderr
+
+
+def test_a_session_that_vanishes_while_it_is_searched_for_is_told_so(tmp_path: Path) -> None:
+    problems: list[str] = []
+    gone = str(tmp_path / "gone.jsonl")
+    assert list(search(Pattern("the"), [gone], Wanted(), problems.append)) == []
+    assert problems == [f"{gone} is not there, or not any more; check the path"]
