@@ -71,9 +71,10 @@ def stats(session: Surveyor) -> Stats:
     tree = session._index()
     rows = range(len(tree))
     needed: set[Blob] = set()
-    spent = list(_spent(session, needed))
+    in_all = Usage()
     models: dict[str, Usage] = {}
-    for model, usage in spent:
+    for model, usage in _spent(session, needed):
+        in_all += usage
         if model:
             models[model] = models.get(model, Usage()) + usage
     blobs = list(session.blobs.blobs())
@@ -85,7 +86,7 @@ def stats(session: Surveyor) -> Stats:
         blob_bytes=sum(blob.size for blob in blobs),
         blobs=len(blobs),
         lost_blobs=sum(session.blobs.fault(blob) is not None for blob in needed),
-        usage=sum((usage for _, usage in spent), Usage()),
+        usage=in_all,
         models=models,
     )
 
