@@ -131,3 +131,17 @@ def test_a_current_directory_that_was_removed_is_told(tmp_path: Path) -> None:
     ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "Error: the current directory was removed; change to another\n"
+
+
+def test_an_interrupt_while_the_command_is_loaded_shows_no_traceback() -> None:
+    source = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from sessiontree.__main__ import run\n"
+        "run()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
