@@ -22,8 +22,9 @@ from typing import Any, Final, NamedTuple
 
 from sessiontree.core.codec import decode, decoder, lines_in
 from sessiontree.core.damage import Damage, ignore
-from sessiontree.core.entry import Entry, Fetch
+from sessiontree.core.entry import Entry
 from sessiontree.core.migration import migrate
+from sessiontree.core.spill import Fetch
 from sessiontree.errors import FileMissingError, FileReplacedError, NotASessionError
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import count_newlines, whole_lines

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from sessiontree.core.codec import dumps
 from sessiontree.core.handle import Handle
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.media import UNKNOWN_BYTES
 from sessiontree.core.resolved import ResolvedHandle
 from sessiontree.core.schema import HandleSchema

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from sessiontree.core.blob import MARK, blob_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
-from sessiontree.core.entry import Entry, Fetch, decode_leniently, decode_object
+from sessiontree.core.entry import Entry, decode_leniently, decode_object
 from sessiontree.core.header import is_version_1
 from sessiontree.core.message import Call, calls_of
 from sessiontree.core.pattern import Pattern, Span, lines_with
 from sessiontree.core.preview import role
-from sessiontree.core.spill import restore
+from sessiontree.core.spill import Fetch, restore
 from sessiontree.core.texts import texts, texts_of_tool
 from sessiontree.errors import ForeignFormatError, NotASessionError, SessionTreeError, SpilledError
 from sessiontree.hit import Hit, Wanted, hit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sessiontree.core.codec import dumps
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.providers.values import clean_value
 from sessiontree.errors import EntryError
 

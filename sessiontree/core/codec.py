@@ -17,11 +17,8 @@ decoder reads it; a sound line is decoded once.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping
-from enum import Enum
-from functools import cache
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any, Final, Protocol
 from zlib import crc32
@@ -32,8 +29,9 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from sessiontree.core.damage import Report
-from sessiontree.core.entry import MAIN, Entry, Fetch, decode_leniently, stored, with_fetch
-from sessiontree.errors import EntryError
+from sessiontree.core.entry import MAIN, Entry, decode_leniently, stored, with_fetch
+from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.spill import Fetch
 
 FORMAT: Final = "sessiontree/2"
 VERSION: Final = 2
@@ -47,11 +45,6 @@ _HEX: Final = frozenset(b"0123456789abcdef")
 
 _LEADING: Final = ("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp")
 _TRAILING: Final = ("metadata", "spilled")
-
-_DEEPEST: Final = 254
-"""Levels of nesting that orjson writes."""
-
-DUMP_OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
 class Head(msgspec.Struct, gc=False):
@@ -123,67 +116,6 @@ def _put_last(keys: dict[str, Any]) -> None:
     for key in _TRAILING:
         if key in keys:
             keys[key] = keys.pop(key)
-
-
-def dumps(value: Any) -> bytes:
-    """A value as JSON bytes.
-
-    Raises:
-        EntryError: a non-finite number, a lone surrogate, bytes, a set, a key that
-            is no string, or a nesting deeper than 254 levels.
-    """
-    try:
-        body = orjson.dumps(value, option=DUMP_OPTIONS)
-    except TypeError as error:
-        if "64-bit" not in str(error):
-            raise _no_json(error) from error
-        try:
-            body = orjson.dumps(_with_big_integers(value, 0), option=DUMP_OPTIONS)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise _no_json(error) from error
-    if _finder()(body, b"null") >= 0:  # orjson writes NaN and infinities as null
-        _refuse_non_finite(value)
-    return body
-
-
-@cache
-def _finder() -> Callable[[bytes, bytes], int]:
-    """Finds bytes in a line of 2 KB in a seventh of the time that `bytes.find` takes."""
-    from stringzilla import find  # type: ignore[import-not-found, unused-ignore]  # to write alone
-
-    return find  # type: ignore[no-any-return, unused-ignore]
-
-
-def _no_json(error: Exception) -> EntryError:
-    return EntryError(
-        f"not JSON: {error}; use strings, finite numbers, booleans, null, lists and dicts"
-    )
-
-
-def _with_big_integers(value: Any, depth: int) -> Any:
-    """The value with the integers that orjson refuses spelled out for it."""
-    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        return orjson.Fragment(str(int(value)))
-    if not isinstance(value, dict | list | tuple):
-        return value
-    if depth > _DEEPEST:  # a circle ends here too
-        raise ValueError("nested too deeply")
-    if isinstance(value, dict):
-        return {key: _with_big_integers(part, depth + 1) for key, part in value.items()}
-    return [_with_big_integers(part, depth + 1) for part in value]
-
-
-def _refuse_non_finite(value: Any) -> None:
-    parts = [value]
-    for part in parts:
-        if isinstance(part, dict):
-            parts.extend(part.values())
-        elif isinstance(part, list | tuple):
-            parts.extend(part)
-        elif isinstance(part, Enum):
-            parts.append(part.value)
-        elif isinstance(part, float) and not math.isfinite(part):
-            raise EntryError(f"not JSON: the number {part}; use a finite number, null or a string")
 
 
 def lines_in(block: bytes) -> list[bytes]:

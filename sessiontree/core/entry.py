@@ -22,6 +22,9 @@ import orjson
 from msgspec import UNSET, field
 from msgspec.structs import force_setattr
 
+from sessiontree.core.spill import Fetch
+from sessiontree.core.spilled import out_of_reach, spilled_body
+
 HEADER: Final = "session"
 
 MAIN: Final = "main"
@@ -50,10 +53,6 @@ CONTENT: Final = SUMMARIES | {
 """Types that stand for something in the context: what `@~3` counts."""
 
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
-
-
-Fetch = Callable[[str], bytes]
-"""Takes a blob handle's text form, gives the blob's bytes, checked; raises BlobError."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -123,8 +122,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         if self._body is None:
             body: Mapping[str, Any] = decode_object(self.line)
             if self._spilled is not UNSET:
-                from sessiontree.core.spilled import spilled_body  # most entries never spill
-
                 body = spilled_body(body, cast(Fetch | None, self._fetch))
             force_setattr(self, "_body", body)
         return cast(Mapping[str, Any], self._body)
@@ -140,8 +137,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         Raises:
             BlobError: it cannot be had as it was.
         """
-        from sessiontree.core.spilled import out_of_reach
-
         return (cast(Fetch | None, self._fetch) or out_of_reach)(handle)
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 from msgspec.structs import force_setattr
 
-from sessiontree.core.codec import dumps
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, HandleError
 
 LONGEST: Final = 8192

@@ -21,8 +21,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from sessiontree.core.codec import FORMAT, VERSION, dumps, encode, raw_values, seal
+from sessiontree.core.codec import FORMAT, VERSION, encode, raw_values, seal
 from sessiontree.core.entry import HEADER, decode_leniently
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 
 _NAMESPACE: Final = uuid.UUID("6f1c2b0e-7a53-5d7e-9c39-0d5f5f0c7b1a").bytes

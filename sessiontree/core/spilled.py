@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessiontree.core.entry import Fetch
-from sessiontree.core.spill import restore
+from sessiontree.core.spill import Fetch, restore
 from sessiontree.errors import BlobMissingError
 
 _SPILLED = "spilled"

@@ -19,9 +19,10 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from sessiontree.core.codec import dumps, head
+from sessiontree.core.codec import head
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.spill import spill
 from sessiontree.errors import EntryError
 from sessiontree.formats.translation import Place, encoded

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from sessiontree.core.codec import dumps
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.fields import REFERENCES
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.migration import uuid_of_line
 from sessiontree.formats.values import Values
 from sessiontree.importing.carried import Carried, keep_original

@@ -24,12 +24,13 @@ from msgspec.structs import replace
 
 from sessiontree import refs
 from sessiontree.core.blob import Blob
-from sessiontree.core.codec import FORMAT, VERSION, dumps, head
+from sessiontree.core.codec import FORMAT, VERSION, head
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import ANNOTATIONS, Entry, decode_leniently, decode_object
 from sessiontree.core.fields import REFERENCES
 from sessiontree.core.handle import Handle
 from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.migration import uuid_of_line
 from sessiontree.core.tree import NO_ROW
 from sessiontree.formats.translation import encoded

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sessiontree.core.codec import dumps
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
 from sessiontree.errors import EntryError
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from sessiontree.core.codec import Decode, decode, decoder, head, lines_in
 from sessiontree.core.damage import Damage, ignore
-from sessiontree.core.entry import Entry, Fetch, stored
+from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import check_header, is_version_1
+from sessiontree.core.spill import Fetch
 from sessiontree.core.tree import Tree
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.journal import Journal

@@ -16,7 +16,6 @@ from sessiontree.core.codec import (
     check_seal,
     crc,
     decode,
-    dumps,
     encode,
     head,
     is_sealed,
@@ -24,6 +23,7 @@ from sessiontree.core.codec import (
     raw_values,
 )
 from sessiontree.core.damage import ignore
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 
 from .lines import Findings, read, values
