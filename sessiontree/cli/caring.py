@@ -239,7 +239,8 @@ def follow(file: str, as_json: bool) -> None:
     """Print each entry that is added, as it comes.
 
     Goes on until interrupted, also when the file is migrated or repaired. What is
-    added and is not sound is told on standard error.
+    added and is not sound is told on standard error. Another agent's own file is not
+    followed: import it.
     """
     with Session.open(file, readonly=True) as session:
         for entry in session.follow(lambda damage: tell(str(damage))):

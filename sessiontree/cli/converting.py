@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from sessiontree.cli.arguments import PATH, file_argument, json_option
+from sessiontree.cli.arguments import PATH, file_argument, json_option, root_option
 from sessiontree.cli.opening import reading
 from sessiontree.cli.printing import finish, out, tell
 from sessiontree.cli.showing import out_json
@@ -27,8 +27,11 @@ _PIPE = "-"
     type=PATH,
     help="The file to make, or - for standard output  [default: named as the program would]",
 )
+@root_option
 @json_option("the files made and what they do not say,")
-def convert_command(file: str, to: str, output: str | None, as_json: bool) -> None:
+def convert_command(
+    file: str, to: str, output: str | None, root: str | None, as_json: bool
+) -> None:
     """Make a file that another program opens.
 
     FILE is any session that can be opened, another agent's too, and is left as it is.
@@ -38,7 +41,7 @@ def convert_command(file: str, to: str, output: str | None, as_json: bool) -> No
     """
     if output == _PIPE and as_json:
         raise click.UsageError("-o - and --json both want standard output; give one of them")
-    with reading(file) as session:
+    with reading(file, root) as session:
         if output == _PIPE:
             blocks, source = converted(session, to)
             _out_bytes(blocks)

@@ -34,7 +34,9 @@ _WIDTH: Final = 40
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
-@click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Into DIR.")
+@click.option(
+    "-o", "--output", "folder", metavar="DIR", type=PATH, help="Keep the sessions in DIR."
+)
 @json_option("what became of each file")
 @click.pass_context
 def import_(

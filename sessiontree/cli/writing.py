@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from typing import Any
@@ -46,6 +47,7 @@ def new(
     as_json: bool,
 ) -> None:
     """Make a new session."""
+    cwd = None if cwd is None else os.path.abspath(cwd)
     with Session.create(file, name=name, cwd=cwd, id=id_, metadata=metadata) as session:
         out_written(session.header, f"Made {file}, session {session.id}", as_json=as_json)
 
@@ -78,7 +80,8 @@ def append(
     """Append a message, a file or a handle.
 
     A message is read as JSON from standard input, in any provider's shape, unless
-    --text gives it. Of a file, models are shown images, PDF and text.
+    --text, --attach or --handle says what to append. Of a file, models are shown images,
+    PDF and text.
     """
     given = sum(value is not None for value in (text, attach, handle))
     if given > 1:
@@ -175,8 +178,8 @@ def label(file: str, ref: str, name: str | None, clear: bool, as_json: bool) -> 
     if (name is None) != clear:
         raise click.UsageError("give either a NAME or --clear")
     with writing(file) as session:
-        target = session.entry(ref)
-        entry = session.label(target, name)
+        entry = session.label(ref, name)
+        target = session.entry(entry["targetUuid"])
     done = f"Took the label of {named(target)}" if clear else f"Labelled {named(target)} '{name}'"
     out_written(entry, done, as_json=as_json)
 

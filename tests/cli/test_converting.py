@@ -44,6 +44,15 @@ def test_what_the_target_does_not_say_is_told_and_printed(chat: Path, here: Path
     assert set(lost["a label is not told"]) == {"what", "count", "entry"}
 
 
+def test_what_a_handle_points_to_is_found_below_the_root(chat: Path, here: Path) -> None:
+    (here / "notes.md").write_text("Be quick")
+    done("append", chat, "--handle", "file@1.0.0::path:notes.md")
+    without = run("convert", chat, "--to", "pi", "-o", "-")
+    assert "Be quick" not in without.stdout
+    assert "name the root (root=…, or --root DIR)" in without.stderr
+    assert "Be quick" in done("convert", chat, "--to", "pi", "-o", "-", "--root", here)
+
+
 def test_one_file_goes_to_a_pipe_and_nothing_is_made(chat: Path, here: Path) -> None:
     trajectory = json.loads(done("convert", chat, "--to", "atif", "-o", "-"))
     assert [step["message"] for step in trajectory["steps"]] == ["hello", "hi", "more", "sure"]

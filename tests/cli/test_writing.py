@@ -29,6 +29,15 @@ def test_new_makes_a_session_with_what_it_was_given(tmp_path: Path) -> None:
     assert printed_json("context", file)["system"] == "S"
 
 
+def test_new_is_about_the_same_folder_wherever_it_is_asked_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done("new", "new.jsonl", "--cwd", "app")
+    assert last(tmp_path / "new.jsonl")["cwd"] == str(tmp_path / "app")
+    assert "new.jsonl" in done("ls", ".", "--cwd", "app", "--json")
+
+
 def test_a_write_prints_the_uuid_or_the_entry_as_stored(chat: Path) -> None:
     assert done("append", chat, "--text", "x") == last(chat)["uuid"] + "\n"
     assert done("append", chat, "--text", "y", "--json").encode() == lines(chat)[-1] + b"\n"
@@ -315,3 +324,11 @@ def test_a_lane_without_a_name_is_refused_before_anything_is_written(chat: Path)
     assert result.exit_code == 1
     assert "a lane name is a string that is not empty" in result.stderr
     assert chat.read_bytes() == before
+
+
+def test_a_label_of_where_one_stands_is_of_what_was_said_there(chat: Path) -> None:
+    last = printed_json("path", chat)[-1]["uuid"]
+    for name in ("one", "two"):
+        told = run("label", chat, "@", name).stderr
+        assert told == f"Labelled {last[:8]} (assistant: sure) '{name}'\n"
+        assert printed_json("show", chat, name)["uuid"] == last
