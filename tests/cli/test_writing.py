@@ -332,3 +332,9 @@ def test_a_label_of_where_one_stands_is_of_what_was_said_there(chat: Path) -> No
         told = run("label", chat, "@", name).stderr
         assert told == f"Labelled {last[:8]} (assistant: sure) '{name}'\n"
         assert printed_json("show", chat, name)["uuid"] == last
+
+
+def test_an_edit_where_one_stands_is_of_what_was_said_there(chat: Path) -> None:
+    done("rename", chat, "Renamed")
+    assert "(assistant: sure)" in run("edit-context", chat, "@", "--drop").stderr
+    assert "sure" not in done("context", chat)
