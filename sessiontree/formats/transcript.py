@@ -144,7 +144,7 @@ class Transcript:
         leaf = None if self._is_subagents else main_leaf(nodes, self._named)
         leaf = leaf or last_message(nodes)
         responses = None if self._is_subagents else Responses(self._named.values())
-        whole: list[Node] = []
+        ways: list[list[Node]] = []
         met: set[str] = set()
         while leaf is not None and leaf.uuid not in met:
             way = way_up(leaf, self._named, met)
@@ -154,9 +154,10 @@ class Transcript:
                 self._looped.add(top.uuid)
             if responses is not None:
                 way = responses.made_whole(way, met)
-            whole = way + whole
+            ways.append(way)
             is_mark = top.boundary and top.uuid in self._summarized
             leaf = self._named.get(top.logical_parent or "") if is_mark else None
+        whole = [node for way in reversed(ways) for node in way]
         for above, node in pairwise(whole):
             if node.parent != above.uuid:
                 self._parents[node.uuid] = above.uuid
