@@ -5,8 +5,8 @@
 makes a compacted session of each size (and the same as a transcript of Claude Code, to
 import, and as a version 1 session, to migrate; the same bytes every time), runs each
 command of the command line on it, one at a time, each in a process of its own, and
-prints a table: the time by the clock, the processor's, and the most memory that was
-resident. All sizes take turns command by command, so that growth is seen in one run.
+prints a table: the most memory that was resident, the processor's time, and the clock's.
+All sizes take turns command by command, so that growth is seen in one run.
 What a command wrote into the session is taken off again, and what it made is removed.
 A run of 2 GB takes some 20 minutes, and 9 GB of disk at most.
 
@@ -124,6 +124,7 @@ JOBS: Final = (
     Job("ls {store}"),
     Job("ls {store} --branches"),
     Job("search {text} {file} --limit 100"),
+    Job("search {text} {file} --current --limit 100"),
     Job("search nothing-like-it {file}"),
     Job("new {made}"),
     Job("append {file} --text More"),
@@ -370,19 +371,22 @@ def _shown(words: str) -> str:
 
 
 def _table(figures: Mapping[str, Mapping[str, Any]], sizes: Sequence[int]) -> None:
-    names = [f"{size} MB" for size in sizes]
-    heading = [f"{what}, {name}" for what in ("peak", "processor", "clock") for name in names]
-    print("command", *heading, sep=" | ")
-    print(*(["---"] * (len(heading) + 1)), sep=" | ")
+    named = ", ".join(f"{size} MB" for size in sizes)
+    print(f"command | most memory at {named} | processor | clock")
+    print("--- | --- | --- | ---")
     for job in JOBS:
         taken = figures.get(job.words, {})
         costs = [Cost(*taken[str(size)]) if str(size) in taken else None for size in sizes]
         cells = [
-            *(f"{cost.peak / 1e6:,.0f} MB" if cost else "" for cost in costs),
-            *(f"{cost.processor:,.2f} s" if cost else "" for cost in costs),
-            *(f"{cost.wall:,.2f} s" if cost else "" for cost in costs),
+            _cell([f"{cost.peak / 1e6:,.0f}" if cost else "–" for cost in costs], "MB"),
+            _cell([f"{cost.processor:,.1f}" if cost else "–" for cost in costs], "s"),
+            _cell([f"{cost.wall:,.1f}" if cost else "–" for cost in costs], "s"),
         ]
         print(f"`{_shown(job.words)}`", *cells, sep=" | ")
+
+
+def _cell(values: Sequence[str], unit: str) -> str:
+    return f"{', '.join(values)} {unit}"
 
 
 def main() -> None:
