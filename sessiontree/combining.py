@@ -11,7 +11,7 @@ from sessiontree import ancestry
 from sessiontree.core.blob import blobs_needed
 from sessiontree.core.codec import raw_values
 from sessiontree.core.entry import SETTINGS, SUMMARIES, Entry
-from sessiontree.core.fields import RESERVED
+from sessiontree.core.fields import RESERVED, check_fields
 from sessiontree.core.handle import Handle
 from sessiontree.core.media import UNKNOWN_BYTES
 from sessiontree.core.summary import Summary, text_of_summary
@@ -61,8 +61,8 @@ def _take_blobs_along(session: Writer, entry: Entry) -> bool:
 
 def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
     """See `Session.merge`."""
-    merged = session.entry(ref)
-    base = ancestry.common(session, session.leaf, merged)
+    merged, seen = session.entry(ref), session.leaf
+    base = ancestry.common(session, seen, merged)
     if base is None:
         raise CallerError(f"{merged.uuid} has no ancestor in common with the current path")
     if base == merged:
@@ -72,12 +72,12 @@ def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
     fields: dict[str, Any] = {"mergedUuid": merged.uuid, "baseUuid": base.uuid}
     if summary is not None:
         fields["summary"] = text_of_summary(summary, ancestry.below(session, base, merged))
-    return session._write("merge", fields, None)
+    return session._write("merge", fields, None, seen=seen)
 
 
 def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
     """See `Session.edit_context`."""
-    target = session.entry(ref)
+    target, seen = session.entry(ref), session.leaf
     if isinstance(replacement, str):
         replacement = {"content": replacement}
     if not target.is_content or not _counts_here(session, target):
@@ -85,7 +85,9 @@ def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any]
             f"{target.uuid} says nothing in the current context, so there is nothing to edit; "
             "'context --json' and 'path' show what does"
         )
-    return session.append("context_edit", targetUuid=target.uuid, replacement=replacement)
+    fields = {"targetUuid": target.uuid, "replacement": replacement}
+    check_fields("context_edit", fields)
+    return session._write("context_edit", fields, None, seen=seen)
 
 
 def _counts_here(session: Writer, target: Entry) -> bool:

@@ -33,8 +33,9 @@ def branch(session: Writer, ref: Ref, summary: Summary | None, name: str | None)
     if summary is None:
         fields = {} if name is None else {"name": name}
         return _go(session, [("branch", fields)], target)
-    left = session.leaf
-    text = text_of_summary(summary, entries_left(session, target))
+    with session._journal.lock.alone():
+        left, passed = session.leaf, entries_left(session, target)
+    text = text_of_summary(summary, passed)
     wanted: Wanted = [("branch_summary", {"summary": text, "fromUuid": left.uuid})]
     if name is not None:
         wanted.insert(0, ("branch", {"name": name}))
@@ -66,20 +67,25 @@ def rewind(session: Writer, ref: Ref | None) -> str:
 
 def pop(session: Writer, ref: Ref | None, summary: Summary) -> Entry:
     """See `Session.pop`."""
-    if ref is None:
-        target = _open_push(session) or _prompt_with_work(session)
-    else:
-        target = session.entry(ref)
-        if not ancestry.is_above(session, target):
-            raise CallerError(
-                f"{target.uuid} is not on the current path; pop goes up it, 'switch' goes anywhere"
-            )
-    left = ancestry.below(session, target)
-    if not left:
+    with session._journal.lock.alone():
+        target = _place_to_pop_to(session, ref)
+        passed, left = ancestry.below(session, target), session.leaf
+    if not passed:
         raise NothingToDoError(f"nothing follows {target.uuid}; there is nothing to pop")
-    text = text_of_summary(summary, left)
-    fields = {"summary": text, "fromUuid": session.leaf.uuid}
+    text = text_of_summary(summary, passed)
+    fields = {"summary": text, "fromUuid": left.uuid}
     return _go(session, [("stack_summary", fields)], target)
+
+
+def _place_to_pop_to(session: Writer, ref: Ref | None) -> Entry:
+    if ref is None:
+        return _open_push(session) or _prompt_with_work(session)
+    target = session.entry(ref)
+    if not ancestry.is_above(session, target):
+        raise CallerError(
+            f"{target.uuid} is not on the current path; pop goes up it, 'switch' goes anywhere"
+        )
+    return target
 
 
 def _open_push(session: Writer) -> Entry | None:
@@ -171,18 +177,20 @@ def compact(
 ) -> Entry:
     """See `Session.compact`."""
     uuid = fresh_uuid()
-    context = session.context(count=count)
-    pieces = _pieces(session)
-    kept_uuid = _first_kept(session, pieces, first_kept, keep, count, uuid)
-    replaced = _replaced(session._context_path().entries, pieces, kept_uuid, uuid)
+    with session._journal.lock.alone():  # all of one moment: another thread may move
+        seen = session.leaf
+        context = session.context(count=count)
+        pieces = _pieces(session)
+        kept_uuid = _first_kept(session, pieces, first_kept, keep, count, uuid)
+        replaced = _replaced(session._context_path().entries, pieces, kept_uuid, uuid)
+        state = {
+            "model": context.model,
+            "thinkingLevel": context.thinking_level,
+            "system": context.system,
+            "name": session.name,
+        }
     if not replaced:
         raise NothingToDoError("nothing in the context lies before what is to be kept")
-    state = {
-        "model": context.model,
-        "thinkingLevel": context.thinking_level,
-        "system": context.system,
-        "name": session.name,
-    }
     fields = {
         "summary": text_of_summary(summary, replaced),
         "firstKeptEntryUuid": kept_uuid,
@@ -190,7 +198,7 @@ def compact(
         **extra,
         "state": state,
     }
-    return session._write_run([("compaction", fields, uuid)], None, "compact")
+    return session._write_run([("compaction", fields, uuid)], None, "compact", seen=seen)
 
 
 def _pieces(session: Writer) -> list[Piece]:

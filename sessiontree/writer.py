@@ -100,6 +100,7 @@ class Writer(Appender):
         """
         self._journal.check_writable()
         self._is_batching()  # a forked process stands elsewhere than its parent
+        seen = self._leaf
         if metadata is not None:
             fields["metadata"] = metadata
         check_fields(type, fields)
@@ -118,7 +119,7 @@ class Writer(Appender):
         if type == "handle":
             with self._keeping_blob(fields["handle"]):
                 return self._write(type, fields, above, uuid=uuid)
-        return self._write(type, fields, above, uuid=uuid)
+        return self._write(type, fields, above, uuid=uuid, seen=seen)
 
     @contextlib.contextmanager
     def _keeping_blob(self, handle: Any) -> Iterator[None]:
@@ -233,6 +234,7 @@ class Writer(Appender):
         above: Entry | None,
         *,
         uuid: str | None = None,
+        seen: Entry | None = None,
     ) -> Entry:
         """Write an entry below another, by default the leaf, and stand at it.
 
@@ -245,7 +247,8 @@ class Writer(Appender):
             or self._waiting is not None
             or type in _OF_THE_PATH
         ):
-            return self._write_run([(type, fields, uuid or fresh_uuid())], above, "", uuid)
+            wanted = [(type, fields, uuid or fresh_uuid())]
+            return self._write_run(wanted, above, "", uuid, seen=seen)
         with self._journal.lock.alone():
             self._journal.check_writable()
             entry = self._draft(type, fields, (above or self._leaf).uuid, fresh_uuid())
@@ -260,6 +263,8 @@ class Writer(Appender):
         above: Entry | None,
         event: str,
         chosen: str | None = None,
+        *,
+        seen: Entry | None = None,
     ) -> Entry:
         """Write entries, each below the one before, all or none; stand at the last.
 
@@ -268,8 +273,10 @@ class Writer(Appender):
             above: what the first hangs below, by default the leaf.
             event: the hooks to call beside those of appending.
             chosen: the uuid that the caller chose, which another writer may have taken.
+            seen: the leaf whose path they speak of, by default the one now.
         """
         self._journal.check_writable()
+        seen = seen or self._leaf
         parent = above or self._leaf
         entries = self._drafts(wanted, parent.uuid)
         if self._hooks:
@@ -283,8 +290,8 @@ class Writer(Appender):
         with self._holding():
             if whole and not self._blobs_are_kept(entries):  # gc, or a person, was faster
                 wanted = self._spilled(whole)
-            if above is None and self._leaf is not parent:  # a hook wrote, or another thread
-                self._check_still_holds([type for type, _, _ in wanted], parent)
+            if above is None and self._leaf is not seen:  # a hook wrote, or another thread
+                self._check_still_holds([type for type, _, _ in wanted], seen)
                 entries = self._drafts(wanted, self._leaf.uuid)
             if chosen is not None:
                 self._check_fresh(chosen)
@@ -302,8 +309,8 @@ class Writer(Appender):
         speaking = next((type for type in types if type in _OF_THE_PATH), None)
         if speaking is not None and not ancestry.is_above(self, seen):
             raise CallerError(
-                f"a hook, or another thread, moved to {self._leaf.uuid} while the {speaking} "
-                f"was made for {seen.uuid}; nothing was written: do it again from there"
+                f"a hook, a summarizer, or another thread, moved to {self._leaf.uuid} while the "
+                f"{speaking} was made for {seen.uuid}; nothing was written: do it again from there"
             )
 
     def _drafts(self, wanted: Sequence[Wanted], parent: str) -> list[Entry]:

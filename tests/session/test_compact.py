@@ -348,3 +348,28 @@ def test_a_first_kept_entry_that_is_nowhere_keeps_what_follows_and_warns(tmp_pat
         context = session.context()
         assert said(context) == ["c", "m3"]
         assert "gone" in context.warnings[0]
+
+
+def test_a_summarizer_that_moves_the_session_misplaces_no_compaction() -> None:
+    with in_memory() as session:
+        talk(session, "p1", "a1", "p2")
+
+        def goes_elsewhere(entries: Sequence[Entry]) -> str:
+            session.branch(session.header)
+            return "what was"
+
+        with pytest.raises(CallerError, match="moved to"):
+            session.compact(goes_elsewhere, first_kept=session.leaf)
+        assert session.find(type="compaction") == []
+
+
+def test_a_summarizer_may_append_and_the_compaction_hangs_below_that() -> None:
+    with in_memory() as session:
+        talk(session, "p1", "a1", "p2")
+
+        def says_more(entries: Sequence[Entry]) -> str:
+            session.append_message(user("meanwhile"))
+            return "what was"
+
+        session.compact(says_more, first_kept=session.leaf)
+        assert said(session.context()) == ["what was", "p2", "meanwhile"]
