@@ -21,7 +21,9 @@ from sessiontree.core.message import (
     block_text,
     blocks_of,
     calls_of,
+    is_item,
     kind_of,
+    numbered_blocks,
     preview_of,
     result_ids,
     role_of,
@@ -97,7 +99,7 @@ def _of_message(entry: Entry) -> Iterator[Event]:
     if role == "assistant":
         for index, block in enumerate(blocks_of(message)):
             yield from _of_block(block, Position(uuid, index))
-        place = Position(uuid, 0) if _is_item(message) else Position(uuid)
+        place = Position(uuid, 0) if is_item(message) else Position(uuid)
         yield from _apart_from_content(message, place)
         reason = message.get("stopReason", message.get("stop_reason"))
         yield AssistantMessage(
@@ -106,7 +108,7 @@ def _of_message(entry: Entry) -> Iterator[Event]:
     elif role == "user":
         yield from heard(message, uuid)
     elif ids := result_ids(message):
-        place = Position(uuid, 0) if _is_item(message) else Position(uuid)
+        place = Position(uuid, 0) if is_item(message) else Position(uuid)
         yield _result(message, ids[0], place)
     else:
         yield Passthrough(event_type=role, position=Position(uuid), data=message)
@@ -140,11 +142,6 @@ def _input(call: Call) -> Any:
     return call.arguments
 
 
-def _is_item(message: Mapping[str, Any]) -> bool:
-    """Whether a message is an item of OpenAI Responses that nobody says: one block by itself."""
-    return "role" not in message
-
-
 def _result(message: Mapping[str, Any], id: str, position: Position) -> Event:
     """A message that is one result whole."""
     return ToolResult(
@@ -174,8 +171,7 @@ def block(session: Surveyor, ref: Ref, index: int) -> dict[str, Any]:
         members += [e for e in below if e not in members]
         blocks = _by_index(members)
     elif entry.type == "message" and isinstance(entry.get("message"), Mapping):
-        message = entry["message"]
-        blocks = dict(enumerate([message] if _is_item(message) else blocks_of(message)))
+        blocks = dict(enumerate(numbered_blocks(entry["message"])))
     else:
         raise CallerError(f"entry {entry.uuid} is a {entry.type}, which has no blocks")
     if index not in blocks:

@@ -118,6 +118,16 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
                 yield {"type": "text", "text": block}
 
 
+def is_item(message: Message) -> bool:
+    """Whether a message is an item of OpenAI Responses that nobody says."""
+    return "role" not in message
+
+
+def numbered_blocks(message: Message) -> list[Mapping[str, Any]]:
+    """The blocks of a message at the places they are known by; an item is its own block 0."""
+    return [message] if is_item(message) else list(blocks_of(message))
+
+
 def block_text(block: Mapping[str, Any]) -> str:
     """The text of a `text`, `input_text` or `output_text` block, else nothing."""
     text = block.get("text")

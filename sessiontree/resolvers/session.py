@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sessiontree.core.contribution import custom_message, summary_message
 from sessiontree.core.entry import HEADER, SUMMARIES, Entry, decode_leniently
 from sessiontree.core.handle import Handle
+from sessiontree.core.message import is_item, numbered_blocks
 from sessiontree.core.resolved import ResolvedHandle
 from sessiontree.core.schema import HandleSchema, MetaField
 from sessiontree.errors import TargetMissingError
@@ -46,7 +47,8 @@ BLOCK: Final = HandleSchema(
         MetaField("index", pattern="0|[1-9][0-9]{0,8}", form="a number from 0"),
     ],
     kind="message",
-    resolves_to="a message with that content block alone, and the role of the whole",
+    resolves_to="a message with that content block alone, and the role of the whole; "
+    "an item of OpenAI Responses is its own block 0",
 )
 
 
@@ -119,9 +121,11 @@ def block_of(handle: Handle, session: Reader, entry: Entry | None) -> dict[str, 
     uuid, index = handle.meta[1], int(handle.meta[2])
     if entry is not None and entry.type == "message":
         message = entry.get("message")
-        blocks = _content_blocks(message)
+        blocks = numbered_blocks(message) if isinstance(message, dict) else []
         if index >= len(blocks):
             raise _no_block(handle, len(blocks))
+        if is_item(message):
+            return dict(message)
         return {"role": message.get("role") or "assistant", "content": [blocks[index]]}
     if entry is not None and entry.type not in ("block", "message_end"):
         raise TargetMissingError(
@@ -139,15 +143,6 @@ def _whole(entry: Entry) -> str:
     """The message that an entry is a piece of."""
     uuid = entry.get("messageUuid")
     return uuid if isinstance(uuid, str) else entry.uuid
-
-
-def _content_blocks(message: Any) -> list[Any]:
-    """The blocks of a message, each text as a block of its own."""
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        content = [content] if content else []
-    blocks = content if isinstance(content, list) else []
-    return [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks]
 
 
 def _streamed_block(handle: Handle, session: Reader, uuid: str) -> dict[str, Any] | None:

@@ -110,6 +110,24 @@ def test_a_block_is_a_message_with_it_alone(here: Session) -> None:
     assert data == {"role": "user", "content": [{"type": "text", "text": "only text"}]}
 
 
+def test_an_item_of_responses_is_its_own_block(here: Session) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
+    entry = here.append_message(call)
+    assert found(here, Handle.block("here", entry.uuid, 0)).data == call
+    with pytest.raises(TargetMissingError, match="the message has 1, counted from 0"):
+        found(here, Handle.block("here", entry.uuid, 1))
+    here.append_handle(Handle.block("here", entry.uuid, 0))
+    here.append_message({"type": "function_call_output", "call_id": "c", "output": "a.py"})
+    assert here.context(verbatim=True).messages[1] == call
+
+
+def test_a_block_has_the_place_it_has_for_whoever_asks_the_session(here: Session) -> None:
+    entry = here.append_message({"role": "user", "content": [None, "a", 5, BLOCKS[1]]})
+    for index in range(2):
+        data = found(here, Handle.block("here", entry.uuid, index)).data
+        assert data["content"] == [here.block(entry, index)]
+
+
 def test_a_block_of_a_streamed_message_is_found_by_any_of_its_uuids(here: Session) -> None:
     fields: dict[str, Any] = {"messageUuid": "whole"}
     pieces = [
