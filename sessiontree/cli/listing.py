@@ -39,7 +39,7 @@ _ORDERS: Final[dict[str, tuple[Callable[[Listed], Any], bool]]] = {
 
 @click.command()
 @click.argument("folder", metavar="[DIR]", required=False, type=PATH)
-@click.option("--cwd", type=PATH, help="Only sessions of this working directory.")
+@click.option("--cwd", metavar="DIR", type=PATH, help="Only sessions of this working directory.")
 @click.option("--all", "all_", is_flag=True, help="Sessions of all working directories.")
 @click.option(
     "--sort",
@@ -49,7 +49,7 @@ _ORDERS: Final[dict[str, tuple[Callable[[Listed], Any], bool]]] = {
     show_default=True,
     help="What they are ordered by, the latest or largest first.",
 )
-@click.option("--limit", type=click.IntRange(1), help="At most so many.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many.")
 @click.option("--branches", is_flag=True, help="Count the branches too: reads whole files.")
 @json_option("a list of the sessions")
 def ls(

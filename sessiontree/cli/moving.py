@@ -22,7 +22,7 @@ from sessiontree.core.summary import summarize
 @click.command(name="branch-here")
 @file_argument
 @ref_argument
-@click.option("--name", help="A name for the new branch.")
+@click.option("--name", metavar="NAME", help="A name for the new branch.")
 @summary_options
 @written_json_option
 def branch_here(file: str, ref: str, name: str | None, given: GivenSummary, as_json: bool) -> None:

@@ -29,18 +29,24 @@ from sessiontree.storage.folder import BLOBS, session_files
 @click.argument("place", metavar="[DIR|FILE]", required=False, type=SESSION_FILE)
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, of Python's re.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Letters match in either case.")
-@click.option("--role", "roles", multiple=True, help="Only entries of this role; may be repeated.")
-@click.option("--tool", help="Only calls of this tool, and their results.")
+@click.option(
+    "--role",
+    "roles",
+    metavar="ROLE",
+    multiple=True,
+    help="Only entries of this role; may be repeated.",
+)
+@click.option("--tool", metavar="NAME", help="Only calls of this tool, and their results.")
 @click.option(
     "--since",
     metavar="TIME",
     callback=moment_given,
     help="Only entries written since a date, a time, or 30m, 12h, 7d, 2w ago.",
 )
-@click.option("--cwd", type=PATH, help="Only sessions of this working directory.")
+@click.option("--cwd", metavar="DIR", type=PATH, help="Only sessions of this working directory.")
 @click.option("--current", is_flag=True, help="Only what is on a session's current path.")
 @click.option("--blobs", is_flag=True, help="Also in large texts kept beside the file.")
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after so many.")
 @json_option("a list of the entries found")
 def search(
     pattern: str,

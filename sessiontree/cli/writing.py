@@ -33,9 +33,14 @@ from sessiontree.session import Session
 
 @click.command()
 @click.argument("file", type=PATH)
-@click.option("--name", help="A name for people.")
-@click.option("--cwd", type=PATH, help="The folder it is about [default: this one].")
-@click.option("--id", "id_", help="Its id [default: a fresh UUID].")
+@click.option("--name", metavar="NAME", help="A name for people.")
+@click.option(
+    "--cwd",
+    metavar="DIR",
+    type=PATH,
+    help="The working directory it is about [default: this one].",
+)
+@click.option("--id", "id_", metavar="ID", help="Its id [default: a fresh UUID].")
 @metadata_option
 @written_json_option
 def new(
@@ -54,13 +59,13 @@ def new(
 
 @click.command()
 @file_argument
-@click.option("--role", help="The role that speaks [default: user].")
+@click.option("--role", metavar="ROLE", help="The role that speaks [default: user].")
 @click.option("--text", help="What it says.")
 @click.option("--attach", metavar="PATH", type=PATH, help="A file to keep beside FILE.")
 @click.option("--handle", metavar="HANDLE", help="A pointer to content that is kept elsewhere.")
 @click.option("--preview", metavar="WORDS", help="What people recognise either by.")
 @click.option("--parent", metavar="REF", help="The entry it hangs below [default: the leaf].")
-@click.option("--lane", help="The lane to write on [default: main].")
+@click.option("--lane", metavar="LANE", help="The lane to write on [default: main].")
 @click.option("--scratch", is_flag=True, help="Write on a fresh scratch lane, to be kept or not.")
 @metadata_option
 @written_json_option
