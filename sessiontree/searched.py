@@ -21,10 +21,11 @@ from sessiontree.core.texts import texts, texts_of_tool
 from sessiontree.errors import ForeignFormatError, NotASessionError, SessionTreeError, SpilledError
 from sessiontree.hit import Hit, Wanted, hit
 from sessiontree.listing import header_of, moment
-from sessiontree.storage.folder import BLOBS, SUBAGENTS, TOOL_RESULTS, Report, own_folder
+from sessiontree.storage.folder import SUBAGENTS, TOOL_RESULTS, Report, own_folder
 from sessiontree.storage.scan import Inside, Scanner
 
 if TYPE_CHECKING:
+    from sessiontree.formats.gemini_layout import Responses
     from sessiontree.storage.sidecar import Sidecar
     from sessiontree.translating import ForeignFile
 
@@ -43,7 +44,8 @@ class Searched:
         self._session = ""
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
-        self._is_chat: bool | None = None
+        self._is_begun = False
+        self._responses: Responses | None = None
 
     def hits(self) -> Iterator[Hit]:
         given: set[int] = set()
@@ -57,21 +59,22 @@ class Searched:
                 given.add(offset)
                 yield found
         inside = self._scanner.inside
-        if self._wanted.blobs and os.path.isdir(os.path.realpath(self._file) + BLOBS):
+        if self._wanted.blobs:  # also where their folder is gone, which is then told
             yield from self._hits_in_blobs(given)
         if not self._session and self._may_match_beside():
             yield from self._hits_in_other((), inside)
 
     def _find(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, as `Scanner.lines` asks for them."""
-        if self._is_chat is None:
-            self._is_chat = block.find(_CHAT, 0, _OPENING) >= 0
-        found = self._pattern.candidates(block, end)
-        if not self._is_chat:
-            return found
-        from sessiontree.formats.gemini_layout import structured  # heavy, and seldom needed
+        if not self._is_begun and block.find(_CHAT, 0, _OPENING) >= 0:
+            from sessiontree.formats.gemini_layout import Responses  # heavy, and seldom needed
 
-        return iter(sorted({*found, *structured(block, end)}))
+            self._responses = Responses()
+        self._is_begun = True
+        found = self._pattern.candidates(block, end)
+        if self._responses is None:
+            return found
+        return iter(sorted({*found, *self._responses.structured(block, end)}))
 
     def _is_read_by_line(self) -> bool:
         """Whether each line of the file is an entry as it stands."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -282,3 +283,13 @@ def test_a_session_that_vanishes_while_it_is_searched_for_is_told_so(tmp_path: P
     gone = str(tmp_path / "gone.jsonl")
     assert list(search(Pattern("the"), [gone], Wanted(), problems.append)) == []
     assert problems == [f"{gone} is not there, or not any more; check the path"]
+
+
+def test_a_search_tells_of_the_blobs_that_are_gone_with_their_folder(store: Store) -> None:
+    file = said(store, "x" * 50_000 + " needle")
+    shutil.rmtree(f"{file}.blobs")
+    result = run("search", "needle", "--blobs")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Nothing matches needle" in result.stderr
+    assert "Left out: " in result.stderr
+    assert "missing" in result.stderr
