@@ -43,7 +43,7 @@ def blob() -> None:
     """
 
 
-@blob.command()
+@blob.command(short_help="List the blobs, and how often each is named.")
 @file_argument
 @json_option("a list of the blobs")
 def ls(file: str, as_json: bool) -> None:

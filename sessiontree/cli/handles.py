@@ -32,7 +32,7 @@ def handle() -> None:
     """
 
 
-@handle.command()
+@handle.command(short_help="List the handles that each plugin makes.")
 @json_option("a list of the schemas")
 def schemas(as_json: bool) -> None:
     """List the handles that each plugin makes, and what they resolve to.

@@ -34,6 +34,12 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     assert command(name).name == name
 
 
+@pytest.mark.parametrize("name", ["blob", "handle"])
+def test_what_a_group_can_do_is_said_in_whole_sentences(name: str) -> None:
+    _, listed = done(name, "--help").split("Commands:\n")
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed.splitlines())
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_lists_every_command_and_shows_an_example(flag: str) -> None:
     shown = done(flag)
