@@ -63,6 +63,10 @@ class Session(Mover):
         self._followed: list[tuple[tuple[int, int], Damage]] = []
         super().__init__(journal, None if lane == "main" else lane, hooks, spill_over)
 
+    def __repr__(self) -> str:
+        where = "in memory" if self.file is None else repr(self.file)
+        return f"<Session {where}, lane {self.lane_name}>"
+
     @classmethod
     def create(
         cls,
@@ -276,6 +280,7 @@ class Session(Mover):
             damaged: told of it as well, as it comes.
 
         Raises:
+            CallerError: the session is in memory, or the file is another agent's.
             FileReplacedError: the file was rewritten in place, or is another session's now.
             FileMissingError: it is gone.
         """
@@ -284,7 +289,8 @@ class Session(Mover):
             raise CallerError("a session in memory has no file to follow")
         if self._upgraded is not None and self._upgraded.ends_by_rule:
             raise CallerError(
-                f"{self.file} is another agent's, and is not followed; refresh instead"
+                f"{self.file} is another agent's, and is not followed; import it to follow "
+                "that, or open it and refresh now and then"
             )
         self._journal.size()  # refused where this is closed
         journal = Journal(self._disk, self.file, readonly=True)
