@@ -70,7 +70,7 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
         finally:  # an interrupted agent's last words are kept too
             rest = accumulator.close()
         told.tell(rest)
-        leaf = session.leaf.uuid
+        head = accumulator.head.uuid
     if not accumulator.understood:
         raise NothingToDoError(
             f"nothing in the stream was understood; it is kept as it came, in {file}. What is "
@@ -78,9 +78,9 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
             "files of other agents can be imported: sessiontree import FILE"
         )
     messages = f"{told.messages:,} message{'' if told.messages == 1 else 's'}"
-    tell(f"Recorded {messages} of the model; {file} stands at {short(leaf)}")
+    tell(f"Recorded {messages} of the model; {file} stands at {short(head)}")
     if not as_json:
-        out(leaf)
+        out(head)
 
 
 def _stream() -> Any:

@@ -23,24 +23,26 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from sessiontree import ancestry
-from sessiontree.core.entry import decode_leniently
+from sessiontree.core.entry import ANNOTATIONS, Entry, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
-from sessiontree.core.usage import usage_of
 from sessiontree.errors import CallerError, EntryError, SessionTreeWarning
 from sessiontree.recording import events
 from sessiontree.recording.block import storable
 from sessiontree.recording.events import Event, Position
 from sessiontree.recording.lane import PREFIX, RecordedLane, is_kept
 from sessiontree.recording.lines import Lines
-from sessiontree.recording.spending import Spending, spent_in_all
+from sessiontree.recording.spending import (
+    FIRST,
+    Spending,
+    spent_in_all,
+    spent_since_start,
+    was_reported,
+)
 from sessiontree.recording.stray import TORN, kept, torn_before
 from sessiontree.streaming import Granularity
 
 if TYPE_CHECKING:
     from sessiontree.session import Session
-
-FIRST: Final = "streamStart"
-"""The metadata key of the event that a recording began with: nothing before it counts."""
 
 _FACTS: Final = {
     "model": "model",
@@ -53,6 +55,12 @@ _FACTS: Final = {
 
 _OTHERS: Final = frozenset({"system", "stream_event", "rate_limit_event"})
 """Types of events that are Claude Code's, also where no more is known of one."""
+
+
+_TOLD_AT_THE_END: Final = frozenset(
+    {"subtype", "usage", "modelUsage", "total_cost_usd", "cost_usd"}
+)
+"""What a result of Claude Code's tells; that of another agent has none of it."""
 
 
 class StreamAccumulator:
@@ -143,6 +151,12 @@ class StreamAccumulator:
             found += self._stray(rest, TORN, "is cut short")
         return found
 
+    @property
+    def head(self) -> Entry:
+        """The last entry on the way to the leaf that does more than annotate."""
+        found = ancestry.nearest(self._session, lambda entry: entry.type not in ANNOTATIONS)
+        return found or self._session.header
+
     def __enter__(self) -> Self:
         return self
 
@@ -210,7 +224,7 @@ class StreamAccumulator:
     def _counted(self) -> Spending:
         """What is counted; where no start was seen, by the recording that saw it too."""
         if self._spending is None:
-            self._spending = _spent_since_start(self._session)
+            self._spending = spent_since_start(self._session)
         return self._spending
 
     def _lane_of(self, event: Mapping[str, Any]) -> RecordedLane:
@@ -273,7 +287,7 @@ class StreamAccumulator:
             return lane.assistant(message, event)
         if kind == "user" and isinstance(message, Mapping):
             return lane.user({"role": "user", **message}, event)
-        if kind == "result":
+        if kind == "result" and not _TOLD_AT_THE_END.isdisjoint(event):
             return self._result(event, lane)
         return None
 
@@ -321,7 +335,7 @@ class StreamAccumulator:
         spent = spent_in_all(event)
         found.append(
             events.Complete(
-                new_head=Position(self._session.leaf.uuid),
+                new_head=Position(self.head.uuid),
                 agent_session_id=self._agent_session,
                 usage=events.ChatUsage(
                     **msgspec.structs.asdict(spent),
@@ -337,7 +351,7 @@ class StreamAccumulator:
         given = reported.get("uuid")
         uuid = given if isinstance(given, str) and given else None
         if is_kept(self._session, reported) or (
-            uuid is None and _was_reported(self._session, reported)
+            uuid is None and was_reported(self._session, reported)
         ):
             return
         rest = self._counted().rest(reported)
@@ -371,27 +385,3 @@ def _is_start(event: Mapping[str, Any]) -> bool:
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _was_reported(session: Session, reported: Mapping[str, Any]) -> bool:
-    return any(entry.get("reported") == reported for entry in session.find(type="usage"))
-
-
-def _spent_since_start(session: Session) -> Spending:
-    """What the entries tell since the agent started, the last time; reads the whole file."""
-    spending = Spending()
-    for entry in session.entries():
-        if entry.type == "custom":
-            about = entry.as_stored.get("metadata")
-            if isinstance(about, Mapping) and FIRST in about:
-                spending = Spending()
-        elif entry.type == "usage":
-            spending.end_turn(entry.uuid, usage_of(entry.as_stored.get("usage")))
-        elif entry.type in ("message", "message_end"):
-            said = entry.message_as_stored if entry.type == "message" else entry.as_stored
-            if isinstance(said, Mapping) and isinstance(said.get("usage"), Mapping):
-                key = str(said.get("messageUuid", entry.uuid))
-                is_main = (entry.lane or "main") == session.lane_name
-                usage = usage_of(said["usage"])
-                spending.count(key, usage, said.get("model"), is_main=is_main)
-    return spending

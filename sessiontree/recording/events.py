@@ -163,7 +163,7 @@ class Complete(Event, frozen=True):
     """The agent is done.
 
     Attributes:
-        new_head: the leaf.
+        new_head: the last entry that does more than annotate, where the session goes on.
         agent_session_id: its own id of the session, to resume it with.
         usage: what it says it spent.
     """

@@ -8,9 +8,15 @@ what the agent says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.core.usage import Usage, usage_of
+
+if TYPE_CHECKING:
+    from sessiontree.session import Session
+
+FIRST: Final = "streamStart"
+"""The metadata key of the event that a recording began with: nothing before it counts."""
 
 
 class Spending:
@@ -79,3 +85,28 @@ def _of_model(model: Mapping[str, Any]) -> Usage:
             "cacheWrite": model.get("cacheCreationInputTokens"),
         }
     )
+
+
+def spent_since_start(session: Session) -> Spending:
+    """What the entries tell since the agent started, the last time; reads the whole file."""
+    spending = Spending()
+    for entry in session.entries():
+        if entry.type == "custom":
+            about = entry.as_stored.get("metadata")
+            if isinstance(about, Mapping) and FIRST in about:
+                spending = Spending()
+        elif entry.type == "usage":
+            spending.end_turn(entry.uuid, usage_of(entry.as_stored.get("usage")))
+        elif entry.type in ("message", "message_end"):
+            said = entry.message_as_stored if entry.type == "message" else entry.as_stored
+            if isinstance(said, Mapping) and isinstance(said.get("usage"), Mapping):
+                key = str(said.get("messageUuid", entry.uuid))
+                is_main = (entry.lane or "main") == session.lane_name
+                usage = usage_of(said["usage"])
+                spending.count(key, usage, said.get("model"), is_main=is_main)
+    return spending
+
+
+def was_reported(session: Session, reported: Mapping[str, Any]) -> bool:
+    """Whether a result was kept before; reads the whole file."""
+    return any(entry.get("reported") == reported for entry in session.find(type="usage"))

@@ -69,8 +69,9 @@ def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> Non
         ]
         assert session.verify() == []
     before = file.read_bytes()
-    done("record", file, "--prompt", "Look", "--granularity", "message", input=STREAM)
+    again = done("record", file, "--prompt", "Look", "--granularity", "message", input=STREAM)
     assert file.read_bytes() == before
+    assert again.strip() == _head(file)
 
 
 def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(tmp_path: Path) -> None:
@@ -127,9 +128,12 @@ def test_messages_are_counted_also_where_nobody_reads_the_events(tmp_path: Path)
         b'{"type":"thread.started","thread_id":"t"}\n'
         b'{"type":"item.completed","item":{"type":"agent_message","text":"Hi"}}\n'
         b'{"type":"turn.completed","usage":{"input_tokens":1}}\n',
+        b'{"type":"init","session_id":"g","model":"gemini-2.5-pro"}\n'
+        b'{"type":"message","role":"assistant","content":"Hi","delta":true}\n'
+        b'{"type":"result","status":"success","stats":{"input_tokens":1,"output_tokens":2}}\n',
         b"\n\n",
     ],
-    ids=["noise", "another agent", "blank"],
+    ids=["noise", "Codex", "Gemini", "blank"],
 )
 def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, stream: bytes) -> None:
     file = tmp_path / "s.jsonl"
