@@ -294,9 +294,7 @@ def _depends(format: str, body: Mapping[str, Any], number: int) -> bool:
 
 def is_told_of(file: str, find: Find) -> bool:
     """Whether what is known of a subagent may match, apart from what its transcript says."""
-    journal = Journal(DISK, file, readonly=True)
-    told = sidecar_of(journal) or b""
-    journal.release()
+    told = sidecar_of(file) or b""
     return _is_in(told, find) or _is_in(_agent(file).encode("utf-8", "replace"), find)
 
 

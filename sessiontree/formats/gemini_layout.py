@@ -29,6 +29,9 @@ _AFTER: Final = (b"," + _BEGIN, b"\n  ]")
 _ID: Final = b'\n      "id": '
 _INDENT: Final = len(b"    ")
 
+_OPENING: Final = 4096
+"""Bytes in which a response tells what it is."""
+
 _RESPONSE: Final = b'"functionResponse"'
 _OUTPUT: Final = re.compile(
     _RESPONSE + rb'\s*:\s*{\s*(?:"(?:id|name)"\s*:\s*"[^"\\]*"\s*,\s*)*'
@@ -95,19 +98,38 @@ class _Line(msgspec.Struct, gc=False):
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
-def structured(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
-    """The lines at which a tool's response begins that is more than the text of its output.
+class Responses:
+    """Finds the responses of tools in a chat, which is given in blocks of whole lines.
 
-    Of such a response the text is JSON written anew, so it need not stand in the file.
-    Where a block of whole lines ends within a response, that may be given as well.
+    Of one that is more than the text of its output, the text is JSON written anew, so it
+    need not stand in the file.
     """
-    searched = memoryview(block)[:end]
-    at = stringzilla.find(searched, _RESPONSE)
-    while at >= 0:
-        if _OUTPUT.match(searched, at) is None:
-            stop = block.find(b"\n", at, end)
-            yield block.rfind(b"\n", 0, at) + 1, end if stop < 0 else stop
-        at = stringzilla.find(searched, _RESPONSE, at + len(_RESPONSE))
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    def structured(self, block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
+        """A line of each message with such a response, by where it begins and ends."""
+        searched = memoryview(block)[:end]
+        begun, self._begun = self._begun, b""
+        if begun and _OUTPUT.match(begun + bytes(searched[:_OPENING])) is None:
+            yield _line_at(block, 0, end)
+        at = stringzilla.find(searched, _RESPONSE)
+        while at >= 0:
+            following = stringzilla.find(searched, _RESPONSE, at + len(_RESPONSE))
+            if _OUTPUT.match(searched, at) is None:
+                start, stop = _line_at(block, at, end)
+                is_cut = following < 0 and end - at < _OPENING
+                if is_cut and block.endswith(b"{", start, stop):
+                    self._begun = bytes(searched[at:])
+                else:
+                    yield start, stop
+            at = following
+
+
+def _line_at(block: bytearray | bytes, at: int, end: int) -> tuple[int, int]:
+    stop = block.find(b"\n", at, end)
+    return block.rfind(b"\n", 0, at) + 1, end if stop < 0 else stop
 
 
 def first_message(head: bytes) -> Iterator[bytes]:

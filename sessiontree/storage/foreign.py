@@ -25,7 +25,7 @@ from sessiontree.formats.translation import Place, Source
 from sessiontree.formats.values import whole_value
 from sessiontree.storage.compressed import MAGIC, Decompressed
 from sessiontree.storage.folder import SUBAGENTS, own_folder
-from sessiontree.storage.fs import READ
+from sessiontree.storage.fs import DISK, READ, FileSystem
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.memory import Memory
@@ -210,7 +210,7 @@ class SourceFile:
                 journal = Journal(self._journal.fs, path, readonly=True)
             except SessionTreeError:
                 continue  # gone since, or not to be read: its calls and results are here still
-            beside = SourceFile(journal, sidecar_of(journal))
+            beside = SourceFile(journal, sidecar_of(path, self._journal.fs))
             beside.passed = self.passed
             self.opened.append(beside)
         return self.opened
@@ -275,12 +275,10 @@ def agent_files(path: str) -> Iterator[str]:
 _SIDECAR_LIMIT = 1 << 20
 
 
-def sidecar_of(journal: Journal) -> bytes | None:
-    """What is kept about a subagent beside its transcript."""
-    fs = journal.fs
-    path = journal.path.removesuffix(".jsonl") + ".meta.json"
+def sidecar_of(path: str, fs: FileSystem = DISK) -> bytes | None:
+    """What is kept about a subagent beside its transcript, which is at a path."""
     try:
-        fd = fs.open(path, READ)
+        fd = fs.open(path.removesuffix(".jsonl") + ".meta.json", READ)
     except OSError:
         return None
     try:

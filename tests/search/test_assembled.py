@@ -15,6 +15,7 @@ from sessiontree import Session
 from sessiontree.core.pattern import Pattern
 from sessiontree.core.texts import texts
 from sessiontree.searching import Wanted, search
+from sessiontree.storage.scan import BLOCK
 from tests.formats import test_codex, test_gemini, test_pi, transcripts
 from tests.formats.conftest import SESSION
 
@@ -171,6 +172,7 @@ gemini_messages = st.one_of(
 
 
 def numbered(messages: list[Line]) -> list[Line]:
+    """The messages with ids, of which some come twice where they are many."""
     return [
         line if "$set" in line else {"id": f"g{n % 5}", **line} for n, line in enumerate(messages)
     ]
@@ -237,3 +239,18 @@ def test_so_it_is_with_what_is_told_of_a_subagent(tmp_path: Path, part: str) -> 
     assert expected
     found = search(Pattern(part), [str(file)], Wanted(), pytest.fail)
     assert {hit.ref for hit in found} == expected
+
+
+@pytest.mark.parametrize("made", [gemini_log, gemini_document])
+def test_a_response_is_looked_into_wherever_a_block_ends(tmp_path: Path, made: Made) -> None:
+    def told(number: int, response: Line) -> Line:
+        call = {"id": "c", "name": "n", "result": [{"functionResponse": {"response": response}}]}
+        return {"id": f"g{number}", "type": "gemini", "content": "", "toolCalls": [call]}
+
+    for size in range(BLOCK - 700, BLOCK + 100, 50):
+        messages = [told(0, {"output": "x" * size}), told(1, {"code": 1}), told(2, {"code": 1})]
+        messages.append(told(3, {"output": "y" * 3000}))
+        file = made(tmp_path / f"{size}.jsonl", messages)
+        assert file.stat().st_size > BLOCK
+        found = search(Pattern('"code": 1}'), [str(file)], Wanted(), pytest.fail)
+        assert len(list(found)) == 2
