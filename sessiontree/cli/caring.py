@@ -170,6 +170,9 @@ def gc(file: str, dry_run: bool, now: datetime | None, as_json: bool) -> None:
     _out_some([f"unfinished file {name}" for name in done.unfinished], "unfinished files")
     for name in done.aside:
         out(f"damaged file {name}, kept aside for thirty days")
+    if not (done.entries or done.archives or done.blobs or done.unfinished or done.aside):
+        tell(f"{file}: nothing to take out")
+        return
     count = len(done.entries)
     where = f" into {done.archive}" if done.archive else ""
     tell(f"{count:,} entr{'y' if count == 1 else 'ies'} {verb}{where}; {done.freed:,} bytes in all")
@@ -211,12 +214,18 @@ def repair(context: click.Context, file: str, dry_run: bool, as_json: bool) -> N
         )
     else:
         for mending in done.mended:
-            out(f"{file}:{mending.line}: byte {mending.offset}: {mending.what}")
+            what = _not_done(mending.what) if dry_run else mending.what
+            out(f"{file}:{mending.line}: byte {mending.offset}: {what}")
         if not dry_run:
             _out_findings(done.remaining)
     finish()
     _tell_outcome(file, done, dry_run=dry_run)
     context.exit(1 if done.remaining and not dry_run else 0)
+
+
+def _not_done(what: str) -> str:
+    """What a mending would have done, from the words for what it did."""
+    return f"would have {what.replace('took out', 'taken out', 1)}"
 
 
 def _tell_outcome(file: str, done: Repair, *, dry_run: bool) -> None:

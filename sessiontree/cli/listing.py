@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,8 @@ PATIENCE_SECONDS: Final = 0.5
 """How long to be silent before progress is shown."""
 
 _TITLE: Final = 60
+_NARROWEST: Final = 70
+"""Columns that a table needs to show something of each session's name and directory."""
 
 _ORDERS: Final[dict[str, tuple[Callable[[Listed], Any], bool]]] = {
     "modified": (in_time, True),
@@ -93,7 +96,7 @@ def out_sessions(found: list[Listed], *, as_json: bool) -> None:
     """Print sessions: as JSON, as a table on a terminal, or else a line each."""
     if as_json:
         out_json_list(found)
-    elif found and _is_terminal():
+    elif found and _is_terminal() and shutil.get_terminal_size().columns >= _NARROWEST:
         _out_table(found)
     else:
         _out_lines(found)

@@ -24,6 +24,8 @@ def store_at(folder: str | None) -> Store:
     """
     if folder is None:
         return Store(os.path.expanduser(os.environ.get(HOME_VARIABLE) or "") or None)
+    if os.path.isfile(folder):
+        raise FileMissingError(f"{folder} is a file, and no folder of sessions", folder)
     if not os.path.isdir(folder):
         raise FileMissingError(f"there is no folder {folder}; check the path", folder)
     return Store(folder)

@@ -82,7 +82,7 @@ def test_a_dry_run_says_what_it_would_do_and_succeeds(chat: Path) -> None:
     before = contents(chat.parent)
     result = run("repair", "--dry-run", chat)
     assert result.exit_code == 0
-    assert result.stdout.endswith("took out a torn fragment of 13 bytes\n")
+    assert result.stdout.endswith("would have taken out a torn fragment of 13 bytes\n")
     assert result.stderr == f"{chat}: 1 to mend; nothing was written\n"
     found = printed_json("repair", "--dry-run", chat)
     assert [damage["kind"] for damage in found["remaining"]] == ["crc", "torn"]

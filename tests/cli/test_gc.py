@@ -18,6 +18,7 @@ def tried(tmp_path: Path) -> Path:
 def test_gc_says_what_would_go_and_then_what_went(tmp_path: Path) -> None:
     file = tried(tmp_path)
     assert printed_json("gc", file)["entries"] == []
+    assert run("gc", file).stderr == f"{file}: nothing to take out\n"
     told = printed_json("gc", file, "--dry-run", "--now", FAR)
     assert len(told["entries"]) == 1
     assert not list(tmp_path.glob("*.archive-*"))

@@ -215,11 +215,11 @@ def test_looking_for_sessions_changes_nothing(store: Store) -> None:
     assert contents(folder) == before
 
 
-def in_a_terminal(*words: str) -> str:
-    """What a command prints on a terminal of 100 columns."""
+def in_a_terminal(*words: str, columns: int = 100) -> str:
+    """What a command prints on a terminal of so many columns."""
     script = (
         "import os, pty, sys\n"
-        "os.environ.update(COLUMNS='100', TERM='xterm')\n"
+        f"os.environ.update(COLUMNS='{columns}', TERM='xterm')\n"
         "sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
     )
     command = [sys.executable, "-c", script, sys.executable, "-m", "sessiontree", *words]
@@ -233,6 +233,17 @@ def test_a_terminal_gets_a_table_and_colours(store: Store) -> None:
     assert "A rollout" in table
     assert table.index("33333333") < table.index("11111111")
     assert "fix the \x1b[1;31mparser\x1b[0m" in in_a_terminal("search", "parser")
+
+
+def test_a_narrow_terminal_gets_lines_that_say_all(store: Store) -> None:
+    (line,) = in_a_terminal("ls", "--cwd", "/elsewhere", columns=40).splitlines()
+    assert "33333333  A rollout  /elsewhere" in line
+
+
+def test_ls_of_a_file_says_that_it_is_one(store: Store) -> None:
+    result = run("ls", store.list()[0].file)
+    assert result.exit_code == 1
+    assert "is a file, and no folder of sessions" in result.stderr
 
 
 def test_hits_come_out_as_they_are_found(

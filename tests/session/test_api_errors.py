@@ -337,3 +337,11 @@ def test_contradicting_options_are_refused(session: Session, file: Path) -> None
 def test_find_needs_something_to_find() -> None:
     with in_memory() as session, pytest.raises(CallerError, match="find what"):
         session.find()
+
+
+def test_a_session_shows_where_it_is(tmp_path: Path) -> None:
+    file = str(tmp_path / "chat.jsonl")
+    with Session.create(file, lane="reviewer") as session:
+        assert repr(session) == f"<Session {file!r}, lane reviewer>"
+    assert repr(session) == f"<Session {file!r}, lane reviewer>"  # closed, too
+    assert repr(Session.create()) == "<Session in memory, lane main>"
