@@ -23,7 +23,10 @@ def store_at(folder: str | None) -> Store:
         FileMissingError: a folder was named that is not there.
     """
     if folder is None:
-        return Store(os.path.expanduser(os.environ.get(HOME_VARIABLE) or "") or None)
+        home = os.path.expanduser(os.environ.get(HOME_VARIABLE) or "")
+        if os.path.isfile(home):
+            raise FileMissingError(f"{HOME_VARIABLE} is {home}, a file, and names no folder", home)
+        return Store(home or None)
     if os.path.isfile(folder):
         raise FileMissingError(f"{folder} is a file, and no folder of sessions", folder)
     if not os.path.isdir(folder):

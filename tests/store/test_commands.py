@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sessiontree import Session, Store
+from sessiontree import DiskError, Session, Store
 from sessiontree.cli import main
 from tests.store.sessions import read, said
 
@@ -142,7 +142,10 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setenv("SESSIONTREE_HOME", str(file))
-    assert_refused("ls", "--all", about="is no folder")
+    for words in (("ls", "--all"), ("search", "x"), ("trash", "latest"), ("restore",)):
+        assert_refused(*words, about="a file, and names no folder")
+    with pytest.raises(DiskError, match="is no folder"):
+        Store(file).list()
 
 
 def test_a_home_may_be_spelled_from_the_users(
