@@ -169,8 +169,9 @@ class _Opened:
         try:
             header = _header(head, self.read, self.path)
         except (ForeignFormatError, NotASessionError):
-            last = last_in(tail, whole=is_whole) or Last("")
-            listed = self._facts_of_other(head, tail, self.read, last)
+            is_document = head.startswith(b"{\n")
+            last = None if is_document else last_in(tail, whole=is_whole)
+            listed = self._facts_of_other(head, tail, self.read, last or Last(""))
             if listed is None:
                 raise
             return listed

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -87,7 +88,7 @@ class Pattern:
 
 def lines_with(needle: bytes, block: bytearray | bytes, end: int) -> Iterator[Span]:
     """The lines that hold a needle, as `Pattern.candidates` gives them."""
-    return iter(_Needles((needle,)).lines(memoryview(block)[:end], block, end).items())
+    return iter(_alone(needle).lines(memoryview(block)[:end], block, end).items())
 
 
 class _Needles:
@@ -133,6 +134,11 @@ class _Needles:
                 at += size
             at = find(searched, _ESCAPED_LATIN, at)
         return True
+
+
+@lru_cache(maxsize=16)
+def _alone(needle: bytes) -> _Needles:
+    return _Needles((needle,))
 
 
 def _add_line(block: bytearray | bytes, at: int, end: int, found: dict[int, int]) -> int:

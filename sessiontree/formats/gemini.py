@@ -45,6 +45,9 @@ _SPEAKING: Final = frozenset({"user", "gemini"})
 _OPENING: Final = 4096
 """Bytes at the start of a document that hold its keys, but for the messages."""
 
+_KEYS: Final = ("sessionId", "projectHash", "startTime", "lastUpdated")
+"""Keys that are looked for at the start of a document."""
+
 _NOTES: Final = frozenset({"info", "warning", "error"})
 
 
@@ -289,6 +292,10 @@ def _first(head: bytes) -> Values:
 
 @lru_cache(maxsize=1)  # who recognised a document asks for its facts
 def _leading(opening: bytes) -> Values | None:
+    keys, found_list, _ = opening.partition(b'\n  "messages": [')
+    before = values(keys.rstrip(b",") + b"}") if found_list else None
+    if before is not None and all(key in before for key in _KEYS):
+        return before
     return leading_values(opening)
 
 

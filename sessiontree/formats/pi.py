@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.core.message import text_of
+from sessiontree.core.pattern import lines_with
 from sessiontree.formats.translation import (
     Facts,
     Lines,
@@ -27,7 +28,7 @@ from sessiontree.formats.translation import (
     Translated,
     with_numbers,
 )
-from sessiontree.formats.values import Values, first_values, prompt_text, values, whole_lines
+from sessiontree.formats.values import Values, first_values, prompt_text, values
 
 _STRUCTURE: Final = frozenset({"type", "id", "parentId", "timestamp"})
 _OURS: Final = frozenset({"uuid", "parentUuid", "lane", "version", "format", "spilled", "crc"})
@@ -80,11 +81,9 @@ class Pi:
         lines = first_values(head)
         header = next(lines, Values({}))
         first = next((text for entry in lines if (text := _prompt_in(entry))), None)
-        name = None
-        for line in (*whole_lines(tail), *reversed(head.split(b"\n")[:-1])):
-            if b'"session_info"' in line and (entry := values(line)) is not None:
-                name = entry.text("name")
-                break
+        name = next(
+            (entry.text("name") for part in (tail, head) for entry in _named_in(part)), None
+        )
         return Facts(
             header.text("id"), header.text("cwd"), name or None, first, header.text("timestamp")
         )
@@ -110,6 +109,14 @@ class Pi:
             yield from entries.translated(*waiting, is_last=not source.is_complete())
         if lines is not None:
             lines.report_unknown()
+
+
+def _named_in(part: bytes) -> Iterator[Values]:
+    """The entries of a part of a file that may name the session, latest first."""
+    for start, end in reversed(list(lines_with(b'"session_info"', part, len(part)))):
+        entry = values(part[start:end])
+        if entry is not None:
+            yield entry
 
 
 def _prompt_in(entry: Values) -> str | None:

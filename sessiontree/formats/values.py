@@ -174,11 +174,6 @@ def whole_value(document: str, offset: int) -> bytes | None:
     return document[offset:end].encode("latin-1")
 
 
-def whole_lines(tail: bytes) -> Iterator[bytes]:
-    """The lines of the end of a file, latest first, without the one cut at its start."""
-    return reversed(tail.split(b"\n")[1:])
-
-
 def prompt_text(message: Mapping[str, Any]) -> str | None:
     """The text of a user message, if it has any."""
     return text_of(message).strip() or None
