@@ -16,6 +16,7 @@ from sessiontree.errors import BlobError, CallerError, DiskError
 from sessiontree.reader import PathLike
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import READ, Disk
+from sessiontree.storage.refusal import real_path
 
 _BLOCK = 1024 * 1024
 
@@ -31,6 +32,7 @@ def stored(
     """
     if isinstance(content, str | os.PathLike):
         path = os.fspath(content)
+        real_path(path)  # refused before anything is kept of it
         name = os.path.basename(path)
         return _kept(blobs, _blocks_of_file(path), media_type, name, path), name
     if not callable(getattr(content, "read", None)):

@@ -76,7 +76,7 @@ def convert(session: Surveyor, to: str, file: os.PathLike[str] | str | None = No
     given = None if file is None else _path(file)
     source = _checked(session, to)
     target = _target(source, to)
-    path = given or target.default_name
+    path = target.default_name if given is None else given
     stem = os.path.splitext(path)[0]
     beside = target.beside(stem)
     if stem == path and beside and to == "claude-code":

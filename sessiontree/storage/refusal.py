@@ -35,9 +35,17 @@ def real_path(path: str) -> str:
     Raises:
         FileMissingError: no file can have this name.
     """
-    if not path or "\0" in path:
+    if not path or "\0" in path or not _can_be_encoded(path):
         raise FileMissingError(f"{path!r} is no name of a file; check the path", path)
     return os.path.realpath(path)
+
+
+def _can_be_encoded(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:  # half a character
+        return False
+    return True
 
 
 @contextlib.contextmanager

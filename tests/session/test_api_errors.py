@@ -12,6 +12,7 @@ import pytest
 from sessiontree import (
     CallerError,
     EntryError,
+    FileMissingError,
     FileTakenError,
     ReadOnlyError,
     RefError,
@@ -325,6 +326,20 @@ def test_a_session_with_metadata_that_is_no_json_is_not_made(file: Path, metadat
     with pytest.raises(EntryError):
         Session.create(file, cwd="/p", metadata=metadata)
     assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["", "half\0", "\ud800"], ids=repr)
+def test_what_can_be_no_path_is_refused(session: Session, path: str) -> None:
+    uses: list[Callable[[], object]] = [
+        lambda: Session.create(path),
+        lambda: Session.open(path),
+        lambda: session.fork(path),
+        lambda: session.export("@", path),
+        lambda: session.convert("pi", path),
+        lambda: session.attach(path),
+    ]
+    for use in uses:
+        assert "is no name of a file" in _refused(session, use, FileMissingError)
 
 
 def test_contradicting_options_are_refused(session: Session, file: Path) -> None:
