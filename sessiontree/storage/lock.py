@@ -154,6 +154,13 @@ class WriterLock:
         self._process = _process
 
     def _take(self) -> None:
+        try:
+            self._wait()
+        except BaseException:
+            self._forget()  # what stands there is not ours: an owner is not to go by it
+            raise
+
+    def _wait(self) -> None:
         started = time.monotonic()
         while not self._try():
             waited = time.monotonic() - started
@@ -258,3 +265,4 @@ class WriterLock:
             with contextlib.suppress(OSError):
                 self._fs.close(self._fd)
             self._fd = -1
+        self._identity = (-1, -1)

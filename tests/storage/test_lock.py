@@ -154,12 +154,13 @@ def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
 ) -> None:
     with Session.open(path, exclusive=True) as owner:
         os.unlink(f"{path}.lock")
-        with (
-            Session.open(path, exclusive=True),
-            pytest.raises(SessionBusyError, match=str(os.getpid())),
-        ):
-            owner.append_message(HELLO)
+        with Session.open(path, exclusive=True):
+            for _ in range(2):
+                with pytest.raises(SessionBusyError, match=str(os.getpid())):
+                    owner.append_message(HELLO)
         owner.append_message(HELLO)
+        with Session.open(path) as other, pytest.raises(SessionBusyError, match=str(os.getpid())):
+            other.append_message(HELLO)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
