@@ -65,7 +65,7 @@ class Appender(Surveyor):
         outer = lock.depth
         try:
             lock.take()
-            if not self._journal.stands_at(self._view.size):
+            if not self._journal.stands_still_at(self._view.size):
                 self._see_others()
             block = entry.line + b"\n"
             offset = self._journal.append(block, self._view.size)
@@ -99,7 +99,7 @@ class Appender(Surveyor):
         """Hold the lock, knowing all that stands in the file."""
         elsewhere = None
         with self._journal.held():
-            if not self._is_batching() and not self._journal.stands_at(self._view.size):
+            if not self._is_batching() and not self._journal.stands_still_at(self._view.size):
                 self._see_others()
             elsewhere, self._moved_to = self._moved_to, None
             yield

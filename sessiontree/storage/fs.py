@@ -34,13 +34,15 @@ class Stat(msgspec.Struct, frozen=True, gc=False):
     """What a file is: `identity` tells one file from another at the same path.
 
     `mode` is its kind and its permissions, as POSIX has them in `st_mode`.
-    `modified` is when its bytes last changed, in seconds since 1970.
+    `modified` is when its bytes last changed, in seconds since 1970, and `changed` when
+    anything of it did, which nobody can set; 0 where that is not known.
     """
 
     size: int
     identity: tuple[int, int]
     mode: int
     modified: float = 0.0
+    changed: float = 0.0
 
     @property
     def is_folder(self) -> bool:
@@ -71,6 +73,9 @@ class FileSystem(Protocol):
 
     def sync_folder(self, path: str) -> None:
         """Return when the names in a folder are on the medium."""
+
+    def size(self, fd: int) -> int:
+        """The bytes of an open file; its times are not asked for, see `surroundings`."""
 
     def stat(self, file: int | str) -> Stat: ...
 
@@ -134,10 +139,13 @@ class Disk:
         finally:
             os.close(fd)
 
+    def size(self, fd: int) -> int:
+        return os.lseek(fd, 0, os.SEEK_END)
+
     def stat(self, file: int | str) -> Stat:
         found = os.stat(file)
         identity = (found.st_dev, found.st_ino)
-        return Stat(found.st_size, identity, found.st_mode, found.st_mtime)
+        return Stat(found.st_size, identity, found.st_mode, found.st_mtime, found.st_ctime)
 
     def replace(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -52,6 +52,7 @@ class Journal:
         self.ended = ""
         self._failed = ""
         self._ended = -1  # where our last write ended a line
+        self._stood = -1  # what surrounded the lock when the file was seen at its path
         self._fd = -1
         self.reopen()
 
@@ -77,7 +78,7 @@ class Journal:
                 raise
         self.release()
         self._fd = fd
-        self._ended = -1
+        self._ended = self._stood = -1
 
     def successor(self) -> Journal:
         """The file that now stands at the path, opened beside this one, under the same lock.
@@ -144,7 +145,7 @@ class Journal:
         if self._fd < 0:
             raise ReadOnlyError(f"{self.path} is closed; open the session again")
         with speaking_of(self.path, "read"):
-            return self.fs.stat(self._fd).size
+            return self.fs.size(self._fd)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -195,6 +196,24 @@ class Journal:
         except OSError as error:
             raise self._out_of_sight(error) from error
         return standing.size == size and standing.identity == self._identity
+
+    def stands_still_at(self, size: int) -> bool:
+        """The same, of the moment the lock was taken: for whoever took it just now.
+
+        Where nothing in the folder got another name, the path is not looked at.
+
+        Raises:
+            FileMissingError, DiskError: as `was_replaced` does.
+        """
+        if self._stood != self.lock.seen:
+            if not self.stands_at(size):
+                return False
+            self._stood = self.lock.seen
+            return True
+        try:
+            return self.fs.size(self._fd) == size
+        except OSError as error:
+            raise self._out_of_sight(error) from error
 
     def _out_of_sight(self, error: OSError) -> DiskError:
         if isinstance(error, FileNotFoundError):

@@ -22,7 +22,8 @@ from typing import Final
 import orjson
 
 from sessiontree.errors import DiskError, FileMissingError, SessionBusyError
-from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, write_all
+from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, write_all
+from sessiontree.storage.surroundings import Surroundings
 
 POLL_SECONDS: Final = 0.001
 EAGER_POLL_SECONDS: Final = 0.0001
@@ -59,6 +60,7 @@ class WriterLock:
         depth: how often the thread that is `alone` has taken it.
         written: where the last write under it ended, by any session of this process that
             goes by it.
+        seen: the number of what surrounded it when it was last taken; see `Surroundings`.
     """
 
     def __init__(self, fs: FileSystem, path: str) -> None:
@@ -67,6 +69,9 @@ class WriterLock:
         self._fd = -1
         self._process = _process
         self._identity = (-1, -1)
+        self._surroundings = Surroundings(fs, os.path.dirname(path))
+        self._stood = -1  # the number of the surroundings in which it was seen at its path
+        self.seen = 0
         self._threads = threading.RLock()
         self.depth = 0
         self.written = 0
@@ -103,7 +108,9 @@ class WriterLock:
 
         To be given back whatever happens, also where Ctrl-C came in the middle of this.
         """
-        if not self.depth and not (self._kept and self._stands_still()):
+        if self.depth:
+            self.seen = self._surroundings.look()
+        elif not (self._kept and self._stands_still()):
             self._take()
             if self._kept:
                 self._name_owner()
@@ -188,7 +195,9 @@ class WriterLock:
                 self._identity = self._fs.stat(self._fd).identity
             if not self._fs.lock(self._fd):
                 return False
-            standing = self._standing()
+            self.seen = self._surroundings.look()
+            stands = self.seen == self._stood or self._stands()
+            named = stands and self._fs.size(self._fd)
         except FileNotFoundError as error:
             raise FileMissingError(
                 f"{self._file} vanished with its folder while it was open; nothing was written. "
@@ -202,26 +211,33 @@ class WriterLock:
                 "a writer must be able to make files in that folder",
                 self.path,
             ) from error
-        if standing is None or standing.identity != self._identity:
+        if not stands:
             self._forget()
             return False
-        if standing.size:
+        if named:
             self._write_owner(b"")  # its owner is gone, or we would not hold the lock
         return True
 
-    def _standing(self) -> Stat | None:
-        """The lock file that stands at the path, or None."""
-        try:
-            return self._fs.stat(self.path)
-        except FileNotFoundError:
-            return None
-
     def _stands_still(self) -> bool:
         """Whether the lock file that is open stands at the path."""
+        self.seen = self._surroundings.look()
+        if self.seen == self._stood:
+            return True
         try:
-            return self._fs.stat(self.path).identity == self._identity
+            return self._stands()
         except OSError:
             return False  # taking it again tells what is wrong
+
+    def _stands(self) -> bool:
+        """The same by a look at the path itself; raises OSError where it cannot be had."""
+        try:
+            standing = self._fs.stat(self.path)
+        except FileNotFoundError:
+            return False
+        if standing.identity != self._identity:
+            return False
+        self._stood = self.seen
+        return True
 
     def _let_go(self) -> None:
         if self._fd < 0:
@@ -266,3 +282,4 @@ class WriterLock:
                 self._fs.close(self._fd)
             self._fd = -1
         self._identity = (-1, -1)
+        self._stood = -1

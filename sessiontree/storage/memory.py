@@ -60,6 +60,9 @@ class Memory:
     def sync_folder(self, path: str) -> None:
         pass
 
+    def size(self, fd: int) -> int:
+        return len(self._open[fd].content)
+
     def stat(self, file: int | str) -> Stat:
         found = self._open.get(file) if isinstance(file, int) else self._names.get(file)
         if found is None:

@@ -140,6 +140,9 @@ class CrashDisk:
         self._changes = [change for change in self._changes if change[0] != synced]
         self._note("sync folder")
 
+    def size(self, fd: int) -> int:
+        return len(self._current[self._open[fd]])
+
     def stat(self, file: int | str) -> Stat:
         number = self._open.get(file) if isinstance(file, int) else self._names.get(file)
         if number is None:

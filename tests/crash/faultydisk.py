@@ -14,7 +14,7 @@ from sessiontree.storage.fs import Disk, Stat
 
 KINDS = (
     *("open", "close", "read", "write", "sync", "sync_folder"),
-    *("stat", "replace", "link", "unlink", "make_folder", "list", "lock", "unlock"),
+    *("size", "stat", "replace", "link", "unlink", "make_folder", "list", "lock", "unlock"),
 )
 
 SHORT_BY_ALL_BUT_ONE = -1
@@ -131,6 +131,10 @@ class FaultyDisk(Disk):
 
     def sync_folder(self, path: str) -> None:
         self._call("sync_folder", path)
+
+    def size(self, fd: int) -> int:
+        self._call("size", fd)
+        return super().size(fd)
 
     def stat(self, file: int | str) -> Stat:
         self._call("stat", file)

@@ -1,0 +1,223 @@
+"""One look at a folder in place of a look at each of its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+import pytest
+
+from sessiontree import FileMissingError, FileReplacedError, Session, SessionBusyError
+from sessiontree.storage.fs import Disk, Stat
+from sessiontree.storage.surroundings import SETTLED_SECONDS, Surroundings
+
+HELLO = {"role": "user", "content": "hello"}
+LONG_AGO = 1_000_000_000.0
+
+
+class Settled(Disk):
+    """The disk, but the times of a folder are long ago, and tell any two states of it apart."""
+
+    def __init__(self) -> None:
+        self.looks: list[str] = []
+
+    def stat(self, file: int | str) -> Stat:
+        found = super().stat(file)
+        if isinstance(file, int):
+            return found
+        self.looks.append(os.path.basename(file))
+        if not found.is_folder:
+            return found
+        names = sorted((entry.name, entry.inode()) for entry in os.scandir(file))
+        return msgspec.structs.replace(
+            found, modified=LONG_AGO, changed=LONG_AGO + crc32(repr(names).encode()) / 10
+        )
+
+
+class Told(Disk):
+    """The disk, but the times of a folder are those that it is told."""
+
+    def __init__(self, modified: float, changed: float) -> None:
+        self.times = modified, changed
+        self.looks = 0
+
+    def stat(self, file: int | str) -> Stat:
+        self.looks += 1
+        modified, changed = self.times
+        return msgspec.structs.replace(super().stat(file), modified=modified, changed=changed)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "folder" / "s.jsonl"
+    path.parent.mkdir()
+    Session.create(path, cwd="/project").close()
+    return path
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_an_append_looks_once_at_a_folder_that_is_settled(path: Path, exclusive: bool) -> None:
+    disk = Settled()
+    with Session.open(path, exclusive=exclusive, fs=disk) as session:
+        session.append_message(HELLO)
+        disk.looks.clear()
+        session.append_message(HELLO)
+        session.append("custom", customType="own")
+        assert disk.looks == ["folder", "folder"]
+    assert path.read_bytes().count(b"\n") == 4
+
+
+def test_a_lock_that_was_removed_is_noticed_by_its_folder(path: Path) -> None:
+    with Session.open(path, exclusive=True, fs=Settled()) as owner:
+        owner.append_message(HELLO)
+        owner.append_message(HELLO)
+        os.unlink(f"{path}.lock")
+        with (
+            Session.open(path, exclusive=True),
+            pytest.raises(SessionBusyError, match=str(os.getpid())),
+        ):
+            owner.append_message(HELLO)
+        owner.append_message(HELLO)
+        with Session.open(path) as other, pytest.raises(SessionBusyError):
+            other.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 4
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_copy_put_in_the_files_place_is_written_to(path: Path, exclusive: bool) -> None:
+    with Session.open(path, exclusive=exclusive, fs=Settled()) as session:
+        session.append_message(HELLO)
+        session.append_message(HELLO)
+        copy = path.with_name("copy")
+        copy.write_bytes(path.read_bytes())
+        os.replace(copy, path)
+        session.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 4
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_another_session_put_in_the_files_place_is_not_written_to(
+    path: Path, exclusive: bool
+) -> None:
+    other = path.with_name("other.jsonl")
+    Session.create(other, cwd="/other").close()
+    with Session.open(path, exclusive=exclusive, fs=Settled()) as session:
+        session.append_message(HELLO)
+        session.append_message(HELLO)
+        content = other.read_bytes()
+        os.rename(path, path.with_name("aside.jsonl"))
+        os.rename(other, path)
+        with pytest.raises(FileReplacedError):
+            session.append_message(HELLO)
+    assert path.read_bytes() == content
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+def _rename_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("vanish", [_remove, _rename_folder])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_file_that_vanished_is_missed(
+    path: Path, exclusive: bool, vanish: Callable[[Path], None]
+) -> None:
+    with Session.open(path, exclusive=exclusive, fs=Settled()) as session:
+        session.append_message(HELLO)
+        session.append_message(HELLO)
+        vanish(path)
+        with pytest.raises(FileMissingError, match="nothing was written"):
+            session.append_message(HELLO)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_what_another_wrote_is_seen_without_a_look_at_the_file(path: Path, exclusive: bool) -> None:
+    disk = Settled()
+    with Session.open(path, exclusive=exclusive, fs=disk) as session:
+        session.append_message(HELLO)
+        session.append_message(HELLO)
+        with open(path, "ab") as file:  # as a program does that knows no lock
+            file.write(b'{"type":"custom","uuid":"theirs","parentUuid":null}\n')
+        mine = session.append_message(HELLO)
+        assert [entry.uuid for entry in session.entries()][-2:] == ["theirs", mine.uuid]
+        assert session.entry(mine.uuid).line == mine.line
+
+
+def test_a_name_that_a_dead_owner_left_is_wiped_out_in_a_settled_folder(path: Path) -> None:
+    lock_file = Path(f"{path}.lock")
+    with Session.open(path, fs=Settled()) as session:
+        session.append_message(HELLO)
+        session.append_message(HELLO)
+        lock_file.write_bytes(b'{"pid":1}')
+        session.append_message(HELLO)
+        assert lock_file.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        (lambda now: (now, LONG_AGO), "modified just now"),
+        (lambda now: (LONG_AGO, now), "changed just now, and given its old time back"),
+        (lambda now: (now + 3600, now + 3600), "of a clock that goes before ours"),
+        (lambda _: (0.0, 0.0), "of a disk that tells no times"),
+    ],
+    ids=lambda case: case[1].replace(" ", "_"),
+)
+def test_a_folder_is_not_relied_on_before_it_is_settled(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    times: tuple[Callable[[float], tuple[float, float]], str],
+) -> None:
+    now = 2_000_000_000.0
+    monkeypatch.setattr("sessiontree.storage.surroundings.time.time", lambda: now)
+    disk = Told(*times[0](now))
+    surroundings = Surroundings(disk, str(tmp_path))
+    numbers = [surroundings.look() for _ in range(5)]
+    assert len(set(numbers)) == 5
+    assert disk.looks == 1
+
+
+def test_a_folder_is_relied_on_once_it_is_settled_and_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 2_000_000_000.0
+    monkeypatch.setattr("sessiontree.storage.surroundings.time.time", lambda: now)
+    disk = Told(now, now)
+    surroundings = Surroundings(disk, str(tmp_path))
+    surroundings.look()
+    now += SETTLED_SECONDS
+    settled = surroundings.look()
+    assert [surroundings.look() for _ in range(3)] == [settled] * 3
+    disk.times = now, now
+    assert len({settled, surroundings.look(), surroundings.look()}) == 3
+    disk.times = LONG_AGO, now - 2 * SETTLED_SECONDS
+    assert surroundings.look() != settled
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda folder: (folder / "new").touch(),
+        lambda folder: (folder / "a").unlink(),
+        lambda folder: (folder / "a").rename(folder / "c"),
+        lambda folder: (folder / "a").replace(folder / "b"),
+        lambda folder: (folder / "a").rename(folder.with_name("outside")),
+        lambda folder: (folder / "c").hardlink_to(folder / "a"),
+    ],
+)
+def test_the_system_notes_in_a_folder_when_a_name_of_it_changed(
+    tmp_path: Path, act: Callable[[Path], object]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a").touch()
+    (folder / "b").touch()
+    os.utime(folder, (LONG_AGO, LONG_AGO))
+    act(folder)
+    assert Disk().stat(str(folder)).modified > LONG_AGO
