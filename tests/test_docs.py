@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import sessiontree
+from sessiontree import Registry
 from sessiontree.cli import COMMANDS, SECTIONS
 from tests.formats.transcripts import folder_of_a_user
 
@@ -97,18 +98,18 @@ def test_the_terminal_shows_what_is_shown(name: str, tmp_path: Path, beginning: 
 
 
 @pytest.mark.parametrize("name", having("python"))
-def test_the_code_runs_in_order_and_prints_what_it_says(name: str, tmp_path: Path) -> None:
+def test_the_code_runs_in_order_and_prints_what_it_says(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Registry, "_default", None)  # what is registered stays in here
     code = "\n".join(blocks("python", PLAYED[name]))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path)},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert done.returncode == 0, done.stderr
+    exec(compile(code, name, "exec"), {"__name__": "__main__"})
     told = re.findall(r"^ *print\(.*\)  # (.+)$", code, re.MULTILINE)
-    printed = iter(done.stdout.splitlines())
+    printed = iter(capsys.readouterr().out.splitlines())
     assert told
     assert [line for line in told if line not in printed] == []  # all, and in this order
 
