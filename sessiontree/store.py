@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import shlex
 import unicodedata
 import warnings
@@ -146,6 +147,9 @@ class Store:
         Raises:
             RefError: it names none, or more than one.
         """
+        of_id = self._of_id(ref, cwd)
+        if len(of_id) == 1:
+            return of_id[0]
         where = f"in {self.root}" if cwd is None else f"of {os.path.abspath(cwd)} in {self.root}"
         command = shlex.join(("sessiontree", "ls", self.root))
         return self._named(ref, self.list(cwd=cwd, report=report), where, command)
@@ -189,6 +193,22 @@ class Store:
         project = os.path.relpath(file, self.root).split(os.sep)[0]
         directory = directory_of(project)
         return found if directory in (None, found.cwd) else replace(found, cwd=directory)
+
+    def _of_id(self, id: str, cwd: PathLike | None) -> builtins.list[Listed]:
+        """Those of a whole id, where a file is named for it.
+
+        Of the others none is looked into whose name tells that it is of another id.
+        """
+        folder = self.root if cwd is None else self.folder_of(cwd)
+        files = list(session_files(folder, _ignore)) if id and os.path.isdir(folder) else []
+        try:
+            ending = f"_{_as_name(id)}{SUFFIX}"
+        except UnicodeError:  # a text that names no file
+            return []
+        if not any(file.endswith(ending) for file in files):
+            return []
+        likely = [file for file in files if file.endswith(ending) or not _tells_id(file)]
+        return [one for one in listed(likely, _ignore, self._look) if one.id == id]
 
     def _named(self, ref: str, among: builtins.list[Listed], where: str, command: str) -> Listed:
         if ref == LATEST and among:
@@ -372,6 +392,14 @@ def file_name(created: str | None, id: str) -> str:
     """The name of a session's file: when it was made, where that is known, and its id."""
     name = f"{_as_name(id)}{SUFFIX}"
     return name if created is None else f"{encoded(_for_names(created))[:_LONGEST_TIME]}_{name}"
+
+
+def _tells_id(file: str) -> bool:
+    """Whether a file is named as `file_name` names one, with its id at the end."""
+    return _OWN_NAME.fullmatch(os.path.basename(file)) is not None
+
+
+_OWN_NAME: Final = re.compile(r"\d{4}(-\d\d){2}T\d\d(-\d\d){2}-\d{3}Z_.+\.jsonl")
 
 
 def _for_names(timestamp: str) -> str:

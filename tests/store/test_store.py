@@ -20,6 +20,7 @@ from sessiontree.errors import (
     RefError,
     SessionBusyError,
 )
+from sessiontree.listing import Listed
 from sessiontree.store import default_root
 from tests.store.sessions import by_hand, first_messages, read, said
 
@@ -389,3 +390,42 @@ def test_a_name_is_kept_as_people_spell_it(store: Store, name: str) -> None:
 def test_a_name_that_is_not_one_line_of_text_is_refused(store: Store, name: str) -> None:
     with pytest.raises(EntryError, match="a session's name is"):
         store.create(name=name)
+
+
+def test_a_whole_id_is_found_without_looking_into_the_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [said(store, text, cwd="/p", id=f"id-{text}") for text in ("one", "two", "three")]
+    looked: list[str] = []
+    look = Store._look
+
+    def seen(self: Store, file: str) -> Listed:
+        looked.append(file)
+        return look(self, file)
+
+    monkeypatch.setattr(Store, "_look", seen)
+    assert store.find("id-two").file == files[1]
+    assert store.find("id-two", cwd="/p").file == files[1]
+    assert looked == [files[1]] * 2
+
+
+def test_a_copy_by_another_name_makes_an_id_ambiguous(store: Store) -> None:
+    file = said(store, "one", id="the-id")
+    copy = Path(store.root, "copied.jsonl")
+    copy.write_bytes(Path(file).read_bytes())
+    with pytest.raises(RefError, match="give the path of the file") as refusal:
+        store.find("the-id")
+    assert refusal.value.candidates == ("the-id", "the-id")
+
+
+def test_an_id_is_found_in_a_file_that_is_named_for_another(store: Store) -> None:
+    file = Path(said(store, "one", id="the-id"))
+    renamed = file.rename(file.with_name(file.name.replace("the-id", "another")))
+    assert store.find("the-id").file == str(renamed)
+
+
+@pytest.mark.parametrize("ref", ["", "\ud83d", "\0", "a/b", "x" * 5000])
+def test_what_names_no_session_is_a_ref_error(store: Store, ref: str) -> None:
+    said(store, "one")
+    with pytest.raises(RefError):
+        store.find(ref)
