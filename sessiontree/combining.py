@@ -8,14 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree import ancestry
-from sessiontree.core.blob import blobs_needed
+from sessiontree.core.blob import Blob, blobs_needed
 from sessiontree.core.codec import raw_values
 from sessiontree.core.entry import SETTINGS, SUMMARIES, Entry
 from sessiontree.core.fields import RESERVED, check_fields
-from sessiontree.core.handle import Handle
-from sessiontree.core.media import UNKNOWN_BYTES
 from sessiontree.core.summary import Summary, text_of_summary
-from sessiontree.errors import CallerError, DamageError, NothingToDoError
+from sessiontree.errors import BlobError, CallerError, DamageError, NothingToDoError
+from sessiontree.fetching import blocks_of
 from sessiontree.reader import Ref
 from sessiontree.writer import Writer
 
@@ -53,10 +52,17 @@ def _take_blobs_along(session: Writer, entry: Entry) -> bool:
     for blob in needed:
         if session._view.holds(entry):
             session.blobs.confirm(blob)  # of any size: it is not in memory whole
-        elif not session.blobs.has(blob):
-            session._check_file_is_there()
-            session.blobs.put(entry.blob(str(Handle.blob(*blob, UNKNOWN_BYTES))))
+        else:
+            _take_along(session, entry, blob)
     return bool(needed)
+
+
+def _take_along(session: Writer, entry: Entry, blob: Blob) -> None:
+    try:
+        session.blobs.confirm(blob)
+    except BlobError:
+        session._check_file_is_there()
+        session.blobs.put(blocks_of(entry, blob))
 
 
 def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:

@@ -7,8 +7,12 @@ for as long as the process lives, and an exclusive session its lock.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sessiontree.core.blob import Blob, blob_of
+from sessiontree.core.entry import Entry
+from sessiontree.core.spilled import out_of_reach
 from sessiontree.errors import SpilledError
 from sessiontree.storage.journal import Journal
 
@@ -37,8 +41,6 @@ class Fetching:
         return self._place[:2] == (journal.fs, journal.path)
 
     def __call__(self, handle: str) -> bytes:
-        from sessiontree.core.blob import blob_of
-
         blob = blob_of(handle)
         if blob is None:
             file = self._place[1]
@@ -46,3 +48,15 @@ class Fetching:
                 f"{file}: {handle:.100} is no blob's handle; compare the entry with a backup", file
             )
         return self.blobs.read(*blob)
+
+
+def blocks_of(entry: Entry, blob: Blob) -> Iterator[bytes]:
+    """The bytes of a blob that an entry names, block by block.
+
+    Raises:
+        BlobError: it cannot be had as it was; maybe in place of the last block.
+    """
+    fetch = entry._fetch
+    if not isinstance(fetch, Fetching):
+        out_of_reach(f"blob {blob.sha256}")
+    return fetch.blobs.blocks(*blob)

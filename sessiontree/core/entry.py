@@ -23,7 +23,7 @@ from msgspec import UNSET, field
 from msgspec.structs import force_setattr
 
 from sessiontree.core.spill import Fetch
-from sessiontree.core.spilled import out_of_reach, spilled_body
+from sessiontree.core.spilled import spilled_body
 
 HEADER: Final = "session"
 
@@ -130,14 +130,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     def as_stored(self) -> Mapping[str, Any]:
         """All keys as they stand in the line: a handle's text where a string was spilled."""
         return self.body if self._spilled is UNSET else decode_object(self.line)
-
-    def blob(self, handle: str) -> bytes:
-        """The bytes of a blob that the entry names, by the text form of its handle.
-
-        Raises:
-            BlobError: it cannot be had as it was.
-        """
-        return (cast(Fetch | None, self._fetch) or out_of_reach)(handle)
 
     @property
     def has_spilled(self) -> bool:

@@ -8,7 +8,7 @@ of a handle for the string it stands for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.errors import BlobMissingError
@@ -21,7 +21,7 @@ def spilled_body(stored: Mapping[str, Any], fetch: Fetch | None) -> Mapping[str,
     return SpilledBody(stored, fetch or out_of_reach)
 
 
-def out_of_reach(handle: str) -> bytes:
+def out_of_reach(handle: str) -> NoReturn:
     """What an entry's blobs are read with where nobody knows the file it came from."""
     raise BlobMissingError(
         f"{handle} cannot be read: the entry was decoded apart from its session's file", ""
