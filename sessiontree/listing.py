@@ -192,7 +192,7 @@ class _Opened:
     def _facts_of_compressed(self) -> Listed:
         """What the start of a compressed file tells; its end is not worth what is before."""
         inside = Decompressed(self)
-        head = inside.read(HEAD, 0)
+        head = inside.head(HEAD)
         listed = self._facts_of_other(head, b"", inside.read, Last(""))
         if listed is None:
             raise NotASessionError(

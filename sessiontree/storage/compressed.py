@@ -11,7 +11,7 @@ import importlib
 import sys
 from typing import Any, Final, Protocol
 
-from sessiontree.errors import DecoderMissingError
+from sessiontree.errors import DecoderMissingError, NotASessionError
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 """How a Zstandard frame starts."""
@@ -67,6 +67,21 @@ class Decompressed:
             self._size = self._start
             self._start_over()
         return self._size
+
+    def head(self, size: int) -> bytes:
+        """Up to `size` bytes of the start.
+
+        Raises:
+            NotASessionError: the file ends, or is damaged, before any of it can be read.
+        """
+        start = self.read(size, 0)
+        if not start and self.cause:
+            raise NotASessionError(
+                f"{self._file.path} is no session that can be read: {self.cause}, and nothing "
+                "stands before that; take it again from where it came from",
+                self._file.path,
+            )
+        return start
 
     def read(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end."""

@@ -116,7 +116,7 @@ def recognised(journal: Journal) -> Format | None:
     """The format of another agent that a file has, by its content; None for any other."""
     head = journal.read(HEAD, 0)
     if head.startswith(MAGIC):
-        head = Decompressed(journal).read(HEAD, 0)
+        head = Decompressed(journal).head(HEAD)
     return recognise(head)
 
 

@@ -103,11 +103,17 @@ class Inside:
         return DISK.stat(self._fd).size
 
     def begin(self, view: memoryview) -> int:
-        """Fill a view with the start, a head at least, and keep that; as `readinto`."""
+        """Fill a view with the start, a head at least, and keep that; as `readinto`.
+
+        Raises:
+            NotASessionError: it ends, or is damaged, before any of it can be read.
+        """
         got = 0
         with suppress(DiskError):  # which comes again, when what is before was looked at
             while got < _HEAD and (more := self.readinto(view[got:])):
                 got += more
+        if not got:
+            self._inside.head(1)
         self.head = bytes(view[:got])
         return got
 

@@ -14,6 +14,7 @@ from sessiontree import Session, Store
 from sessiontree.core.pattern import Pattern
 from sessiontree.core.preview import role
 from sessiontree.core.texts import texts
+from sessiontree.errors import NotASessionError
 from sessiontree.searching import Hit, Wanted, search
 from sessiontree.storage.folder import session_files
 
@@ -167,6 +168,18 @@ def test_a_compressed_file_that_ends_early_is_searched_as_far_as_it_goes(tmp_pat
     (problem,) = problems
     assert str(file) in problem
     assert "early" in problem
+
+
+@pytest.mark.parametrize("left", [9, 100])
+def test_a_compressed_file_of_which_nothing_can_be_read_is_told(tmp_path: Path, left: int) -> None:
+    (file,) = written(tmp_path, "Codex, compressed", length=400)
+    file.write_bytes(file.read_bytes()[:left])
+    with pytest.raises(NotASessionError, match="ends early, and nothing stands before") as refused:
+        Session.open(file, readonly=True)
+    problems: list[str] = []
+    assert list(search(Pattern("async"), [str(file)], Wanted(), problems.append)) == []
+    assert Store(tmp_path).list(report=problems.append) == []
+    assert problems == [str(refused.value)] * 2
 
 
 def test_other_files_named_alike_are_reported_and_hide_nothing(tmp_path: Path) -> None:
