@@ -315,3 +315,52 @@ def test_a_line_that_is_passed_over_is_told_once(tmp_path: Path) -> None:
         assert [each.kind for each in session.verify()] == ["unreadable", "cut short"]
     told = import_session(file, tmp_path / "out").damage
     assert [each.kind for each in told] == ["unreadable", "cut short"]
+
+
+def tangled_claude_code(path: Path) -> Path:
+    lines = [user("a", "b"), result("r", "a", "t"), assistant("b", "a", "m", ["t"])]
+    return written(path, [*lines, user("c", "b"), user("d", "d"), user("last", "nowhere")])
+
+
+def tangled_pi(path: Path) -> Path:
+    returned = {"toolCallId": "c1", "toolName": "ls"}
+    return test_pi.written(
+        path,
+        [
+            test_pi.HEADER,
+            test_pi.message("a", "b", "user", "one"),
+            test_pi.message("r", "a", "toolResult", test_pi.text("out"), **returned),
+            test_pi.message("b", "r", "assistant", test_pi.CALL),
+            test_pi.message("c", "c", "user", "itself"),
+            test_pi.message("last", "nowhere", "user", "last"),
+        ],
+    )
+
+
+def tangled_codex(path: Path) -> Path:
+    far = test_codex.line("event_msg", type="thread_rolled_back", num_turns=99)
+    turns = (test_codex.output("c"), test_codex.call("c"), test_codex.said("user", "one"), far)
+    return test_codex.written(path, *turns, test_codex.said("user", "last"))
+
+
+def tangled_gemini(path: Path) -> Path:
+    back = ({"$rewindTo": "nowhere"}, {"$rewindTo": None}, {"$set": {"messages": 7}})
+    return test_gemini.log(path, *test_gemini.MESSAGES, *back, test_gemini.user("u9", "last"))
+
+
+@pytest.mark.parametrize("made", [tangled_claude_code, tangled_pi, tangled_codex, tangled_gemini])
+def test_what_hangs_wrong_is_told_and_hides_nothing(
+    made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
+) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    file = made(folder / "s.jsonl")
+    untouched(folder)
+    for command in ("ls", "search last", "tree", "context", "verify"):
+        place = folder if command == "ls" else file
+        done = CliRunner().invoke(main, [*command.split(), str(place)])
+        assert done.exit_code == 0 or (command, done.exit_code) == ("verify", 1)
+        assert done.exception is None or isinstance(done.exception, SystemExit)
+        assert all(f"{file}" in said or "call" in said for said in done.stderr.splitlines())
+        assert "last" in done.stdout or command in ("ls", "verify")
+    everything_of(file)
