@@ -25,6 +25,7 @@ from sessiontree.storage.folder import is_own_folder
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.newfile import NO_LINKS, UNFINISHED
+from sessiontree.storage.sidecar import FOLDER, Sidecar
 
 SUFFIX: Final = ".jsonl"
 LOCK: Final = ".lock"
@@ -111,6 +112,8 @@ def _move_all(fs: FileSystem, file: str, target: str) -> None:
         (os.path.join(here, name), os.path.join(there, name))
         for name in (os.path.basename(file), *sidecars)
     ]
+    if (file + FOLDER, target + FOLDER) in pairs:
+        _take_in(fs, file, target)
     for source, taken in pairs:
         _check_free(fs, source, taken)
     for source in reversed(_name_all(fs, pairs)):  # the file last: while it is there, so
@@ -188,14 +191,36 @@ def _is_same(fs: FileSystem, source: str, target: str) -> bool:
     return False
 
 
-def _check_free(fs: FileSystem, source: str, target: str) -> None:
+def _take_in(fs: FileSystem, file: str, target: str) -> None:
+    """Add to a session's blobs those that stand where their folder goes.
+
+    A session that was open when its file was moved away may have stored them since. They
+    are named nowhere, and would keep the file from coming back.
+    """
+    own, stray = Sidecar(fs, file), Sidecar(fs, target)
     with contextlib.suppress(FileNotFoundError):
-        if fs.stat(target).identity != fs.stat(source).identity:
-            raise FileTakenError(
-                f"{target} is there already; nothing was moved, and {source} is where it was: "
-                "rename one of them",
-                target,
-            )
+        if not fs.stat(stray.folder).is_folder:
+            return
+        there = dict(own.blobs())
+        for blob in list(stray.blobs()):
+            if there.get(blob.sha256, blob.size) == blob.size:
+                name = os.path.join(stray.folder, blob.sha256)
+                fs.replace(name, os.path.join(own.folder, blob.sha256))
+
+
+def _check_free(fs: FileSystem, source: str, target: str) -> None:
+    """Refuse a name that is taken: by anything else, but for an empty folder by a folder."""
+    with contextlib.suppress(FileNotFoundError):
+        found, moved = fs.stat(target), fs.stat(source)
+        if found.identity == moved.identity:
+            return
+        if found.is_folder and moved.is_folder and not fs.list(target):
+            return
+        raise FileTakenError(
+            f"{target} is there already; nothing was moved, and {source} is where it was: "
+            "rename one of them",
+            target,
+        )
 
 
 def _link(fs: FileSystem, source: str, target: str) -> bool:

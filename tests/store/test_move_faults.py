@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.errors import FileMissingError, SessionTreeError
+from sessiontree.errors import FileMissingError, FileTakenError, SessionTreeError
 from sessiontree.storage.folder import session_files
 from tests.crash.faultydisk import KINDS, Fault, FaultyDisk
 
@@ -128,3 +128,28 @@ def test_what_an_open_session_cannot_write_is_not_in_its_way_back(
         with pytest.raises(FileMissingError):
             session.attach(large)
     assert store.restore("one") == session.file
+
+
+def test_blobs_that_nobody_names_are_not_in_a_sessions_way_back(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = store.trash(file)
+    (own,) = os.listdir(f"{thrown}.blobs")
+    os.mkdir(f"{file}.blobs")
+    shutil.copy(f"{thrown}.blobs/{own}", f"{file}.blobs")
+    Path(f"{file}.blobs/{'0' * 64}").write_bytes(b"stored as the file was moved away")
+    assert store.restore(thrown) == file
+    assert sorted(os.listdir(f"{file}.blobs")) == ["0" * 64, own]
+    assert list(wholes(tmp_path)) == [file]
+
+
+def test_what_is_no_blob_stays_in_the_way(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = store.trash(file)
+    os.mkdir(f"{file}.blobs")
+    Path(f"{file}.blobs/notes").write_text("somebody's own")
+    with pytest.raises(FileTakenError, match=r"\.blobs is there already"):
+        store.restore(thrown)
+    assert Path(f"{file}.blobs/notes").read_text() == "somebody's own"
+    assert list(wholes(tmp_path)) == [thrown]
