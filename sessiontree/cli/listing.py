@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +95,7 @@ def out_sessions(found: list[Listed], *, as_json: bool) -> None:
     """Print sessions: as JSON, as a table on a terminal, or else a line each."""
     if as_json:
         out_json_list(found)
-    elif found and _is_terminal() and shutil.get_terminal_size().columns >= _NARROWEST:
+    elif found and _is_terminal():
         _out_table(found)
     else:
         _out_lines(found)
@@ -166,6 +165,10 @@ def _out_table(found: list[Listed]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(file=sys.stdout)
+    if console.width < _NARROWEST:
+        _out_lines(found)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Modified", no_wrap=True)
     table.add_column("Size", no_wrap=True, justify="right")
@@ -187,7 +190,7 @@ def _out_table(found: list[Listed]) -> None:
         cells += [Text(str(one.branches))] if one.branches is not None else []
         table.add_row(*cells)
     finish()
-    Console(file=sys.stdout).print(table)
+    console.print(table)
 
 
 def _title(one: Listed) -> str:
