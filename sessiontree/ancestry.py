@@ -1,8 +1,8 @@
 """Ancestry: what stands above an entry, read one by one as somebody goes up.
 
-Invariants: the answers are those of `Reader.path`; nothing is kept of the entries
-that were passed but where each lies, so that a path of a million entries is gone up
-in the memory of a few; and no more is read than the answer takes.
+Invariants: the answers are those of `Reader.path`; of the entries that were passed
+none is kept that is not given, at most where each lies, so that a path of a million
+entries is gone up in the memory of a few; and no more is read than the answer takes.
 """
 
 from __future__ import annotations
