@@ -25,6 +25,7 @@ from sessiontree.errors import (
     SessionTreeError,
 )
 from sessiontree.importing import Imported, Importer
+from sessiontree.importing.source import Progress
 
 PATIENCE_SECONDS: Final = 1.0
 """How long to be silent on a terminal before progress is shown."""
@@ -37,10 +38,15 @@ _WIDTH: Final = 40
 @click.option(
     "-o", "--output", "folder", metavar="DIR", type=PATH, help="Keep the sessions in DIR."
 )
+@click.option("--dry-run", is_flag=True, help="Say what would be imported, and write nothing.")
 @json_option("what became of each file")
 @click.pass_context
 def import_(
-    context: click.Context, files: tuple[str, ...], folder: str | None, as_json: bool
+    context: click.Context,
+    files: tuple[str, ...],
+    folder: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Import sessions of other agents, to go on with them.
 
@@ -56,7 +62,7 @@ def import_(
       sessiontree import ~/.claude/projects
     """
     importer = Importer(folder if folder is not None else store_at(None))
-    batch = _Batch(importer, files)
+    batch = _Batch(importer, files, importer.look if dry_run else importer.take)
     with _shown_going_on(len(batch.files)) as progress:
         done = batch.taken(progress)
         if as_json:
@@ -66,6 +72,8 @@ def import_(
                 out(f"{imported.file}  {_counted(imported)}, from {from_here(imported.source)}")
     finish()
     batch.tell()
+    if dry_run:
+        tell("This was a dry run: nothing was written")
     context.exit(1 if batch.failed else 0)
 
 
@@ -89,16 +97,20 @@ Step = Callable[[str, int, int], None]
 """Takes the file that is read, the bytes read of it, and those there are."""
 
 
+Take = Callable[[str, Progress], Imported]
+"""What is done with a file: `Importer.take` or `Importer.look`."""
+
+
 class _Batch:
-    """The files of one command, imported one after the other.
+    """The files of one command, imported one after the other, or looked at.
 
     Attributes:
         files: their paths, each with whether it was named itself.
         failed: whether one could not be imported that should have been.
     """
 
-    def __init__(self, importer: Importer, given: Sequence[str]) -> None:
-        self._importer = importer
+    def __init__(self, importer: Importer, given: Sequence[str], take: Take) -> None:
+        self._take = take
         self._left_out: list[str] = []
         self._damage: list[Damage] = []
         self._sources: dict[str, str] = {}
@@ -122,7 +134,7 @@ class _Batch:
         """What became of each file that is a session of another agent."""
         for file, is_named in self.files:
             try:
-                imported = self._importer.take(file, _of(file, progress))
+                imported = self._take(file, _of(file, progress))
             except (FileError, NothingToDoError) as error:
                 if is_named:
                     self._fail(error)

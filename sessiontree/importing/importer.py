@@ -30,9 +30,11 @@ from sessiontree.importing.target import (
     IMPORTED_FROM,
     Counts,
     Grown,
+    Named,
     Opening,
     Stored,
     begun,
+    counted,
     create,
     is_at,
 )
@@ -143,18 +145,40 @@ class Importer:
         path = os.fspath(file)
         for attempt in range(_ATTEMPTS):
             with Source(self._fs, path, progress) as source:
-                target = self._target_of(source.agent, source.likely_id())
-                if target is not None and is_at(self._fs, target, source.state):
-                    return _told(source, target, source.likely_id(), None, made=False)
-                opening = begun(source)
-                if opening is None:
-                    raise NotASessionError(
-                        f"{path} has no line that could be read; there is nothing to import", path
-                    )
-                done = self._imported(source, opening, hold=attempt > 0)
+                done = self._up_to_date(source)
+                done = done or self._imported(source, _opening_of(source), hold=attempt > 0)
             if done is not None:
                 return done
         raise SessionBusyError(f"{path} is imported by others at this moment; try again", path)
+
+    def look(self, file: str | os.PathLike[str], progress: Progress | None = None) -> Imported:
+        """What `take` would do with a file now; nothing is written."""
+        with Source(self._fs, os.fspath(file), progress) as source:
+            return self._up_to_date(source) or self._looked(source, _opening_of(source))
+
+    def _up_to_date(self, source: Source) -> Imported | None:
+        """What is told of a source that was imported as it is; None where it was not."""
+        id = source.likely_id()
+        target = self._target_of(source.agent, id)
+        if target is None or not is_at(self._fs, target, source.state):
+            return None
+        return _told(source, target, id, None, made=False)
+
+    def _looked(self, source: Source, opening: Opening) -> Imported:
+        id = opening.header["id"]
+        target = self._target_of(source.agent, id)
+        if target is None:
+            target = os.path.join(self._folder_for(opening), _name_for(opening))
+            if os.path.lexists(target):
+                raise _taken(target, source)
+            return _told(source, target, id, counted(opening), made=True)
+        journal = Journal(self._fs, target, readonly=True)
+        try:
+            named = Named()
+            _, counts = Grown(journal, opening, source.agent).added(named.put)
+        finally:
+            journal.close()
+        return _told(source, target, id, counts._replace(blobs=len(named.blobs)), made=False)
 
     def _imported(self, source: Source, opening: Opening, *, hold: bool) -> Imported | None:
         """Import a source; None where another program was faster, and it is to be looked again."""
@@ -168,11 +192,7 @@ class Importer:
                 self._known = None
                 if self._target_of(source.agent, id) is not None:
                     return None
-                message = (
-                    f"{target} is there already, is no import of {source.path}, and was left "
-                    "as it is; import into another folder"
-                )
-                raise FileTakenError(message, target) from error
+                raise _taken(target, source) from error
             self._note(source.agent, id, target)
             return _told(source, target, id, counts, made=True)
         grown = self._grow(target, source, opening, hold=hold)
@@ -205,16 +225,18 @@ class Importer:
         return counts._replace(blobs=len(blobs.blobs))
 
     def _path_for(self, opening: Opening) -> str:
-        header = opening.header
-        created, cwd = header.get("timestamp"), header.get("cwd")
-        folder = self.folder
-        if self._store is not None and isinstance(cwd, str) and os.path.isabs(cwd):
-            with contextlib.suppress(CallerError):  # no path that a system could have
-                folder = self._store.folder_of(cwd)
+        """Where a session is to be made, in a folder that is there then."""
+        folder = self._folder_for(opening)
         with speaking_of(folder, "make"):
             make_folders(self._fs, os.path.abspath(folder))
-        stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
-        return os.path.join(folder, file_name(stamp, header["id"]))
+        return os.path.join(folder, _name_for(opening))
+
+    def _folder_for(self, opening: Opening) -> str:
+        cwd = opening.header.get("cwd")
+        if self._store is not None and isinstance(cwd, str) and os.path.isabs(cwd):
+            with contextlib.suppress(CallerError):  # no path that a system could have
+                return self._store.folder_of(cwd)
+        return self.folder
 
     def _target_of(self, agent: str | None, id: str) -> str | None:
         """The session that one of an agent was imported into; None where it was not yet."""
@@ -240,6 +262,29 @@ class Importer:
                 continue
             if "parentSession" not in header and isinstance(header.get("id"), str):
                 yield _key(metadata.get("agent"), header["id"]), path
+
+
+def _opening_of(source: Source) -> Opening:
+    opening = begun(source)
+    if opening is None:
+        raise NotASessionError(
+            f"{source.path} has no line that could be read; there is nothing to import", source.path
+        )
+    return opening
+
+
+def _name_for(opening: Opening) -> str:
+    created = opening.header.get("timestamp")
+    stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
+    return file_name(stamp, opening.header["id"])
+
+
+def _taken(target: str, source: Source) -> FileTakenError:
+    return FileTakenError(
+        f"{target} is there already, is no import of {source.path}, and was left as it is; "
+        "import into another folder",
+        target,
+    )
 
 
 def _key(agent: str | None, id: str) -> tuple[str, str]:

@@ -124,6 +124,20 @@ def create(fs: FileSystem, path: str, opening: Opening) -> Counts:
     return Counts(count, count, len(blobs.blobs))
 
 
+def counted(opening: Opening) -> Counts:
+    """What `create` would do, with nothing written.
+
+    Raises:
+        DiskError: the source cannot be read any more.
+    """
+    blobs = Named()
+    count = 0
+    for entry in opening.entries:
+        count += 1
+        entry.line(blobs.put)
+    return Counts(count, count, len(blobs.blobs))
+
+
 class Stored:
     """Keeps large strings in blobs.
 
@@ -145,9 +159,25 @@ class Stored:
         return all(self._blobs.has(blob) for blob in self.blobs)
 
 
+class Named:
+    """Names large strings as blobs would be named, and keeps none.
+
+    Attributes:
+        blobs: those that it named.
+    """
+
+    def __init__(self) -> None:
+        self.blobs: set[Blob] = set()
+
+    def put(self, content: bytes, media_type: str) -> str:
+        blob = Blob(hashlib.sha256(content).hexdigest(), len(content))
+        self.blobs.add(blob)
+        return str(Handle.blob(*blob, media_type))
+
+
 def named_only(content: bytes, media_type: str) -> str:
     """The text form of the handle that a blob would have."""
-    return str(Handle.blob(hashlib.sha256(content).hexdigest(), len(content), media_type))
+    return Named().put(content, media_type)
 
 
 def is_at(fs: FileSystem, path: str, state: str) -> bool:

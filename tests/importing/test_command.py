@@ -61,6 +61,45 @@ def test_a_folder_of_all_agents_is_imported(everything: Path, out: Path) -> None
     assert state_of(everything) == before
 
 
+def test_a_dry_run_says_what_an_import_does_and_writes_nothing(
+    everything: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "home"))
+    for where in (("-o", out), ()):
+        before = state_of(tmp_path)
+        told = run("import", everything, *where, "--dry-run", "--json")
+        assert state_of(tmp_path) == before
+        assert "5 imported, 0 grew, 0 up to date" in told.stderr
+        assert "This was a dry run: nothing was written" in told.stderr
+        assert json.loads(told.stdout) == printed_json("import", everything, *where)
+
+
+def test_a_dry_run_says_what_a_session_would_grow_by(tmp_path: Path, out: Path) -> None:
+    large = {**user("c", "b"), "message": {"role": "user", "content": "x" * 40_000}}
+    lines = [user("a", None), assistant("b", "a", "m"), large, user("d", "c")]
+    file = written(tmp_path / "t" / f"{SESSION}.jsonl", lines[:2])
+    done("import", file, "-o", out)
+    assert "up to date" in done("import", file, "-o", out, "--dry-run")
+    with Session.open(next(out.glob("*.jsonl"))) as session:
+        session.append_message({"role": "user", "content": "of mine"})
+    written(file, lines)
+    before = state_of(out)
+    told = printed_json("import", file, "-o", out, "--dry-run")
+    assert state_of(out) == before
+    assert told == printed_json("import", file, "-o", out)
+    assert (told[0]["new"], told[0]["blobs"], told[0]["made"]) == (2, 1, False)
+
+
+def test_a_dry_run_refuses_what_an_import_refuses(tmp_path: Path, out: Path) -> None:
+    file = written(tmp_path / "t" / f"{SESSION}.jsonl", [user("a", None)])
+    target = Path(done("import", file, "-o", out).split("  ")[0])
+    target.write_text("something else")
+    refusals = [run("import", file, "-o", out, *dry) for dry in ((), ("--dry-run",))]
+    assert [refused.exit_code for refused in refusals] == [1, 1]
+    assert refusals[0].stderr == refusals[1].stderr
+    assert "is there already" in refusals[0].stderr
+
+
 def test_sessions_go_to_the_store_of_the_user(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
