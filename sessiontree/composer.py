@@ -118,7 +118,7 @@ class Composer(Writer):
         """Name an entry; None takes its name away. Returns the `label` entry.
 
         Raises:
-            IllegalNameError: no ref could spell it, or it stands for another entry.
+            IllegalNameError: no ref could spell it, or it stands for another entry or a lane.
         """
         self._journal.check_writable()
         target = self.entry(ref)

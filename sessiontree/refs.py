@@ -45,8 +45,9 @@ def check_name(name: object, what: str) -> str:
 
 
 def taken(name: str, uuids: set[str]) -> IllegalNameError:
-    """The refusal of a name that stands for something else already."""
-    return IllegalNameError(f"the name {name!r} is taken by {_listed(uuids)}; choose another")
+    """The refusal of a name that stands for something else already: entries, or else a lane."""
+    owner = _listed(uuids) if uuids else "a lane, which no ref could name then"
+    return IllegalNameError(f"the name {name!r} is taken by {owner}; choose another")
 
 
 def _is_control(character: str) -> bool:

@@ -362,6 +362,8 @@ class Writer(Appender):
 
     def _check_name_is_free(self, name: str, target: str = "") -> None:
         with self._journal.lock.alone():
-            taken = self._all_names().named(name, self._index()) - {target}
-        if taken:
+            tree = self._index()
+            taken = self._all_names().named(name, tree) - {target}
+            is_lane = refs.lane_leaf(name, tree) != NO_ROW
+        if taken or is_lane:
             raise refs.taken(name, taken)

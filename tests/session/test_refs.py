@@ -285,6 +285,21 @@ def test_a_label_or_branch_name_goes_before_a_lane_and_a_lane_before_a_prefix(fi
         assert main.entry("cccc-1").uuid == "cccc-1"
 
 
+def test_a_name_that_would_hide_a_lane_is_refused(file: Path) -> None:
+    with Session.open(file) as main, main.lane("reviewer") as reviewer:
+        last = reviewer.append_message(user("r"))
+        before = file.read_bytes()
+        for name in ("reviewer", "main"):
+            with pytest.raises(IllegalNameError, match=f"{name!r} is taken by a lane"):
+                main.label("@~", name)
+            with pytest.raises(IllegalNameError, match="choose another"):
+                main.branch("@~", name=name)
+            with pytest.raises(IllegalNameError, match="choose another"):
+                main.append("label", targetUuid=last.uuid, label=name)
+        assert file.read_bytes() == before
+        assert main.entry("reviewer") == last
+
+
 def test_a_lane_that_only_annotated_is_named_by_its_annotation(file: Path) -> None:
     with Session.open(file) as main, main.lane("labels") as labels:
         label = labels.label("@", "here")
