@@ -126,6 +126,11 @@ def lines_in(block: bytes) -> list[bytes]:
     return [line[:-1] for line in BytesIO(block)]
 
 
+def ended_lines(block: bytes) -> list[bytes]:
+    """The same lines, each with its LF: half the cost where nobody minds it."""
+    return BytesIO(block).readlines()
+
+
 def raw_values(line: bytes) -> dict[str, orjson.Fragment]:
     """The keys of a line, each value as the very bytes it was written with."""
     return {key: orjson.Fragment(raw) for key, raw in raw_json(line).items()}
@@ -170,6 +175,17 @@ def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
     if found.lane is not None and found.lane == MAIN:
         found.lane = None
     return found if found.uuid else _decode_hard(line, offset, report)
+
+
+def heads_of(lines: list[bytes]) -> list[Head]:
+    """The structural keys of lines, as they stand there; none at all where one is not sound.
+
+    Such a line is for `head` to look at, which also tells the main lane by its name.
+    """
+    try:
+        return list(map(_decode_head, lines))
+    except _REFUSED:
+        return []
 
 
 class Decode(Protocol):

@@ -16,18 +16,23 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import ge
 from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.codec import Head, head, lines_in, quoted
+from sessiontree.core.codec import Head, ended_lines, head, heads_of, quoted
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import CONTENT, HEADER, Entry
 
 NO_ROW: Final = -1
 _MAIN: Final = 0
 """The id of the lane without a name."""
+
+_NEW: Final = -1
+"""The id of a type or lane that was not met yet."""
 
 
 class Branch(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,9 +66,11 @@ class Tree:
     def __init__(self) -> None:
         self.uuids: list[str] = []
         self.parents = array("i")
-        self.offsets = array("q")
+        self.offsets = array("Q")
         self.end = 0
-        self._rows: dict[str, int] = {}
+        # The key None, of no row, also makes this a dict that keeps the hashes of its keys: to
+        # fill it with a million uuids takes four fifths of the time.
+        self._rows: dict[str | None, int] = {None: NO_ROW}
         self._types: list[str] = []
         self._type_ids: dict[str, int] = {}
         self._type_of = array("I")
@@ -81,42 +88,68 @@ class Tree:
 
     def extend(self, block: bytes, offset: int, report: Report) -> None:
         """Take in whole lines, each ended by LF, that start at `offset`."""
-        self.extend_by(lines_in(block), offset, report)
+        self.extend_by(ended_lines(block), offset, report)
         self.end = offset + len(block)
 
-    def extend_by(self, lines: Iterable[bytes], offset: int, report: Report) -> None:
-        """Take in lines that stand one behind the other; see `add`."""
-        rows, missing, uuids, types = self._rows, self._missing, self.uuids, self._type_ids
-        place_of = rows.get
+    def extend_by(self, lines: list[bytes], offset: int, report: Report) -> None:
+        """Take in lines, each with its LF, that stand one behind the other; see `add`."""
+        if self._take_in(lines, offset):
+            return
         for line in lines:
-            found = head(line, offset, report)
-            if found is not None:
-                uuid, kind = found.uuid, found.type
-                above = place_of(found.parent_uuid or "", NO_ROW)
-                is_plain = above >= 0 and found.lane is None and kind in types and kind != HEADER
-                if is_plain and uuid not in rows and uuid not in missing:
-                    rows[uuid] = len(uuids)  # as `_add`: this is what every line of a file costs
-                    uuids.append(uuid)
-                    self.parents.append(above)
-                    self.offsets.append(offset)
-                    self._type_of.append(types[kind])
-                    self._lane_of.append(_MAIN)
-                else:
-                    self._add(found, line, offset, report)
-            offset += len(line) + 1
+            self.add(line[:-1], offset, report)
+            offset += len(line)
+
+    def _take_in(self, lines: list[bytes], offset: int) -> bool:
+        """Take in lines together, or none of them; whether it was done.
+
+        It is where each line is a new entry of a type and lane known before, below an entry
+        before it. Nearly all blocks of a file are so, and cost less this way.
+        """
+        heads = heads_of(lines)
+        kinds = [self._type_ids.get(head.type, _NEW) for head in heads]
+        lanes = [self._lane_ids.get(head.lane, _NEW) for head in heads]
+        uuids = [head.uuid for head in heads]
+        if not heads or _NEW in kinds or _NEW in lanes or "" in uuids:
+            return False
+        if self._type_ids.get(HEADER) in kinds or not self._missing.keys().isdisjoint(uuids):
+            return False
+        rows = range(len(self), len(self) + len(heads))
+        given = list(map(self._rows.setdefault, uuids, rows))
+        above = self._rows_above([head.parent_uuid for head in heads], uuids, rows)
+        if given != list(rows) or NO_ROW in above or any(map(ge, above, rows)):
+            for uuid, one, row in zip(uuids, given, rows, strict=True):
+                if one == row:
+                    del self._rows[uuid]
+            return False
+        self.uuids += uuids
+        self.parents.frombytes(array("I", above).tobytes())  # ten times as fast as an "i"
+        self.offsets += array("Q", list(accumulate(map(len, lines[:-1]), initial=offset)))
+        self._type_of += array("I", kinds)
+        self._lane_of += array("I", lanes)
+        return True
+
+    def _rows_above(
+        self, parents: list[str | None], uuids: list[str], rows: Sequence[int]
+    ) -> list[int]:
+        """The row of each parent, where all of `uuids` stand in `rows`; else NO_ROW."""
+        row_of = self._rows.get
+        if parents[1:] == uuids[:-1]:  # nobody branched off: no need to look each of them up
+            return [row_of(parents[0], NO_ROW), *rows[:-1]]
+        return [row_of(parent, NO_ROW) for parent in parents]
 
     def add(self, line: bytes, offset: int, report: Report) -> None:
         """Take in one line; a line that is no entry is reported and makes no row."""
-        self.extend_by([line], offset, report)
+        found = head(line, offset, report)
+        if found is not None:
+            self._add(found, line, offset, report)
 
     def _add(self, found: Head | Entry, line: bytes, offset: int, report: Report) -> None:
         uuid = found.uuid
         parent = None if found.type == HEADER else found.parent_uuid
         row = len(self.uuids)
         rows = self._rows
-        above = NO_ROW
+        above = rows.get(parent, NO_ROW)
         if parent is not None:
-            above = rows.get(parent, NO_ROW)
             if above == NO_ROW:
                 self._miss(parent, row, uuid, offset, report)
         elif row:
@@ -182,7 +215,7 @@ class Tree:
     @property
     def has_duplicates(self) -> bool:
         """Whether some uuid stands in more than one row."""
-        return len(self._rows) != len(self.uuids)
+        return len(self._rows) - 1 != len(self.uuids)
 
     def missing_parents(self) -> Iterator[tuple[int, str]]:
         """The rows whose parent is not in the file, with the parent's uuid."""
@@ -215,11 +248,12 @@ class Tree:
         ids = {self._type_ids[kind] for kind in types if kind in self._type_ids}
         if not ids:
             return []
-        return [row for row in range(since, len(self)) if self._type_of[row] in ids]
+        return [row for row, id in enumerate(self._type_of[since:], since) if id in ids]
 
     def rows_with_prefix(self, prefix: str) -> list[int]:
         """The last row of each uuid that starts with `prefix`."""
-        return [row for uuid, row in self._rows.items() if uuid.startswith(prefix)]
+        rows = self._rows.items()
+        return [row for uuid, row in rows if uuid is not None and uuid.startswith(prefix)]
 
     def last_on(self, lane: str | None) -> int:
         """The last row of a lane, or NO_ROW."""

@@ -13,11 +13,13 @@ from zlib import crc32
 
 import msgspec
 
-from sessiontree.core.codec import CRC_LENGTH, decode, lines_in
+from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER
 from sessiontree.core.fields import REFERENCES
 from sessiontree.core.tree import NO_ROW, Tree
+
+_SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
 
 
 class _Reference(msgspec.Struct, gc=False):
@@ -47,46 +49,37 @@ class Verification:
         """The entries found so far."""
         return len(self._tree)
 
+    def take(self, line: bytes, offset: int) -> None:
+        """Look at one line, given without its LF."""
+        self.take_block(line + b"\n", offset)
+
     def take_block(self, block: bytes, offset: int) -> None:
         """Look at whole lines, each ended by LF, that start at `offset`."""
-        self._take(lines_in(block), offset)
-
-    def take(self, line: bytes, offset: int) -> None:
-        """Look at one line."""
-        self._take([line], offset)
-
-    def _take(self, lines: list[bytes], offset: int) -> None:
         tree, report = self._tree, self._report
-        first, start = len(tree), offset
+        first, at = len(tree), offset
+        lines = ended_lines(block)
         tree.extend_by(lines, offset, report)
         for line in lines:
-            if line[-10:] == b'%08x"}' % crc32(line[:-CRC_LENGTH]):
-                self._look_over(line, offset)
-            elif tree.row_at(offset) != NO_ROW:
-                decode(line, offset, report)
-            offset += len(line) + 1
-        wanted = tree.rows_of_type(HEADER, *REFERENCES, since=first)
-        if not wanted:
-            return
-        at = {tree.offsets[row]: row for row in wanted}
-        for line in lines:
-            row = at.get(start)
-            if row is not None:
-                self._note_references(line, start, row, tree.type_of(row))
-            start += len(line) + 1
+            if line[-11:] != b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH]):
+                if tree.row_at(at) != NO_ROW:
+                    decode(line[:-1], at, report)
+            elif not line.isascii():  # a checksum seals bytes that are no text like any others
+                self._check_text(line, at)
+            at += len(line)
+        for row in tree.rows_of_type(HEADER, *REFERENCES, since=first):
+            start = tree.offsets[row] - offset
+            self._note_references(block[start : block.index(b"\n", start)], row)
 
-    def _look_over(self, line: bytes, offset: int) -> None:
-        """Report bytes that are no text; a checksum seals them like any others."""
-        if line.isascii():
-            return
+    def _check_text(self, line: bytes, offset: int) -> None:
         try:
             line.decode()
         except UnicodeDecodeError as error:
             cause = f"invalid UTF-8 {error.start} bytes into the line"
             self._report("utf-8", offset, cause)
 
-    def _note_references(self, line: bytes, offset: int, row: int, kind: str) -> None:
-        entry = decode(line, offset, ignore)
+    def _note_references(self, line: bytes, row: int) -> None:
+        kind = self._tree.type_of(row)
+        entry = decode(line, self._tree.offsets[row], ignore)
         if entry is None:
             return
         if not row:

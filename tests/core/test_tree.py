@@ -114,6 +114,7 @@ def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
     assert pieces.offsets == whole.offsets
     assert pieces.end == whole.end
     assert told.told == findings.told
+    assert [pieces.row(uuid) for uuid in "abcdefgh"] == [whole.row(uuid) for uuid in "abcdefgh"]
     for row in range(len(whole)):
         assert list(pieces.children(row)) == list(whole.children(row))
 
