@@ -15,7 +15,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import decode_object
-from sessiontree.core.message import begins_turn, preview_of
+from sessiontree.core.message import begins_turn, preview_of, role_of, slash_command, text_of
 from sessiontree.core.preview import shown, told
 from sessiontree.storage.lines import Backwards, Read
 
@@ -108,12 +108,15 @@ def _bodies(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, An
 
 
 def first_message(head: bytes, read: Read, size: int) -> str | None:
-    """What the first prompt says; the head is read further where it is not in there."""
+    """What the first prompt says; the head is read further where it is not in there.
+
+    Where there is none, the first command that was given to the program itself.
+    """
     found = _prompt_in(head)
     while found is None and len(head) < min(size, FIRST_MESSAGE_WITHIN):
         head = read(4 * len(head), 0)
         found = _prompt_in(head)
-    return found
+    return found or _command_in(head)
 
 
 def _prompt_in(window: bytes) -> str | None:
@@ -130,6 +133,21 @@ def _prompt_in(window: bytes) -> str | None:
     return None
 
 
+def _command_in(window: bytes) -> str | None:
+    at = stringzilla.find(window, _COMMAND)
+    while at >= 0:
+        start, end = window.rfind(b"\n", 0, at) + 1, window.find(b"\n", at)
+        end = len(window) if end < 0 else end
+        message = decode_object(window[start:end]).get("message")
+        if isinstance(message, dict) and role_of(message) == "user":
+            command = slash_command(text_of(message))
+            if command is not None:
+                return one_line(command[:_LOOK], FIRST_MESSAGE_WIDTH)
+        at = stringzilla.find(window, _COMMAND, end)
+    return None
+
+
+_COMMAND: Final = b"<command-name>"
 _USER: Final = b'"user"'
 _LOOK: Final = 2 * FIRST_MESSAGE_WIDTH
 

@@ -9,6 +9,7 @@ Responses' (items with a `call_id`, most of them without a role).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -238,6 +239,15 @@ def begins_turn(keys: Mapping[str, Any]) -> bool:
     if not isinstance(message, dict) or not is_prompt(message):
         return False
     return not (isinstance(metadata, dict) and metadata.get("isMeta") is True)
+
+
+def slash_command(text: str) -> str | None:
+    """The command that Claude Code says its user gave, such as `/clear`, or None."""
+    found = _COMMAND.search(text)
+    return found[1].strip() or None if found else None
+
+
+_COMMAND: Final = re.compile("<command-name>(.*?)</command-name>", re.DOTALL)
 
 
 def interrupted_result(call: Call) -> dict[str, Any]:

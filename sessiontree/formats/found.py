@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sessiontree.core.message import slash_command
 from sessiontree.formats.translation import Facts
 from sessiontree.formats.values import Values, prompt_text
 
@@ -75,8 +76,7 @@ class Found:
         if not is_of_program(text):
             self._prompt = text
         elif self._command is None:
-            named = re.search(r"<command-name>(.*?)</command-name>", text, re.DOTALL)
-            self._command = named[1].strip() if named else None
+            self._command = slash_command(text)
 
     def facts(self) -> Facts:
         names = (self._titles.get(key) for key in TITLES)
