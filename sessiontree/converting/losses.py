@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from sessiontree.core.providers.notes import Notes
@@ -38,7 +36,3 @@ class Losses(Notes):
     def found(self) -> list[Loss]:
         """The losses in the order met."""
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
-
-    def as_list(self) -> list[dict[str, Any]]:
-        """The shape that `convert --json` prints."""
-        return [msgspec.structs.asdict(loss) for loss in self.found()]

@@ -40,8 +40,6 @@ from sessiontree.core.message import (
 
 Source = TypeVar("Source")
 
-_PLAIN_ROLES = ("user", "assistant")
-
 
 _RESULT_ROLES = frozenset({"toolResult", "tool"})
 """Roles of messages that are one result whole."""

@@ -172,10 +172,6 @@ class Lines:
         self._taken.add(uuid)
         return uuid
 
-    def is_taken(self, uuid: str) -> bool:
-        """Whether an entry with this uuid was made."""
-        return uuid in self._taken
-
     def entry(
         self,
         kind: str,

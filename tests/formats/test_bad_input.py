@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -211,20 +211,18 @@ def test_a_file_cut_anywhere_or_damaged_anywhere_is_read_or_refused(
 ODD: list[Any] = [None, True, 7, -1.5, "", "x", "\ud800", [], [1], {}, {"type": "text"}, 10**30]
 
 
-@pytest.mark.parametrize("made", ALL)
-def test_any_value_in_any_place_is_read_or_refused(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    file = made(tmp_path / "s.jsonl")
+def odd_versions(
+    file: Path, made: Callable[[Path], Path], *, seed: int, count: int
+) -> Iterator[None]:
+    """The file with an odd value in some place, written anew before each step."""
     text = file.read_text()
-    is_document = made is gemini_document
     lines = (
         [json.loads(text)]
-        if is_document
+        if made is gemini_document
         else [json.loads(found) for found in text.split("\n")[:-1]]
     )
-    dice = random.Random(2)
-    for _ in range(150):
+    dice = random.Random(seed)
+    for _ in range(count):
         changed = json.loads(json.dumps(lines))
         where: Any = changed
         while True:
@@ -235,6 +233,15 @@ def test_any_value_in_any_place_is_read_or_refused(
                 break
             where = where[key]
         file.write_text("".join(json.dumps(found) + "\n" for found in changed))
+        yield
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_any_value_in_any_place_is_read_or_refused(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    for _ in odd_versions(file, made, seed=2, count=150):
         ask(file)
 
 

@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +15,7 @@ from sessiontree.cli import main
 from sessiontree.importing import import_session
 from tests.formats import test_pi
 from tests.formats.conftest import state_of
-from tests.formats.test_bad_input import ALL, LOGS, ODD, gemini_document
+from tests.formats.test_bad_input import ALL, LOGS, odd_versions
 from tests.formats.transcripts import user, written
 from tests.importing.conftest import imported, without_origins
 
@@ -70,24 +69,7 @@ def test_any_value_in_any_place_is_imported_or_refused(
     made: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     file = made(_folder(tmp_path) / "s.jsonl")
-    text = file.read_text()
-    lines = (
-        [json.loads(text)]
-        if made is gemini_document
-        else [json.loads(found) for found in text.split("\n")[:-1]]
-    )
-    dice = random.Random(4)
-    for number in range(25):
-        changed = json.loads(json.dumps(lines))
-        where: Any = changed
-        while True:
-            keys = range(len(where)) if isinstance(where, list) else list(where)
-            key = dice.choice(list(keys))
-            if not isinstance(where[key], dict | list) or not where[key] or dice.random() < 0.3:
-                where[key] = dice.choice(ODD)
-                break
-            where = where[key]
-        file.write_text("".join(json.dumps(found) + "\n" for found in changed))
+    for number, _ in enumerate(odd_versions(file, made, seed=4, count=25)):
         assert_imported_or_refused(file, tmp_path / f"out{number}")
 
 
