@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from operator import or_
 from typing import Final, NamedTuple
 
 import msgspec
@@ -242,7 +243,8 @@ class _Picture:
         for uuid in outlined.names.labels:
             if (row := tree.row(uuid)) != NO_ROW:
                 self._content[row] = 1  # what someone labelled is shown, whatever it is
-        self._above_content = tree.rows_above_content(self._content)
+        above_content = tree.rows_above_content(self._content)
+        self._leads_on = bytes(map(or_, self._content, above_content))
         self._on_path = _marked(tree, outlined.leaf)
         self._standing = outlined.standing(self._content)
         self._branch_names = {
@@ -258,7 +260,7 @@ class _Picture:
 
     def orphan_heading(self, row: int) -> Iterator[str]:
         """The line above a run whose parent is not in the file."""
-        if self._content[row] or self._above_content[row]:
+        if self._leads_on[row]:
             parent = self._outlined.entry(row).parent_uuid
             yield f"orphan: its parent {one_line(str(parent))} is not in the file"
 
@@ -279,11 +281,11 @@ class _Picture:
 
     def _ways_on(self, row: int) -> list[int]:
         """The children of a row that are shown, or lead to something that is."""
+        leads_on = self._leads_on
         return [
             child
             for child in self._tree.children(row)
-            if child < len(self._content)  # others came since
-            and (self._content[child] or self._above_content[child])
+            if child < len(leads_on) and leads_on[child]  # others came since
         ]
 
     def _shown_ways(self, ways: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -280,18 +280,20 @@ class Tree:
         """The rows without a parent: the header, and orphans."""
         return [row for row, parent in enumerate(self.parents) if parent == NO_ROW]
 
-    def children(self, row: int) -> Iterator[int]:
+    def children(self, row: int) -> list[int]:
         """The children of a row, in file order."""
-        self._link()
+        if len(self._first_child) != len(self.uuids):
+            self._link()
+        following = self._next_sibling
+        found: list[int] = []
         child = self._first_child[row]
         while child != NO_ROW:
-            yield child
-            child = self._next_sibling[child]
+            found.append(child)
+            child = following[child]
+        return found
 
     def _link(self) -> None:
         count = len(self.uuids)
-        if len(self._first_child) == count:
-            return
         first = self._first_child = array("i", [NO_ROW]) * count
         following = self._next_sibling = array("i", [NO_ROW]) * count
         parents = self.parents
