@@ -97,7 +97,8 @@ class Mover(Composer):
         Args:
             summary: text, or a summarizer of the entries it replaces; by default
                 `sessiontree.summarize`.
-            first_kept: the first entry to keep as it is; by default chosen.
+            first_kept: the first entry to keep as it is; by default chosen. `@` is what was
+                said last, also where marks or edits stand behind it.
             keep: about how many tokens to keep, where chosen; 0 keeps nothing.
             count: counts the tokens of one message.
             details, usage: kept with the entry.

@@ -18,6 +18,7 @@ from sessiontree.core.message import begins_turn, text_of
 from sessiontree.core.summary import Summary, text_of_summary
 from sessiontree.errors import CallerError, NothingToDoError, SessionTreeWarning
 from sessiontree.reader import Ref
+from sessiontree.refs import LEAF
 from sessiontree.writer import Writer, fresh_uuid
 
 Wanted = list[tuple[str, Mapping[str, Any]]]
@@ -237,6 +238,8 @@ def _first_kept(
     """The uuid of the first entry to keep; the compaction's own where nothing is kept."""
     if first_kept is not None:
         kept = session.entry(first_kept)
+        if first_kept == LEAF:  # what was said there; a mark behind it would keep nothing
+            kept = ancestry.nearest(session, lambda entry: entry.is_content) or kept
         if not ancestry.is_above(session, kept):
             raise CallerError(
                 f"the first kept entry {kept.uuid} is not on the current path; "

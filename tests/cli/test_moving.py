@@ -91,6 +91,14 @@ def test_compact_summarizes_all_before_the_first_kept(chat: Path) -> None:
     assert "hello" in texts(chat)[0]
 
 
+@pytest.mark.parametrize("mark", [("edit-context", "@~3", "--drop"), ("label", "@", "here")])
+def test_compact_keeps_what_was_said_where_one_stands(chat: Path, mark: tuple[str, ...]) -> None:
+    command, *words = mark
+    done(command, chat, *words)
+    done("compact", chat, "--first-kept", "@", "--summary", "so far")
+    assert texts(chat)[1:] == ["sure"]
+
+
 def test_compact_may_keep_nothing(chat: Path) -> None:
     done("compact", chat, "--keep", "0", "--summary", "all of it")
     assert texts(chat) == ["all of it"]

@@ -118,6 +118,18 @@ def test_first_kept_is_kept_and_what_follows() -> None:
         assert said(session.context()) == ["s", "p2", "a2"]
 
 
+def test_what_was_said_last_is_kept_also_where_a_mark_stands_behind_it() -> None:
+    with in_memory() as session:
+        talk(session, "p1", "a1", "p2", "a2")
+        session.edit_context("@~3", {"content": "edited"})
+        session.rename("Renamed")
+        session.compact("s", first_kept="@")
+        assert said(session.context()) == ["s", "a2"]
+        mark = session.edit_context(session.path()[1], None)
+        session.compact("all", first_kept=mark)  # what is named itself is taken at its word
+        assert said(session.context()) == ["all"]
+
+
 def test_a_first_kept_entry_off_the_path_is_refused() -> None:
     with in_memory() as session:
         talk(session, "p1")
