@@ -16,7 +16,14 @@ from sessiontree.cli.arguments import (
 )
 from sessiontree.cli.opening import reading
 from sessiontree.cli.printing import out, short, tell, tell_each
-from sessiontree.cli.showing import out_json, out_json_list, out_message, speaker, text_of_message
+from sessiontree.cli.showing import (
+    named,
+    out_json,
+    out_json_list,
+    out_message,
+    speaker,
+    text_of_message,
+)
 from sessiontree.core.context import Context
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
@@ -151,6 +158,9 @@ def branches(file: str, ref: str | None, as_json: bool) -> None:
     """
     with reading(file) as session:
         found = session.branches(ref)
+        if not found:
+            where = f"in {file}" if ref is None else f"at or below {named(session.entry(ref))}"
+            tell(f"Nothing was said {where}, so there is no branch")
     if as_json:
         out_json_list(found)
         return

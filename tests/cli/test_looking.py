@@ -140,6 +140,15 @@ def test_branches_below_a_ref_are_those_alone(forked: Path) -> None:
     assert len(done("branches", forked).splitlines()) == 2
 
 
+def test_branches_tells_where_there_are_none(chat: Path) -> None:
+    mark = done("label", chat, "@", "here").strip()
+    result = run("branches", chat, mark)
+    told = f"Nothing was said at or below {mark[:8]} (label: here), so there is no branch"
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines() == [told]
+    assert printed_json("branches", chat, mark) == []
+
+
 def test_path_json_gives_the_stored_bytes_themselves(tmp_path: Path) -> None:
     file = tmp_path / "spaced.jsonl"
     stored = [
