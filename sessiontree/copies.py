@@ -7,13 +7,16 @@ way refer to, and the labels of what is copied, come along, and so do the blobs 
 all that, before the file that needs them has its name; scratch lanes that were
 never kept stay behind, unless one is asked for. The new file is made whole
 or not at all, and never over another.
+
+Which rows are copied is told by a byte for each row of the file, 1 where it is.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,30 +74,31 @@ def export(
 ) -> str:
     """See `Session.export`."""
     top = session.entry(ref)
-    tree = session._index()
-    row = session._row(top)
-    rows = _lasting_below(session, row)
-    above = list(tree.rows_up(row))[1:]
-    if with_path:
-        rows.update(above)
-    at_leaf = session._row(session.leaf)
-    leaf = at_leaf if at_leaf in rows else refs.tip_of(tree, row)
-    settings = {} if with_path or top.type == HEADER else _settings_above(session, above)
+    with session._journal.lock.alone():  # all of one moment: another thread may write
+        tree = session._index()
+        row = session._row(top)
+        rows = _lasting_below(session, row)
+        if with_path:
+            _mark(rows, tree.rows_up(row))
+        at_leaf = session._row(session.leaf)
+        leaf = at_leaf if rows[at_leaf] else refs.tip_of(tree, row)
+    settings = {} if with_path or top.type == HEADER else _settings_above(session, row)
     return _copy(session, rows, leaf, top, file, settings, inline=inline, redact=redact)
 
 
-def _lasting_below(session: Surveyor, top: int) -> set[int]:
+def _lasting_below(session: Surveyor, top: int) -> bytearray:
     """A row and all below it, but for scratch lanes that were not kept.
 
     The lane of the row itself is asked for, and so is where the session stands.
     """
     tree = session._index()
-    below = tree.subtree(top)
+    below = tree.rows_below(top)
     lane = tree.lane_of(top)
-    standing = [tree.uuids[row] for row in below if lane and tree.lane_of(row) == lane]
+    of_lane = () if lane is None else tree.rows_on(lane)
+    standing = [tree.uuids[row] for row in of_lane if below[row]]
     standing.append(session.leaf.uuid)
     tried = unkept(tree, session._entry_at, session.id, standing)
-    left = tried.intersection(below)
+    left = [row for row in tried if below[row]]
     if left:
         warnings.warn(
             f"{len(left)} {'entry' if len(left) == 1 else 'entries'} of scratch lanes that were "
@@ -103,21 +107,33 @@ def _lasting_below(session: Surveyor, top: int) -> set[int]:
             SessionTreeWarning,
             stacklevel=4,
         )
-    return set(below) - left
+    for row in left:
+        below[row] = 0
+    return below
+
+
+def _mark(rows: bytearray, marked: Iterable[int]) -> None:
+    for row in marked:
+        rows[row] = 1
 
 
 def fork(session: Surveyor, file: str, at: Ref | None) -> str:
     """See `Session.fork`."""
     leaf = session.leaf if at is None else session.entry(at)
-    row = session._row(leaf)
-    return _copy(session, set(session._index().rows_up(row)), row, leaf, file, {})
+    with session._journal.lock.alone():
+        tree = session._index()
+        row = session._row(leaf)
+        rows = bytearray(len(tree))
+        _mark(rows, tree.rows_up(row))
+    return _copy(session, rows, row, leaf, file, {})
 
 
-def _settings_above(session: Surveyor, above: list[int]) -> dict[str, Any]:
+def _settings_above(session: Surveyor, top: int) -> dict[str, Any]:
     """The settings in force above a subtree, which its entries cannot tell."""
-    if not above:
+    parent = session._index().parents[top]
+    if parent == NO_ROW:
         return {}
-    context = session.context(session._entry_at(above[0]))
+    context = session.context(session._entry_at(parent))
     found = {
         "model": context.model,
         "thinkingLevel": context.thinking_level,
@@ -128,7 +144,7 @@ def _settings_above(session: Surveyor, above: list[int]) -> dict[str, Any]:
 
 def _copy(
     session: Surveyor,
-    rows: set[int],
+    rows: bytearray,
     leaf: int,
     origin: Entry,
     file: str,
@@ -137,17 +153,20 @@ def _copy(
     inline: bool = False,
     redact: Redaction | None = None,
 ) -> str:
-    tree = session._index()
-    _add_merged(session, rows)
-    rows.discard(HEADER_ROW)
-    _add_labels(session, rows)
-    copied = sorted(rows)
+    with session._journal.lock.alone():
+        tree = session._index()
+        rows.extend(bytes(len(tree) - len(rows)))
+        _add_merged(session, rows)
+        rows[HEADER_ROW] = 0
+        _add_labels(session, rows)
+        to_leaf = bytearray(len(rows))
+        _mark(to_leaf, tree.rows_up(leaf))
+    copied = array("i", (row for row, is_copied in enumerate(rows) if is_copied))
     if not copied:
         raise CallerError(
             "there is nothing below the header to copy yet; append to the session first"
         )
-    to_leaf = set(tree.rows_up(leaf))
-    top = next((row for row in copied if row in to_leaf), copied[0])
+    top = next((row for row in copied if to_leaf[row]), copied[0])
     came_from = _came_from(session, origin)
     if _is_cut_above(session, top):
         came_from["cutAbove"] = True
@@ -179,15 +198,15 @@ def _copy(
     return file
 
 
-def _lines(session: Surveyor, rows: list[int]) -> Iterator[bytes]:
+def _lines(session: Surveyor, rows: array[int]) -> Iterator[bytes]:
     """The lines of rows, each with its LF, byte for byte.
 
     A wrong checksum is noted as damage of the session.
     """
     tree = session._index()
-    offsets = [tree.offsets[row] for row in rows]
-    lines = session._view.lines_at(offsets)
-    for row, offset, line in zip(rows, offsets, lines, strict=True):
+    lines = session._view.lines_at(tree.offsets[row] for row in rows)
+    for row, line in zip(rows, lines, strict=True):
+        offset = tree.offsets[row]
         found = head(line, offset, ignore)
         if found is None or found.uuid != tree.uuids[row]:
             raise session._changed(offset)
@@ -195,7 +214,7 @@ def _lines(session: Surveyor, rows: list[int]) -> Iterator[bytes]:
         yield line + b"\n"
 
 
-def _readable_blobs(session: Surveyor, rows: list[int]) -> list[Blob]:
+def _readable_blobs(session: Surveyor, rows: array[int]) -> list[Blob]:
     """The blobs that entries need.
 
     Raises:
@@ -228,11 +247,11 @@ def _take_along(session: Surveyor, needed: list[Blob], file: str) -> None:
         )
 
 
-def _add_merged(session: Surveyor, rows: set[int]) -> None:
+def _add_merged(session: Surveyor, rows: bytearray) -> None:
     """Add the branches that copied merges took in, and those merged into them."""
     tree = session._index()
     merges = set(tree.rows_of_type("merge"))
-    waiting = list(rows & merges)
+    waiting = [row for row in merges if rows[row]]
     while waiting:
         merge = session._entry_at(waiting.pop())
         base = merge.get("baseUuid")
@@ -240,16 +259,17 @@ def _add_merged(session: Surveyor, rows: set[int]) -> None:
         for row in tree.rows_up(merged):
             if tree.uuids[row] == base:
                 break
-            if row in merges and row not in rows:
+            if row in merges and not rows[row]:
                 waiting.append(row)
-            rows.add(row)
+            rows[row] = 1
 
 
-def _add_labels(session: Surveyor, rows: set[int]) -> None:
+def _add_labels(session: Surveyor, rows: bytearray) -> None:
     tree = session._index()
     for row in tree.rows_of_type("label"):
-        if _row_named(tree, session._entry_at(row).get("targetUuid")) in rows:
-            rows.add(row)
+        target = _row_named(tree, session._entry_at(row).get("targetUuid"))
+        if target != NO_ROW and rows[target]:
+            rows[row] = 1
 
 
 def _row_named(tree: Tree, uuid: Any) -> int:

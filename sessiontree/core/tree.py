@@ -310,6 +310,15 @@ class Tree:
             found.extend(self.children(above))
         return sorted(found)
 
+    def rows_below(self, row: int) -> bytearray:
+        """For each row 1 where it is this one or a descendant of it, else 0."""
+        below = bytearray(len(self))
+        waiting = [row]
+        while waiting:
+            below[at := waiting.pop()] = 1
+            waiting += self.children(at)
+        return below
+
     def content_rows(self) -> bytearray:
         """For each row 1 where it is of a content type, else 0."""
         content = {id for kind, id in self._type_ids.items() if kind in CONTENT}

@@ -88,6 +88,9 @@ def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
         assert up[0] == row
         assert parents[up[-1]] == NO_ROW
         assert tree.subtree(row) == [at for at in range(len(lines)) if row in tree.rows_up(at)]
+        assert [at for at, is_below in enumerate(tree.rows_below(row)) if is_below] == tree.subtree(
+            row
+        )
     assert tree.roots() == [row for row, parent in enumerate(parents) if parent == NO_ROW]
     assert len(findings.kinds) >= len(tree.roots()) - 1 - len(list(tree.missing_parents()))
 
