@@ -153,12 +153,13 @@ class DamageError(FileError):
 class BlobError(FileError):
     """Content that was kept beside the session cannot be had back as it was.
 
-    `sha256` is the blob's hash, where it is known.
+    `sha256` is the blob's hash, where it is known, `cause` the message without what to do.
     """
 
-    def __init__(self, message: str, file: str, sha256: str = "") -> None:
+    def __init__(self, message: str, file: str, sha256: str = "", cause: str = "") -> None:
         super().__init__(message, file)
         self.sha256 = sha256
+        self.cause = cause or message
 
 
 class BlobMissingError(BlobError):

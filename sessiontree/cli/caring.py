@@ -18,7 +18,7 @@ from sessiontree.cli.showing import out_json, out_json_list, speaker
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line
 from sessiontree.core.preview import preview
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import DiskError, SessionTreeError
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.newfile import strays
@@ -51,7 +51,9 @@ def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> Non
             with Session.open(file, readonly=True) as session, _progress(file) as progress:
                 damage = session.verify(progress)
                 left = strays(DISK, file)
-                unfinished = session.blobs.unfinished()
+                unfinished: list[str] = []
+                with contextlib.suppress(DiskError):  # which is among the findings
+                    unfinished = session.blobs.unfinished()
         except SessionTreeError as error:
             if len(files) == 1:
                 raise

@@ -31,6 +31,7 @@ NEXT_STEP: Final = {
     "second header": "two files were joined; the first header counts",
     "reference": "what it names is lost or elsewhere; look at the entry, nothing is guessed",
     "blob": "put the folder of blobs back beside the file, or the blob from a backup",
+    "blob folder": "only the blobs that entries name were looked for",
     "unreadable": "look at the line; what stands before and after it is read",
     "cut short": "what stands before is read; the program may be writing, or have been cut off",
     "foreign line": "nothing is lost; it is kept as a custom entry and says nothing to a model",

@@ -31,7 +31,7 @@ from sessiontree.core.entry import decode_leniently
 from sessiontree.core.fragment import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verification import Verification
-from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError
+from sessiontree.errors import BlobError, DiskError, MigrationRefusedError, SpilledError
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import whole_lines
 from sessiontree.storage.newfile import replace_file
@@ -114,9 +114,13 @@ def _verify_blobs(journal: Journal, needed: dict[Blob, int], report: Report) -> 
             for _ in sidecar.blocks(*blob):
                 pass
         except BlobError as error:
-            causes.setdefault(offset, []).append(str(error))
+            causes.setdefault(offset, []).append(error.cause)
     for offset, found in causes.items():
         report("blob", offset, "; ".join(found))
+    try:
+        sidecar.unfinished()
+    except DiskError as error:
+        report("blob folder", 0, str(error))
 
 
 def repair(journal: Journal, *, dry_run: bool = False) -> Repair:

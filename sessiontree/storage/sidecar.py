@@ -187,12 +187,12 @@ class Sidecar:
 
     def _not_opened(self, sha256: str, error: OSError) -> BlobError:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            cause = f"a blob of {self.file} is missing: there is no file {self._path(sha256)}"
             message = (
-                f"a blob of {self.file} is missing: there is no file {self._path(sha256)}; "
-                "where the session was moved or copied, bring the folder along, or else restore "
-                "it from a backup"
+                f"{cause}; where the session was moved or copied, bring the folder along, "
+                "or else restore it from a backup"
             )
-            return BlobMissingError(message, self.file, sha256)
+            return BlobMissingError(message, self.file, sha256, cause)
         if error.errno in (errno.ELOOP, errno.EMLINK):
             return self._damaged(
                 sha256, "a symbolic link stands in its place", "put the file itself there"
@@ -202,20 +202,16 @@ class Sidecar:
         return self._unreadable(sha256, error)
 
     def _unreadable(self, sha256: str, error: OSError) -> BlobUnreadableError:
-        return BlobUnreadableError(
-            f"cannot read {self._path(sha256)}, a blob of {self.file}: "
-            f"{error.strerror or error}; check its permissions and the medium",
-            self.file,
-            sha256,
+        cause = (
+            f"cannot read {self._path(sha256)}, a blob of {self.file}: {error.strerror or error}"
         )
+        message = f"{cause}; check its permissions and the medium"
+        return BlobUnreadableError(message, self.file, sha256, cause)
 
     def _damaged(self, sha256: str, cause: str, then: str = "") -> BlobDamagedError:
-        return BlobDamagedError(
-            f"a blob of {self.file} is damaged: {self._path(sha256)}: {cause}; "
-            f"{then or 'restore it from a backup, or store the same content again'}",
-            self.file,
-            sha256,
-        )
+        wrong = f"a blob of {self.file} is damaged: {self._path(sha256)}: {cause}"
+        then = then or "restore it from a backup, or store the same content again"
+        return BlobDamagedError(f"{wrong}; {then}", self.file, sha256, wrong)
 
     def _read(self, fd: int, sha256: str, size: int, offset: int) -> bytes:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from sessiontree import Session
 from tests.cli.terminal import contents, done, lines, printed_json, run
 
 
@@ -106,3 +107,21 @@ def test_verify_names_what_was_left_of_blobs_and_gc_takes_it(chat: Path) -> None
     assert "gc takes it out" in left
     assert "unfinished" in done("gc", "--help")
     assert "unfinished file 1-aa.tmp" in done("gc", chat, "--now", "2999-01-01T00:00:00Z")
+
+
+def test_a_folder_of_blobs_that_cannot_be_listed_is_one_finding(chat: Path) -> None:
+    chat.with_name("chat.jsonl.blobs").write_text("no folder")
+    result = run("verify", chat)
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"{chat}:1: byte 0: blob folder: cannot list {chat}.blobs: ")
+
+
+def test_what_to_do_about_a_missing_blob_is_said_once(chat: Path) -> None:
+    with Session.open(chat) as session:
+        session.append_message({"role": "user", "content": "x" * 40_000})
+    (blob,) = chat.with_name("chat.jsonl.blobs").iterdir()
+    blob.unlink()
+    (line,) = run("verify", chat).stdout.splitlines()
+    assert f"there is no file {blob}; put the folder of blobs back" in line
+    assert line.count("backup") == 1
