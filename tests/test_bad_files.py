@@ -112,6 +112,18 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     assert said == f"{tmp_path / 'pipe'} is a device or a pipe; give a session file"
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system has no names for pipes")
+def test_a_pipe_that_has_no_name_in_a_folder_is_refused_as_one() -> None:
+    reading, writing = os.pipe()
+    try:
+        path = Path(f"/dev/fd/{reading}")
+        said = refusal(path, NotASessionError)
+        assert said == f"{path} is a device or a pipe; give a session file"
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
 def test_a_device_is_refused(device: str) -> None:
     if not os.path.exists(device):

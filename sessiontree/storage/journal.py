@@ -21,7 +21,7 @@ from sessiontree.errors import (
     ReadOnlyError,
     WriteFailedError,
 )
-from sessiontree.storage.fs import APPEND, READ, FileSystem, write_all
+from sessiontree.storage.fs import APPEND, READ, FileSystem, Stat, write_all
 from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.refusal import real_path, speaking_of
 
@@ -66,7 +66,7 @@ class Journal:
         """
         flags = READ if self.readonly else APPEND
         with speaking_of(self.path, "open"):
-            found = self.fs.stat(self._real_path)
+            found = self._found()
             if found.is_folder or found.is_stream:
                 what = "a folder" if found.is_folder else "a device or a pipe"
                 raise NotASessionError(f"{self.path} is {what}; give a session file", self.path)
@@ -79,6 +79,13 @@ class Journal:
         self.release()
         self._fd = fd
         self._ended = self._stood = -1
+
+    def _found(self) -> Stat:
+        """What stands at the path. A pipe such as /dev/stdin has no other name than that."""
+        try:
+            return self.fs.stat(self._real_path)
+        except FileNotFoundError:
+            return self.fs.stat(self.path)
 
     def successor(self) -> Journal:
         """The file that now stands at the path, opened beside this one, under the same lock.
@@ -216,14 +223,16 @@ class Journal:
             raise self._out_of_sight(error) from error
 
     def _out_of_sight(self, error: OSError) -> DiskError:
+        written = "" if self.readonly else "nothing was written, "
         if isinstance(error, FileNotFoundError):
-            return FileMissingError(
-                f"{self.path} vanished while it was open; nothing was written. "
-                "Put it back, or export from this session to a new file",
-                self.path,
+            then = (
+                "put it back, or open it where it is now"
+                if self.readonly
+                else "nothing was written. Put it back, or export from this session to a new file"
             )
+            return FileMissingError(f"{self.path} vanished while it was open; {then}", self.path)
         return DiskError(
-            f"cannot look at {self.path}: {error.strerror or error}; nothing was written, "
+            f"cannot look at {self.path}: {error.strerror or error}; {written}"
             "check the path and the medium and try again",
             self.path,
         )

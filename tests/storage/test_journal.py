@@ -935,3 +935,12 @@ def test_what_a_writer_cannot_look_at_it_does_not_write(path: Path, call: str) -
         disk.is_blind = False
         session.append_message(HELLO)
     assert len(uuids(path)) == 3
+
+
+def test_a_reader_of_a_file_that_vanished_is_told_what_a_reader_can_do(path: Path) -> None:
+    with Session.open(path, readonly=True) as session:
+        path.rename(path.with_name("elsewhere.jsonl"))
+        with pytest.raises(FileMissingError) as caught:
+            session.refresh()
+    assert "nothing was written" not in str(caught.value)
+    assert str(caught.value).endswith("put it back, or open it where it is now")
