@@ -18,6 +18,7 @@ import shlex
 import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -174,14 +175,17 @@ class Store:
         """The same one by one, in no order, as they are found.
 
         Raises:
-            DiskError: the root is no folder.
+            DiskError: the root is no folder, or one that cannot be read.
         """
         report = report or _warn
+        yield from listed(self._files(cwd, report), report, self._look)
+
+    def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
+        """The session files, in no order; none where there is no folder."""
         if os.path.lexists(self.root) and not os.path.isdir(self.root):
             raise DiskError(f"{self.root} is no folder, as one of sessions would be", self.root)
-        folder = self.root if cwd is None else self.folder_of(cwd)
-        if os.path.isdir(folder):
-            yield from listed(session_files(folder, report), report, self._look)
+        with suppress(FileMissingError):
+            yield from session_files(self.root if cwd is None else self.folder_of(cwd), report)
 
     def latest(self, *, cwd: PathLike | None = None) -> Listed | None:
         """The session that was written to last, or None."""
@@ -281,13 +285,11 @@ class Store:
         return len(files)
 
     def _merge(self, files: builtins.list[str], source: str, target: str) -> None:
-        from sessiontree.storage.relocation import make_folders, move_session
+        from sessiontree.storage.relocation import move_session
 
         for file in files:
             inside = os.path.dirname(os.path.relpath(file, source))
-            folder = os.path.join(target, inside).rstrip(os.sep)
-            make_folders(self._fs, folder)
-            move_session(self._fs, file, folder)
+            move_session(self._fs, file, os.path.join(target, inside).rstrip(os.sep))
 
     def trash(self, ref: str) -> str:
         """Put a session away, with all that lies beside it; the path it has in the trash.

@@ -12,7 +12,7 @@ from typing import Final
 
 from sessiontree.errors import CallerError
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.relocation import make_folders, move_session, moving
+from sessiontree.storage.relocation import move_session, moving
 
 TRASH: Final = ".trash"
 """The name of the folder, in the root."""
@@ -37,7 +37,6 @@ def throw_away(fs: FileSystem, root: str, file: str, stamp: str) -> str:
     if place.split(os.sep)[0] == TRASH:
         raise CallerError(f"{file} is in the trash of {root} already")
     folder = os.path.join(root, TRASH, stamp, os.path.dirname(place)).rstrip(os.sep)
-    make_folders(fs, folder)
     with moving(fs, root):
         return move_session(fs, file, folder)
 
@@ -55,7 +54,6 @@ def bring_back(fs: FileSystem, root: str, file: str) -> str:
     if len(parts) < 2:
         raise CallerError(f"{file} is not in the trash of {root}; list what is, and name one of it")
     folder = os.path.join(root, *parts[1:-1])
-    make_folders(fs, folder)
     with moving(fs, root):
         return move_session(fs, file, folder)
 

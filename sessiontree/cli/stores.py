@@ -10,6 +10,7 @@ import click
 
 from sessiontree.cli import printing
 from sessiontree.errors import FileMissingError, RefError
+from sessiontree.storage.folder import unreadable
 from sessiontree.store import Store
 
 HOME_VARIABLE = "SESSIONTREE_HOME"
@@ -30,8 +31,19 @@ def store_at(folder: str | None) -> Store:
     if os.path.isfile(folder):
         raise FileMissingError(f"{folder} is a file, and no folder of sessions", folder)
     if not os.path.isdir(folder):
+        _check_seen(folder)
         raise FileMissingError(f"there is no folder {folder}; check the path", folder)
     return Store(folder)
+
+
+def _check_seen(folder: str) -> None:
+    """Refuse a folder of which the system will not say whether it is there."""
+    try:
+        os.stat(folder)
+    except PermissionError as error:
+        raise unreadable(folder, error) from error
+    except OSError:
+        pass
 
 
 def file_named(name: str) -> str:

@@ -57,7 +57,7 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
 
 
 def move_session(fs: FileSystem, file: str, folder: str) -> str:
-    """Move a session and its sidecars to a folder, which is there; the new path.
+    """Move a session and its sidecars to a folder, made once the session is locked; the new path.
 
     Raises:
         SessionBusyError: a writer holds it.
@@ -74,6 +74,7 @@ def move_session(fs: FileSystem, file: str, folder: str) -> str:
         try:
             with lock.held():
                 fs.stat(file)  # another may have moved it before the lock was had
+                make_folders(fs, folder)
                 _move_locked(fs, file, target)
         finally:
             lock.close()

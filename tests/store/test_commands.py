@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,13 @@ def test_what_cannot_be_moved_is_one_clear_line_and_stays(store: Store, tmp_path
     assert_refused("trash", "held", "--store", tmp_path / "missing", about="no folder")
     assert read(file) == ["one"]
     assert outside.exists()
+
+
+def test_what_is_refused_leaves_no_folder_in_the_trash(store: Store) -> None:
+    file = said(store, "one", id="held")
+    with Session.open(file, exclusive=True):
+        assert_refused("trash", "held", about="held by")
+    assert os.listdir(store.root) == [Path(file).parent.name]
 
 
 def assert_refused(*words: str | Path, about: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, Store
 from sessiontree.ends import HEAD, TAIL
 from sessiontree.errors import DiskError, FileError, FileMissingError
 from sessiontree.listing import Listed, facts_of, listed
@@ -268,6 +268,19 @@ def _as_owner(change: Callable[[], object]) -> None:
         change()
     finally:
         os.seteuid(effective)
+
+
+def test_a_store_that_may_not_be_read_is_not_told_as_empty(anybodys: Path) -> None:
+    def make() -> None:
+        (anybodys / "store" / ".trash").mkdir(parents=True)
+        (anybodys / "store").chmod(0)
+
+    _as_owner(make)
+    store = Store(anybodys / "store")
+    for look in (store.list, store.trashed):
+        with pytest.raises(DiskError, match=f"cannot read {store.root}.*: Permission denied"):
+            look()
+    _as_owner(lambda: (anybodys / "store").chmod(0o755))
 
 
 def test_a_file_that_vanishes_while_being_listed_is_reported(tmp_path: Path) -> None:
