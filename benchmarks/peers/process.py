@@ -19,6 +19,8 @@ Figures = dict[str, Any]
 TIMEOUT: Final = 400.0
 """Seconds after which a run is ended and counts as failed."""
 
+NOT_IN_TIME: Final = f"not done in {TIMEOUT:.0f} s"
+
 _PATHS: Final = re.compile(r"(?:\w+://|/)[^\s'\"]*/")
 
 
@@ -52,7 +54,7 @@ def run(command: Sequence[str], env: Mapping[str, str], *, quiet: bool = False) 
             "peak": used.ru_maxrss * scale,
         }
         if not in_time:
-            return figures | {"failed": f"not done in {TIMEOUT:.0f} s"}
+            return figures | {"failed": NOT_IN_TIME}
         if child.returncode != 0:
             return figures | {"failed": _cause(err.read(), child.returncode)}
         if quiet:

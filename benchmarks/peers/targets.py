@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.peers.process import NOT_IN_TIME, TIMEOUT
 from benchmarks.peers.record import Record
 
 _C2, _C200, _C2000 = "compacted-2", "compacted-200", "compacted-2000"
@@ -25,6 +26,7 @@ class Target:
         goal: the bound, in `unit`; None where there is none.
         least: the bound is the least that is good; else the most.
         unit: after a number.
+        beyond: where there is no figure, for the other was ended, what it is more than.
     """
 
     what: str
@@ -32,6 +34,7 @@ class Target:
     least: bool
     unit: str
     value: Value
+    beyond: Value | None = None
 
 
 def _ratio(above: Value, below: Value) -> Value:
@@ -65,9 +68,18 @@ def _against(job: str, corpus: str, peer: str) -> Value:
 
 def _times(job: str, corpus: str, what: str, goal: float) -> Iterator[Target]:
     """Against the release of pi that the goal speaks of, and the newest."""
-    yield Target(f"{what}, against pi", goal, True, " times", _against(job, corpus, "pi"))
-    newest = _against(job, corpus, "pi-new")
-    yield Target(f"{what}, against the newest pi", None, True, " times", newest)
+    for peer, name, bound in (("pi", "pi", goal), ("pi-new", "the newest pi", None)):
+        value, beyond = _against(job, corpus, peer), _ended_against(job, corpus, peer)
+        yield Target(f"{what}, against {name}", bound, True, " times", value, beyond)
+
+
+def _ended_against(job: str, corpus: str, peer: str) -> Value:
+    """The least ratio to a peer that was ended because it took too long."""
+
+    def ended(record: Record) -> float | None:
+        return TIMEOUT if record.failure(job, corpus, peer) == NOT_IN_TIME else None
+
+    return _ratio(ended, _of(job, corpus))
 
 
 _EXCLUSIVE: Final = "sessiontree, exclusive"
@@ -172,8 +184,10 @@ def _percent(record: Record) -> float | None:
 def rows(record: Record) -> Iterator[tuple[str, str, str, str]]:
     """The goals, each with what was measured and whether it is met."""
     for target in TARGETS:
-        value = target.value(record)
-        shown = "not measured" if value is None else f"{_number(value)}{target.unit}"
+        value, more = target.value(record), ""
+        if value is None and target.beyond is not None:
+            value, more = target.beyond(record), "> "
+        shown = "not measured" if value is None else f"{more}{_number(value)}{target.unit}"
         if target.goal is None:
             yield target.what, "none", shown, ""
             continue
