@@ -7,7 +7,8 @@ Nothing here recurses, so a chain of any depth can be shown.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from operator import or_
 from typing import Final, NamedTuple
 
@@ -275,18 +276,25 @@ class _Picture:
         begin before it. One on the path to where the session stands is the last.
         """
         run = [row]
-        while len(ways := self._ways_on(run[-1])) == 1:
-            run += ways
+        ways = [row]
+        while len(ways) == 1:
+            run += self._as_far_as_shown(self._tree.only_children(ways[0]))
+            ways = self._ways_on(run[-1])
+            run += ways if len(ways) == 1 else ()
         return run, sorted(self._shown_ways(ways), key=lambda way: (self._on_path[way[0]], way[0]))
+
+    def _as_far_as_shown(self, chain: list[int]) -> Iterable[int]:
+        if chain and max(chain) < len(self._leads_on) and self._leads_on[chain[-1]]:
+            return chain  # what leads to the last is shown as well
+        return takewhile(self._is_on_the_way, chain)
+
+    def _is_on_the_way(self, row: int) -> bool:
+        """Whether a row is shown, or leads to something that is."""
+        return row < len(self._leads_on) and bool(self._leads_on[row])  # others came since
 
     def _ways_on(self, row: int) -> list[int]:
         """The children of a row that are shown, or lead to something that is."""
-        leads_on = self._leads_on
-        return [
-            child
-            for child in self._tree.children(row)
-            if child < len(leads_on) and leads_on[child]  # others came since
-        ]
+        return list(filter(self._is_on_the_way, self._tree.children(row)))
 
     def _shown_ways(self, ways: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Ways on; where one forks before anything of it is shown, the ways from there."""

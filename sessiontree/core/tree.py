@@ -280,10 +280,18 @@ class Tree:
         """The rows without a parent: the header, and orphans."""
         return [row for row, parent in enumerate(self.parents) if parent == NO_ROW]
 
+    def only_children(self, row: int) -> list[int]:
+        """The rows below a row, down to a fork or an end, of which each is an only child."""
+        self._link()
+        first, following = self._first_child, self._next_sibling
+        found: list[int] = []
+        while (row := first[row]) != NO_ROW and following[row] == NO_ROW:
+            found.append(row)
+        return found
+
     def children(self, row: int) -> list[int]:
         """The children of a row, in file order."""
-        if len(self._first_child) != len(self.uuids):
-            self._link()
+        self._link()
         following = self._next_sibling
         found: list[int] = []
         child = self._first_child[row]
@@ -294,6 +302,8 @@ class Tree:
 
     def _link(self) -> None:
         count = len(self.uuids)
+        if len(self._first_child) == count:
+            return
         first = self._first_child = array("i", [NO_ROW]) * count
         following = self._next_sibling = array("i", [NO_ROW]) * count
         parents = self.parents
