@@ -44,7 +44,7 @@ def test_a_session_at_the_end_of_its_lane_stands_on_a_branch_that_is_listed(
         assert len({branch.leaf for branch in branches}) == len(branches)
         content = [entry.uuid for entry in main.path() if entry.is_content]
         current = [branch.leaf for branch in branches if branch.current]
-        assert current == content[-1:] or not current and main.leaf.type == "branch"
+        assert current == content[-1:] or (not current and main.leaf.type == "branch")
         for lane in lanes:
             said = [entry for entry in lane.path() if entry.is_content]
             if said and said[-1].lane == lane.lane_name and lane is not main:
