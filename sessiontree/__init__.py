@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         HandleDataError,
         HandleError,
         HandleSchemaError,
+        HeaderLostError,
         HookDepthError,
         IllegalNameError,
         MigrationRefusedError,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from sessiontree.outline import TreeRow
     from sessiontree.session import Session
     from sessiontree.stats import Stats
-    from sessiontree.storage.recovery import Repair
+    from sessiontree.storage.recovery import Repair, repair_file
     from sessiontree.store import Store
 
 __version__ = "0.1.0"
@@ -96,6 +97,7 @@ __all__ = [
     "HandleError",
     "HandleSchema",
     "HandleSchemaError",
+    "HeaderLostError",
     "HookDepthError",
     "IllegalNameError",
     "Imported",
@@ -129,6 +131,7 @@ __all__ = [
     "WriteFailedError",
     "estimate_tokens",
     "import_session",
+    "repair_file",
     "summarize",
 ]
 
@@ -153,6 +156,7 @@ _HOMES = {
     "Usage": "core.usage",
     "estimate_tokens": "core.compaction",
     "import_session": "importing",
+    "repair_file": "storage.recovery",
     "summarize": "core.summary",
 }
 """Where each name that is no error is defined."""

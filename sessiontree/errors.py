@@ -150,6 +150,10 @@ class DamageError(FileError):
         self.offset = offset
 
 
+class HeaderLostError(DamageError):
+    """A session without its header, opened to write; one that reads it may."""
+
+
 class BlobError(FileError):
     """Content that was kept beside the session cannot be had back as it was.
 

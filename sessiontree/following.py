@@ -25,7 +25,7 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry
 from sessiontree.core.migration import migrate
 from sessiontree.core.spill import Fetch
-from sessiontree.errors import FileMissingError, FileReplacedError, NotASessionError
+from sessiontree.errors import FileError, FileMissingError, FileReplacedError, NotASessionError
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import count_newlines, whole_lines
 from sessiontree.storage.view import View
@@ -178,6 +178,20 @@ class Follower:
         self._seen = before
 
 
+def _is_version_1(journal: Journal) -> bool:
+    """Whether a file is of version 1; one that lost its header is not.
+
+    Raises:
+        NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
+    """
+    try:
+        return View(journal).is_version_1
+    except FileError:
+        from sessiontree.storage.headless import view_of  # few headers are ever lost
+
+        return view_of(journal)[0].is_version_1
+
+
 class _Lines:
     """The whole lines of one file, as entries, each once.
 
@@ -194,7 +208,7 @@ class _Lines:
         self._told = told
         self._decode = decoder(self._report, told.fetch if told else None)
         self._mark = b""
-        self.is_version_1 = View(journal).is_version_1
+        self.is_version_1 = _is_version_1(journal)
         self._waiting: deque[bytes] = deque()
         self._migrated = migrate(iter(self._waiting.popleft, None), 1)
 

@@ -27,6 +27,7 @@ import msgspec
 import orjson
 
 from sessiontree.core.display import one_line
+from sessiontree.core.entry import decode_object
 from sessiontree.core.header import check_header
 from sessiontree.ends import (
     FIRST_MESSAGE_WIDTH,
@@ -41,7 +42,12 @@ from sessiontree.ends import (
     name_in,
     text,
 )
-from sessiontree.errors import ForeignFormatError, NotASessionError, SessionTreeError
+from sessiontree.errors import (
+    ForeignFormatError,
+    NewerFormatError,
+    NotASessionError,
+    SessionTreeError,
+)
 from sessiontree.storage.compressed import MAGIC, Decompressed
 from sessiontree.storage.folder import Report, unreadable
 from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, Stat
@@ -168,13 +174,16 @@ class _Opened:
         is_whole = size <= TAIL
         try:
             header = _header(head, self.read, self.path)
-        except (ForeignFormatError, NotASessionError):
+        except (ForeignFormatError, NewerFormatError, NotASessionError):
             is_document = head.startswith(b"{\n")
             last = None if is_document else last_in(tail, whole=is_whole)
             listed = self._facts_of_other(head, tail, self.read, last or Last(""))
-            if listed is None:
+            if listed is not None:
+                return listed
+            lost = self._lost_header()
+            if lost is None:
                 raise
-            return listed
+            header = lost
         last = last_in(tail, whole=is_whole) or last_before(self.read, size)
         return Listed(
             file=self.path,
@@ -235,7 +244,20 @@ class _Opened:
 
     def header(self) -> dict[str, Any]:
         size = self._checked_size()
-        return _header(self.read(min(HEAD, size), 0), self.read, self.path)
+        try:
+            return _header(self.read(min(HEAD, size), 0), self.read, self.path)
+        except (ForeignFormatError, NewerFormatError, NotASessionError):
+            lost = self._lost_header()
+            if lost is None:
+                raise
+            return lost
+
+    def _lost_header(self) -> dict[str, Any] | None:
+        """What stands for the keys of a header that is lost; None of a file that is no session."""
+        from sessiontree.storage.headless import stand_in_of  # few headers are ever lost
+
+        standing = stand_in_of(self.read, self.size(), self.path)
+        return None if standing is None else decode_object(standing.header)
 
     def _checked_size(self) -> int:
         file = self.path

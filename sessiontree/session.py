@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sessiontree.handles import Registry
     from sessiontree.storage.collection import Collection
     from sessiontree.storage.foreign import Foreign
+    from sessiontree.storage.headless import Headless
     from sessiontree.storage.recovery import Progress, Repair
 
 SPILL_OVER: Final = 32 * 1024
@@ -57,7 +58,7 @@ class Session(Mover):
         self, journal: Journal, lane: str, hooks: Iterable[Any], spill_over: int | None
     ) -> None:
         refs.check_name(lane, "lane name")
-        self._upgraded: upgrade.Upgraded | Foreign | None = None
+        self._upgraded: upgrade.Upgraded | Foreign | Headless | None = None
         self._closing = threading.Event()
         self._origin: Session | None = None
         self._followed: list[tuple[tuple[int, int], Damage]] = []
@@ -174,6 +175,7 @@ class Session(Mover):
 
         Raises:
             NotASessionError, ForeignFormatError, NewerFormatError: not ours to open.
+            HeaderLostError: not `readonly`, and its header is lost; see `repair_file`.
             MigrationRefusedError: version 1, and `migrate=False`.
             SessionBusyError: another writer is exclusive.
             RefError: `readonly`, and nothing was ever written on the lane.

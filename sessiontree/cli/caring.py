@@ -18,11 +18,11 @@ from sessiontree.cli.showing import out_json, out_json_list, speaker
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line
 from sessiontree.core.preview import preview
-from sessiontree.errors import DiskError, SessionTreeError
+from sessiontree.errors import DiskError, HeaderLostError, SessionTreeError
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.newfile import strays
-from sessiontree.storage.recovery import Progress, Repair
+from sessiontree.storage.recovery import Progress, Repair, repair_file
 from sessiontree.storage.sidecar import FOLDER
 
 PATIENCE_SECONDS = 1.0
@@ -204,8 +204,7 @@ def repair(context: click.Context, file: str, dry_run: bool, as_json: bool) -> N
         with Session.open(file, readonly=True) as session:
             done = session.repair(dry_run=True)
     else:
-        with writing(file) as session:
-            done = session.repair()
+        done = _repaired(file)
     if as_json:
         out_json(
             {
@@ -223,6 +222,15 @@ def repair(context: click.Context, file: str, dry_run: bool, as_json: bool) -> N
     finish()
     _tell_outcome(file, done, dry_run=dry_run)
     context.exit(1 if done.remaining and not dry_run else 0)
+
+
+def _repaired(file: str) -> Repair:
+    """A file mended, also one that is migrated first, or that no session can write to."""
+    try:
+        with writing(file) as session:
+            return session.repair()
+    except HeaderLostError:
+        return repair_file(file)
 
 
 def _not_done(what: str) -> str:

@@ -3,7 +3,8 @@
 Repair guesses nothing. It takes out what carries nothing (NUL bytes, blank
 lines, torn fragments), puts back what was only pushed together or dressed up
 (fused lines, CR LF, a byte order mark, a missing final newline), and adopts the
-lines that an older program appended without uuids. Entries that lost their
+lines that an older program appended without uuids. A header that is lost it writes
+anew (`core.standin`). Entries that lost their
 parent, wrong checksums and uuids that stand twice stay as they are, and are named;
 so does a line that is no JSON and no torn fragment (`core.fragment`): a flipped
 bit leaves most of an entry, and somebody may know what it said.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,6 +34,8 @@ from sessiontree.core.fragment import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verification import Verification
 from sessiontree.errors import BlobError, DiskError, MigrationRefusedError, SpilledError
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.headless import Headless, view_of
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import whole_lines
 from sessiontree.storage.newfile import replace_file
@@ -131,7 +135,7 @@ def repair(journal: Journal, *, dry_run: bool = False) -> Repair:
     Raises:
         MigrationRefusedError: the file is of version 1.
     """
-    view = View(journal)
+    view, lost = view_of(journal)
     if view.is_version_1:
         raise MigrationRefusedError(
             f"{journal.path} is of version 1, and repair mends the current one; "
@@ -141,8 +145,11 @@ def repair(journal: Journal, *, dry_run: bool = False) -> Repair:
     mended: list[Mending] = []
     for _ in _mended_lines(view, mended):
         pass
+    if lost is not None:
+        mended = [*_header_mended(lost), *(_in_file(lost, mending) for mending in mended)]
     if not mended or dry_run:
-        return Repair(mended, None, verify(journal))
+        remaining = verify(journal) if lost is None else lost.in_original(verify(lost.journal))
+        return Repair(mended, None, remaining)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
     lines = _mended_lines(view, [])
@@ -153,6 +160,39 @@ def repair(journal: Journal, *, dry_run: bool = False) -> Repair:
         return Repair(mended, file + suffix, verify(successor))
     finally:
         successor.release()
+
+
+def repair_file(file: str | os.PathLike[str], *, fs: FileSystem = DISK) -> Repair:
+    """Mend a session that cannot be opened to write, its header being lost, or any other.
+
+    Args:
+        file: the session file.
+        fs: the seam to the disk; another one is for tests.
+
+    Returns:
+        What was mended, where the original is, and what is damaged still.
+
+    Raises:
+        NotASessionError, ForeignFormatError, NewerFormatError: not ours to mend.
+        MigrationRefusedError: version 1; migrate it first.
+        SessionBusyError: another writer is exclusive.
+        FileMissingError, DiskError: the system refused.
+    """
+    with closing(Journal(fs, os.fspath(file))) as journal, journal.held():
+        if journal.was_replaced():
+            journal.reopen()  # another program mended it first
+        return repair(journal)
+
+
+def _header_mended(lost: Headless) -> Iterator[Mending]:
+    standing = lost.standing
+    if standing.offset:
+        yield Mending(1, 0, f"took out {standing.offset} bytes that carry nothing")
+    yield Mending(standing.number, standing.offset, standing.mending)
+
+
+def _in_file(lost: Headless, mending: Mending) -> Mending:
+    return Mending(*lost.place(mending.line, mending.offset), mending.what)
 
 
 def _mended_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from sessiontree.core.codec import check_seal, decode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
 from sessiontree.core.migration import migrate as migrated_lines
-from sessiontree.errors import MigrationRefusedError
+from sessiontree.errors import FileError, MigrationRefusedError
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.memory import Memory
@@ -26,6 +26,7 @@ from sessiontree.storage.view import View
 
 if TYPE_CHECKING:
     from sessiontree.storage.foreign import Foreign
+    from sessiontree.storage.headless import Headless
 
 KEPT_AS = ".v1"
 
@@ -100,12 +101,13 @@ def _look_over(line: bytes, offset: int, view: View) -> None:
     decode(line, offset, report)
 
 
-def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | None:
+def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | Headless | None:
     """Bring a file of an older version up to date; None where the file itself is current.
 
-    Another agent's file is translated for a reader.
+    Another agent's file is translated for a reader, and one without its header has another.
 
     Raises:
+        HeaderLostError: its header is lost, and it was opened to write.
         ForeignFormatError: it is another agent's, and opened to write.
         MigrationRefusedError: it would have to be rewritten, and `migrate` is False.
     """
@@ -117,7 +119,18 @@ def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | None:
             raise foreign.refusal(journal, format)
         if format is not None:
             return foreign.Foreign(journal, format)
-    if not View(journal).is_version_1:
+    try:
+        is_version_1 = View(journal).is_version_1
+    except FileError:
+        from sessiontree.storage import headless  # few headers are ever lost
+
+        lost = headless.found(journal)
+        if lost is None:
+            raise
+        if not journal.readonly:
+            raise lost.refusal() from None
+        return lost
+    if not is_version_1:
         return None
     if journal.readonly:
         return Upgraded(journal)
