@@ -241,19 +241,25 @@ class Journal:
         """Write a block of whole lines at the end, which is at `end`; its offset.
 
         The lock must be held. Where the file ends in the middle of a line, that
-        line is ended first.
+        line is ended first. What a program that knows of no lock appended since the end
+        was looked for stands before the block.
 
         Raises:
             WriteFailedError: the outcome is unknown; open the session again.
         """
-        start = end
+        ended = 0
         if end != self._ended and end and self.read(1, end - 1) != b"\n":
             block = b"\n" + block
-            start += 1
+            ended = 1
+        fs, fd = self.fs, self._fd
+        stop = end + len(block)
         try:
-            write_all(self.fs, self._fd, block)
+            write_all(fs, fd, block)
             if self.durability == "fsync":
-                self.fs.sync(self._fd)
+                fs.sync(fd)
+            if (size := fs.size(fd)) != stop:
+                end = self._start_of(block, end, size)
+                stop = end + len(block)
         except OSError as error:
             self._failed = (
                 f"writing to {self.path} failed: {error.strerror or error}. Whether the last entry "
@@ -261,5 +267,22 @@ class Journal:
                 "mend the cause (space, medium) and open the session again to see"
             )
             raise WriteFailedError(self._failed, self.path) from error
-        self._ended = self.lock.written = end + len(block)
-        return start
+        self._ended = self.lock.written = stop
+        return end + ended
+
+    def _start_of(self, block: bytes, end: int, size: int) -> int:
+        """Where a block stands that was to stand at `end`, of a file that grew by more than it.
+
+        Raises:
+            WriteFailedError: it does not start a line.
+        """
+        standing = self.fs.read(self._fd, size - end, end)
+        before = standing.find(block)
+        if before == 0 or (before > 0 and b"\n" in (standing[before - 1 : before], block[:1])):
+            return end + before
+        self._failed = (
+            f"another program appended to {self.path} at the same moment, without its lock, and "
+            "the last entry stands in one line with that; this session writes no more: "
+            "'sessiontree repair' parts them, then open the session again"
+        )
+        raise WriteFailedError(self._failed, self.path)

@@ -944,3 +944,57 @@ def test_a_reader_of_a_file_that_vanished_is_told_what_a_reader_can_do(path: Pat
             session.refresh()
     assert "nothing was written" not in str(caught.value)
     assert str(caught.value).endswith("put it back, or open it where it is now")
+
+
+class Barging(Disk):
+    """A disk on which another program, which knows of no lock, appends just before we do.
+
+    Attributes:
+        bytes: what it appends, once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bytes = b""
+
+    def write(self, fd: int, block: bytes) -> int:
+        with self.path.open("ab") as file:
+            file.write(self.bytes)
+        self.bytes = b""
+        return super().write(fd, block)
+
+
+THEIRS = b'{"type":"x-theirs","uuid":"theirs","parentUuid":null}\n'
+
+
+@pytest.mark.parametrize("unended", [b"", b'{"type":"mess'])
+@pytest.mark.parametrize("theirs", [THEIRS, THEIRS * 2, b'{"torn\n'])
+def test_lines_appended_without_the_lock_at_the_same_moment_are_no_damage_to_ours(
+    path: Path, theirs: bytes, unended: bytes
+) -> None:
+    disk = Barging(path)
+    with path.open("ab") as file:
+        file.write(unended)
+    with Session.open(path, fs=disk) as session:
+        before = session.leaf
+        disk.bytes = theirs
+        ours = session.append_message(HELLO)
+        after = session.append_message(HELLO)
+        assert [ours.parent_uuid, after.parent_uuid] == [before.uuid, ours.uuid]
+        assert session.path()[-3:] == [before, ours, after]
+        assert session.entry(ours.uuid).line == ours.line
+        assert not {damage.kind for damage in session.damage} - {"torn", "json", "missing parent"}
+        assert [entry.uuid for entry in session.entries()][-2:] == [ours.uuid, after.uuid]
+    assert uuids(path)[-2:] == [ours.uuid, after.uuid]
+
+
+def test_a_line_that_ours_was_fused_with_without_the_lock_is_told_at_once(path: Path) -> None:
+    disk = Barging(path)
+    with Session.open(path, fs=disk) as session:
+        disk.bytes = b'{"type":"mess'
+        for _ in range(2):
+            with pytest.raises(WriteFailedError, match="'sessiontree repair' parts them"):
+                session.append_message(HELLO)
+    with Session.open(path) as session:
+        assert session.repair().remaining == []
+    assert len(uuids(path)) == 3  # what was written and not acknowledged is there
