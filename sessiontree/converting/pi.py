@@ -21,13 +21,14 @@ from sessiontree.converting.jsonlines import json_of
 from sessiontree.converting.pi_ids import PiIds
 from sessiontree.converting.pi_lines import OWN, Line, as_custom, fields_of, some_of, tools_of
 from sessiontree.converting.pi_message import Model, PiMessages
-from sessiontree.converting.pi_pieces import PIECES, Pieces
-from sessiontree.converting.source import LONG_AGO, Source, milliseconds
+from sessiontree.converting.pi_pieces import Pieces
+from sessiontree.converting.source import LONG_AGO, PIECES, Source, milliseconds
 from sessiontree.converting.written import Beside
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.contribution import replaced
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import Message, role_of, system_text
+from sessiontree.core.origin import origin_at
 from sessiontree.core.settings import header_settings, model_of
 from sessiontree.core.tree import NO_ROW
 
@@ -94,7 +95,8 @@ class PiTree:
         leaf = self._tips[source.leaf]
         if self._last != leaf:
             uuid = source.derived_uuid(source.session.leaf.uuid, 0)
-            yield self._line(OWN + "leaf", self._ids.give(uuid), leaf, {})
+            place = source.session.leaf.uuid
+            yield self._line(OWN + "leaf", self._ids.give(uuid), leaf, {}, place)
 
     def _header(self, header: Entry) -> dict[str, Any]:
         origin = header.get("parentSession")
@@ -108,6 +110,7 @@ class PiTree:
             "timestamp": self._time,
             "cwd": cwd if isinstance(cwd, str) else "",
             **({"parentSession": above} if isinstance(above, str) and above else {}),
+            **origin_at(header.uuid, {"type": HEADER}),
         }
 
     def _opening(self, header: Entry) -> list[Line]:
@@ -143,19 +146,23 @@ class PiTree:
                 self._firsts[row] = id
             if fields.get("firstKeptEntryId", "") is None:
                 fields["firstKeptEntryId"] = id
-            yield self._line(kind, id, tip, fields)
+            place = of[-1] if of and entry.type in PIECES else entry.uuid
+            yield self._line(kind, id, tip, fields, place)
             tip = id
             for uuid in self._targets.intersection((entry.uuid, *of)):
                 self._note_said(uuid, row, id, kind, fields)
         self._tips[row] = tip
 
-    def _line(self, kind: str, id: str, parent: str | None, fields: Mapping[str, Any]) -> bytes:
+    def _line(
+        self, kind: str, id: str, parent: str | None, fields: Mapping[str, Any], place: str
+    ) -> bytes:
+        """A line, which stands at the place of an entry of ours."""
         if kind.startswith(OWN):
             kind, fields = "custom", {"customType": kind, **fields}
         head = {"type": kind, "id": id, "parentId": parent, "timestamp": self._time}
         self._last = id
         try:
-            return json_of({**head, **fields}) + b"\n"
+            return json_of({**head, **fields, **origin_at(place, {**head, **fields})}) + b"\n"
         except RecursionError:
             self._losses.add("an entry that is nested too deep for JSON was left empty")
             return json_of({**head, "type": "custom", "customType": OWN + "deep"}) + b"\n"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from sessiontree.converting.source import Source
+from sessiontree.converting.source import PIECES, Source
 from sessiontree.core.tree import Tree
-
-PIECES: Final = frozenset({"block", "message_end"})
 
 
 class Pieces:

@@ -16,11 +16,12 @@ from sessiontree.core.context import Context
 from sessiontree.core.entry import Entry
 from sessiontree.core.fold import Fold
 from sessiontree.core.message import Message
-from sessiontree.core.migration import uuid_of_line
+from sessiontree.core.origin import derived_uuid
 from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.surveyor import Surveyor
 
 SCRATCH: Final = "scratch/"
+PIECES: Final = frozenset({"block", "message_end"})
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
 
 
@@ -87,6 +88,29 @@ class Source:
         self.warn(found.warnings)
         return found
 
+    def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
+        """Where on the path to an entry its messages are said, given what they came from.
+
+        That is the row of the entry below which another goes on after the message: its
+        own, the last one of a message in pieces, the compaction that kept it, or the
+        merge that took it in.
+        """
+        path = self.session._read_path(leaf).entries
+        ends = {entry.get("messageUuid"): entry for entry in path if entry.type in PIECES}
+        at = {entry.uuid: number for number, entry in enumerate(path)}
+        merges = [number for number, entry in enumerate(path) if entry.type == "merge"]
+        first = max((n for n, entry in enumerate(path) if entry.type == "compaction"), default=0)
+        last = first
+        found: list[int] = []
+        for entry in entries:
+            whole = ends.get(entry.get("messageUuid"), entry) if entry.type in PIECES else entry
+            at_merge = next((number for number in merges if number > last), last)
+            number = at.get(whole.uuid, at_merge)
+            if whole.uuid in at:
+                last = number = max(first, number)
+            found.append(self.session._row(path[number]))
+        return found
+
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         """What a merge adds to the path to it."""
         session = self.session
@@ -131,7 +155,7 @@ class Source:
 
     def derived_uuid(self, uuid: str, number: int) -> str:
         """A uuid for the `number`th thing made of an entry."""
-        return uuid_of_line(self.session.id, number, b"made of " + uuid.encode("utf-8", "replace"))
+        return derived_uuid(self.session.id, uuid, number)
 
 
 class _Uncompacted:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.core.message import text_of
+from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.core.pattern import lines_with
 from sessiontree.formats.translation import (
     Facts,
@@ -31,7 +32,9 @@ from sessiontree.formats.translation import (
 from sessiontree.formats.values import Values, first_values, prompt_text, values
 
 _STRUCTURE: Final = frozenset({"type", "id", "parentId", "timestamp"})
-_OURS: Final = frozenset({"uuid", "parentUuid", "lane", "version", "format", "spilled", "crc"})
+_OURS: Final = frozenset(
+    {"uuid", "parentUuid", "lane", "version", "format", "spilled", "crc", ORIGIN}
+)
 _RENAMED: Final = {
     "firstKeptEntryId": "firstKeptEntryUuid",
     "fromId": "fromUuid",

@@ -23,6 +23,8 @@ from sessiontree.core.codec import head
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.origin import KEY as ORIGIN
+from sessiontree.core.origin import origin_of
 from sessiontree.core.spill import spill
 from sessiontree.errors import EntryError
 from sessiontree.formats.translation import Place, encoded
@@ -64,6 +66,9 @@ class Carried(msgspec.Struct, gc=False):
         place: where the line stands that it was made of.
         type, uuid, parent, lane: as they will be written.
         fields: the JSON of each of its keys.
+        origin: the uuid of the entry that its line was made of when a session of ours was
+            converted; None where it was made by its program, or was changed since.
+        is_made: whether it was made beside those of the lines, such as where a lane starts.
     """
 
     place: Place
@@ -72,6 +77,8 @@ class Carried(msgspec.Struct, gc=False):
     parent: str
     lane: str | None
     fields: dict[str, bytes]
+    origin: str | None = None
+    is_made: bool = False
 
     def line(self, store: Store) -> bytes:
         """Its line, without LF; large strings go to `store`."""
@@ -126,7 +133,8 @@ def carried(source: Source) -> Iterator[Carried]:
                 if place == header.place:
                     header.fields.pop(ORIGINAL, None)  # that line is an entry of its own
                 yield header
-            if place != last and not _has_no_line(entry, source):
+            entry.is_made = _has_no_line(entry, source)
+            if place != last and not entry.is_made:
                 _add_original(entry, source)
                 last = place
             yield entry
@@ -157,6 +165,7 @@ def _add_original_of_header(header: Carried, source: Source) -> None:
         return
     known = _TOLD_BY_HEADER.get(source.agent or "", frozenset())
     left = {key: value for key, value in _left_out(told, header).items() if key not in known}
+    left.pop(ORIGIN, None)
     payload = told.value("payload") if source.agent == "codex" else None
     if isinstance(payload, dict):
         said = {key: value for key, value in payload.items() if key not in _INSTRUCTIONS}
@@ -171,9 +180,12 @@ def _add_original(entry: Carried, source: Source) -> None:
     told = values(source.line_at(entry.place))
     if told is None:
         return
+    if ORIGIN in told:
+        entry.origin = origin_of({key: told.value(key) for key in told})
     is_whole = entry.type == "custom" and entry.fields.get("data") == told.text_of_whole()
     if not is_whole:
         left = _left_out(told, entry)
+        left.pop(ORIGIN, None)
         if source.agent == "claude-code":
             left.pop("sessionId", None)
         _put_original(entry, left)

@@ -61,9 +61,8 @@ class Hanging:
         yield from self._rest()
         if place is not None and self.last != self.leaf:
             uuid = uuid_of_line(self.leaf, 0, b"leaf after " + self.last.encode("utf-8", "replace"))
-            yield Carried(
-                place, "branch", uuid, self.leaf, None, self._timed({"type": b'"branch"'})
-            )
+            fields = self._timed({"type": b'"branch"'})
+            yield Carried(place, "branch", uuid, self.leaf, None, fields, is_made=True)
             self.last = self.leaf = uuid
 
     def _timed(self, fields: dict[str, bytes]) -> dict[str, bytes]:

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from sessiontree.core.damage import Damage
+from sessiontree.core.origin import derived_uuid
 from sessiontree.errors import (
     CallerError,
     FileMissingError,
@@ -47,6 +48,8 @@ from sessiontree.storage.relocation import make_folders
 from sessiontree.store import Store, file_name
 
 _ATTEMPTS: Final = 5
+_OURS: Final = "sessiontree"
+"""Stands for the agent of sessions that may have been converted: they are found by their id."""
 
 
 class Imported(msgspec.Struct, frozen=True, rename="camel"):
@@ -159,14 +162,14 @@ class Importer:
     def _up_to_date(self, source: Source) -> Imported | None:
         """What is told of a source that was imported as it is; None where it was not."""
         id = source.likely_id()
-        target = self._target_of(source.agent, id)
+        target = self._target_of(source, id)
         if target is None or not is_at(self._fs, target, source.state):
             return None
         return _told(source, target, id, None, made=False)
 
     def _looked(self, source: Source, opening: Opening) -> Imported:
         id = opening.header["id"]
-        target = self._target_of(source.agent, id)
+        target = self._target_of(source, id)
         if target is None:
             target = os.path.join(self._folder_for(opening), _name_for(opening))
             if os.path.lexists(target):
@@ -183,17 +186,17 @@ class Importer:
     def _imported(self, source: Source, opening: Opening, *, hold: bool) -> Imported | None:
         """Import a source; None where another program was faster, and it is to be looked again."""
         id = opening.header["id"]
-        target = self._target_of(source.agent, id)
+        target = self._target_of(source, id)
         if target is None:
             target = self._path_for(opening)
             try:
                 counts = create(self._fs, target, opening)
             except FileTakenError as error:
                 self._known = None
-                if self._target_of(source.agent, id) is not None:
+                if self._target_of(source, id) is not None:
                     return None
                 raise _taken(target, source) from error
-            self._note(source.agent, id, target)
+            self._note(source, id, target)
             return _told(source, target, id, counts, made=True)
         grown = self._grow(target, source, opening, hold=hold)
         return None if grown is None else _told(source, target, id, grown, made=False)
@@ -238,18 +241,21 @@ class Importer:
                 return self._store.folder_of(cwd)
         return self.folder
 
-    def _target_of(self, agent: str | None, id: str) -> str | None:
-        """The session that one of an agent was imported into; None where it was not yet."""
+    def _target_of(self, source: Source, id: str) -> str | None:
+        """The session that a source was imported into, or else converted from; None for none."""
         if self._known is None:
-            self._known = dict(reversed(list(self._imports())))
-        return self._known.get(_key(agent, id))
+            self._known = dict(reversed(list(self._targets())))
+        target = self._known.get(_key(source.agent, id))
+        if target is None and source.is_converted():
+            target = self._known.get((_OURS, id))
+        return target
 
-    def _note(self, agent: str | None, id: str, path: str) -> None:
+    def _note(self, source: Source, id: str, path: str) -> None:
         assert self._known is not None
-        self._known[_key(agent, id)] = path
+        self._known[_key(source.agent, id)] = path
 
-    def _imports(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """The sessions in the folder that were imported, in order of their paths."""
+    def _targets(self) -> Iterator[tuple[tuple[str, str], str]]:
+        """The sessions in the folder, in order of their paths, each with what it is found by."""
         if not os.path.isdir(self.folder):
             return
         for path in files_in(self.folder, lambda problem: None):
@@ -257,11 +263,15 @@ class Importer:
                 header = header_of(path, self._fs)
             except SessionTreeError:
                 continue
-            metadata = header.get("metadata")
-            if not isinstance(metadata, dict) or IMPORTED_FROM not in metadata:
+            id, metadata = header.get("id"), header.get("metadata")
+            if not isinstance(id, str):
                 continue
-            if "parentSession" not in header and isinstance(header.get("id"), str):
-                yield _key(metadata.get("agent"), header["id"]), path
+            yield (_OURS, id), path
+            yield (_OURS, derived_uuid(id, id, 0)), path  # by which Claude Code knows it
+            if not isinstance(metadata, dict) or "parentSession" in header:
+                continue
+            if IMPORTED_FROM in metadata:
+                yield _key(metadata.get("agent"), id), path
 
 
 def _opening_of(source: Source) -> Opening:

@@ -16,6 +16,7 @@ from typing import Final
 
 from sessiontree.core.damage import Damage
 from sessiontree.core.migration import migrate
+from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
 from sessiontree.formats.translation import Place, Translated
@@ -29,6 +30,7 @@ Progress = Callable[[int, int], object]
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES: Final = (".jsonl.zst", ".jsonl", ".json")
+_CONVERTED: Final = b'"%b":{"entry":"' % ORIGIN.encode()
 _LARGEST_RESULT: Final = 1 << 30
 """Bytes of a result that are taken into memory."""
 
@@ -109,6 +111,10 @@ class Source:
             return self.session_id(self.format.facts(head, b"").id or "")
         assert self._view is not None
         return self.session_id(str(self._view.header.get("id") or ""))
+
+    def is_converted(self) -> bool:
+        """Whether it is a session of ours that was converted."""
+        return _CONVERTED in self._file.head()
 
     def translated(self) -> Iterator[Translated]:
         """The lines of ours, the header first, each with the place of the line it was made of."""

@@ -34,7 +34,7 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.migration import uuid_of_line
 from sessiontree.core.tree import NO_ROW
 from sessiontree.formats.translation import encoded
-from sessiontree.importing.carried import Carried, Store, carried
+from sessiontree.importing.carried import ORIGINAL, Carried, Store, carried
 from sessiontree.importing.hanging import Hanging
 from sessiontree.importing.source import Source
 from sessiontree.storage.blobs import Blobs
@@ -50,6 +50,17 @@ IMPORTED_FROM: Final = "importedFrom"
 
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source told in another way before: the uuid it had."""
+
+_AROUND: Final = frozenset({"uuid", "parentUuid", "lane", "timestamp", "crc", ORIGINAL})
+"""Keys of an entry that are not what it says."""
+
+_OF_PROGRAM: Final = frozenset(
+    {
+        *("parentUuid", "parentId", "sessionId", "agentId", "isSidechain"),
+        *("timestamp", "cwd", "version", "gitBranch", "userType"),
+    }
+)
+"""Keys of a line that tell of the program that wrote it, and not what was said."""
 
 
 class Counts(NamedTuple):
@@ -203,6 +214,15 @@ def _record(keys: Mapping[str, Any]) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
+def _has_all(there: Any, here: Any) -> bool:
+    """Whether what a line left over is there too, apart from what tells of its program."""
+    if not isinstance(here, dict):
+        return here is None
+    known = there if isinstance(there, dict) else {}
+    words = (key for key in here if key not in _OF_PROGRAM)
+    return all(key in known and known[key] == here[key] for key in words)
+
+
 def _has(journal: Journal, uuid: str) -> bool:
     """Whether an entry is in a file, and not the torn start of one."""
     for _, line in Backwards(journal.read).find(b'"uuid":%b' % dumps(uuid), journal.size()):
@@ -230,6 +250,8 @@ class Grown:
         self._names.extend(self._tree, self._view.read)
         self._given = {opening.root: self._view.header.uuid}
         self._seen = {self._view.header.uuid}
+        self._lanes: dict[str, str | None] = {}
+        self._content = self._tree.content_rows()
         self._count = 0
 
     @property
@@ -244,7 +266,7 @@ class Grown:
             store: keeps the large strings of new entries.
         """
         found = (self._new(entry) for entry in self._opening.entries)
-        new = [entry for entry in found if entry is not None]
+        new = self._without_needless([entry for entry in found if entry is not None])
         lane = None if self._is_leaf_ours() else self._agent
         leaf = self._given.get(self._opening.hanging.leaf, self._opening.hanging.leaf)
         main = [entry for entry in new if entry.lane is None]
@@ -264,11 +286,12 @@ class Grown:
         self._count += 1
         entry = self._repointed(told)
         self._seen.add(entry.uuid)
-        row = self._tree.row(entry.uuid)
-        if row == NO_ROW:
-            return entry
-        if self._stands_at(row, entry):
+        known = self._known(entry)
+        if known is not None:
+            self._note_known(known, told)
             return None
+        if self._tree.row(entry.uuid) == NO_ROW:
+            return entry
         variant = uuid_of_line(entry.uuid, 0, entry.line(named_only))
         self._given[entry.uuid] = variant
         self._seen.add(variant)
@@ -286,6 +309,63 @@ class Grown:
             if isinstance(named, str) and named in given:
                 fields = {**fields, key: dumps(given[named])}
         return replace(entry, parent=given.get(entry.parent, entry.parent), fields=fields)
+
+    def _known(self, entry: Carried) -> str | None:
+        """The uuid of the entry of the target that says what this one says, or None."""
+        tree = self._tree
+        row = tree.row(entry.uuid)
+        place = NO_ROW if entry.origin is None else tree.row(entry.origin)
+        if place != NO_ROW and (row in (NO_ROW, place) or row in tree.rows_up(place)):
+            return entry.origin
+        if row != NO_ROW and (self._stands_at(row, entry) or self._is_said_at(row, entry)):
+            return entry.uuid
+        return None
+
+    def _note_known(self, known: str, told: Carried) -> None:
+        self._seen.add(known)
+        if known != told.uuid:
+            self._given[told.uuid] = known
+        if told.lane is not None:
+            self._lanes[told.lane] = self._tree.lane_of(self._tree.row(known))
+
+    def _without_needless(self, new: list[Carried]) -> list[Carried]:
+        """The new entries on their lanes, without what only begins or ends what is known."""
+        said = {entry.lane for entry in new if not entry.is_made}
+        kept: list[Carried] = []
+        for entry in new:
+            lane = entry.lane
+            is_known = lane is None or lane in self._lanes
+            if entry.is_made and is_known and (entry.type != "branch" or lane not in said):
+                self._given[entry.uuid] = self._given.get(entry.parent, entry.parent)
+                continue
+            entry = self._repointed(entry)
+            if lane is not None and self._lanes.get(lane) is not None:
+                entry.lane = self._lanes[lane]
+            kept.append(entry)
+        return kept
+
+    def _is_said_at(self, row: int, entry: Carried) -> bool:
+        """Whether the entry of a row says all that this one says, at the same place.
+
+        What a program tells of itself may differ, and what says nothing stand between.
+        """
+        stored = self._view.read(self._tree.offsets[row])
+        above = self._tree.row(entry.parent)
+        if stored is None or stored.type != entry.type or above == NO_ROW:
+            return False
+        if self._content_above(self._tree.parents[row]) != self._content_above(above):
+            return False
+        there, here = stored.as_stored, decode_object(entry.line(named_only))
+        words = (key for key in here if key not in _AROUND)
+        return all(key in there and there[key] == here[key] for key in words) and _has_all(
+            there.get(ORIGINAL), here.get(ORIGINAL)
+        )
+
+    def _content_above(self, row: int) -> int:
+        """The nearest row with content at or above one; NO_ROW for none."""
+        if row == NO_ROW:
+            return NO_ROW
+        return next((above for above in self._tree.rows_up(row) if self._content[above]), NO_ROW)
 
     def _stands_at(self, row: int, entry: Carried) -> bool:
         """Whether this very entry stands in the target, on its own lane or on the agent's."""
@@ -308,13 +388,18 @@ class Grown:
 
     def _branch_to(self, leaf: str, after: Carried) -> Carried:
         uuid = uuid_of_line(leaf, 0, b"leaf after " + after.uuid.encode("utf-8", "replace"))
-        return Carried(after.place, "branch", uuid, leaf, None, {"type": b'"branch"'})
+        fields = {"type": b'"branch"'}
+        return Carried(after.place, "branch", uuid, leaf, None, fields, is_made=True)
 
     def _record_of(self, new: list[Carried], lane: str | None) -> bytes | None:
         """The line that says what was imported; None where nothing is new."""
         header = self._opening.header
         facts = self._facts_missing(header["metadata"])
         record = {**header["metadata"][IMPORTED_FROM]}
+        if IMPORTED_FROM not in self._names.metadata:  # a session of ours that was converted
+            if not new:
+                return None
+            facts = {}
         before = _record({"metadata": self._names.metadata})
         given, name = before.get("name", self._view.header.get("name")), header.get("name")
         fields: dict[str, Any] = {}

@@ -1,0 +1,110 @@
+"""What was converted for another agent, gone on with there, and is imported again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree import Session
+from sessiontree.converting import convert
+from sessiontree.errors import NothingToDoError
+from sessiontree.importing import import_session
+from tests.converting.trees import PiShaped
+from tests.importing.conftest import messages
+
+CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
+TARGETS = ("pi",)
+
+pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
+
+
+def converted(session: Path, to: str, folder: Path) -> Path:
+    folder.mkdir()
+    with Session.open(session, readonly=True) as found:
+        name = convert(found, to, folder / "x.jsonl").file
+    if to != "claude-code":
+        return Path(name)
+    id = next(line["sessionId"] for line in lines_of(Path(name)))
+    if (folder / "x").exists():
+        (folder / "x").rename(folder / id)
+    return Path(name).rename(folder / f"{id}.jsonl")
+
+
+def gone_on(file: Path, count: int) -> list[str]:
+    """Go on with a file as its program does; the texts that were said."""
+    lines = lines_of(file)
+    told = [f"said since {number}" for number in range(count)]
+    with file.open("a") as opened:
+        if lines[0]["type"] == "session":
+            parent = lines[-1]["id"] if len(lines) > 1 else None
+            for number, text in enumerate(told):
+                message = {"role": "user", "content": text}
+                line = {"type": "message", "id": f"ab{number:06}", "parentId": parent}
+                parent = line["id"]
+                opened.write(json.dumps({**line, "message": message}) + "\n")
+            return told
+        said = [line for line in lines if line["type"] in ("user", "assistant")]
+        parent, id = said[-1]["uuid"], said[-1]["sessionId"]
+        for number, text in enumerate(told):
+            uuid = f"00000000-0000-4000-8000-{number:012}"
+            line = {"parentUuid": parent, "isSidechain": False, "type": "user", "sessionId": id}
+            message = {"role": "user", "content": text}
+            at = f"2027-01-01T00:00:{number:02}.000Z"
+            opened.write(
+                json.dumps({**line, "message": message, "uuid": uuid, "timestamp": at}) + "\n"
+            )
+            parent = uuid
+    return told
+
+
+def said_at_the_end(file: str | Path, count: int) -> tuple[list[Any], list[Any]]:
+    """The messages of a session's context before the last few, and the texts of those."""
+    found = messages(file)[1]
+    before = found[: len(found) - count]
+    return before, [message["content"] for message in found[len(found) - count :]]
+
+
+def check(session: Path, to: str, tmp_path: Path) -> None:
+    """Nothing comes back of a conversion, and of one that was gone on with what is new."""
+    before, content = messages(session)[1], session.read_bytes()
+    file = converted(session, to, tmp_path / f"for-{to}")
+    done = import_session(file, session.parent)
+    assert (Path(done.file).name, done.new) == (session.name, 0)
+    assert session.read_bytes() == content
+    told = gone_on(file, 3)
+    done = import_session(file, session.parent)
+    assert (Path(done.file).name, done.new) == (session.name, 3)
+    assert session.read_bytes().startswith(content)
+    assert said_at_the_end(session, 3) == (before, told)
+    content = session.read_bytes()
+    assert import_session(file, session.parent).new == 0
+    assert session.read_bytes() == content
+    with Session.open(session, readonly=True) as found:
+        assert found.verify() == []
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 1 << 30), to=st.sampled_from(TARGETS))
+def test_of_any_session_only_what_was_said_since_comes_back(
+    seed: int, to: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    with PiShaped(Random(seed)).grow(30).session as made:
+        lines = [entry.line for entry in made.entries()]
+    (folder / "in").mkdir()
+    session = folder / "in" / "ours.jsonl"
+    session.write_bytes(b"\n".join([*lines, b""]))
+    try:
+        check(session, to, folder)
+    except NothingToDoError:  # nothing is said where it stands
+        return
