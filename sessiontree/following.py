@@ -185,11 +185,13 @@ def _is_version_1(journal: Journal) -> bool:
         NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
     """
     try:
-        return View(journal).is_version_1
+        if not View(journal).is_version_1:
+            return False
     except FileError:
-        from sessiontree.storage.headless import view_of  # few headers are ever lost
+        pass
+    from sessiontree.storage.headless import view_of  # few headers are ever lost
 
-        return view_of(journal)[0].is_version_1
+    return view_of(journal)[0].is_version_1
 
 
 class _Lines:

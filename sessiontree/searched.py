@@ -201,8 +201,8 @@ class Searched:
             from sessiontree.session import Session
 
             with Session.open(self._file, readonly=True) as session:
-                self._path = frozenset(above.offset for above in ancestry.upwards(session))
-        return entry.offset in self._path
+                self._path = frozenset(hash(above.line) for above in ancestry.upwards(session))
+        return hash(entry.line) in self._path  # its offset may differ, where a header is lost
 
     def _tool_of(self, call_id: str) -> str | None:
         """The name of the tool that a call was made of, by the call's id."""

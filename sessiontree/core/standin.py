@@ -106,19 +106,22 @@ def _may_be_damaged(line: bytes) -> bool:
     try:
         keys = check_header(line, "", "")
     except (ForeignFormatError, NewerFormatError):
-        return is_sealed(line) and not _is_right(line)
+        if is_sealed(line):
+            return not _is_right(line)
+        left = decode_object(line.strip(_NOTHING))  # as pi has it, whose entries are not ours
+        return left.get("type") == HEADER and "uuid" not in left and "format" not in left
     except SessionTreeError:
         return True
-    return not is_version_1(keys) and decode(line, 0, ignore) is None
+    return is_version_1(keys) or decode(line, 0, ignore) is None
 
 
 def _before(rows: list[_Row], file: str) -> StandIn | None:
     """The stand-in of a file that starts with an entry."""
-    sound = [row.line for row in rows if _is_ours(row.line)]
-    if not sound:
+    lines = [row.line for row in rows]
+    if not any(map(_is_ours, lines)):
         return None
     lost = _what_is_lost(b"", file)
-    header = _written(b"", sound, file)
+    header = _written(b"", lines, file)
     return StandIn(
         header,
         [header],
@@ -153,13 +156,14 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> StandIn | None:
     """The stand-in of a file whose first line was the header, or has it in its midst."""
     damaged = rows[0]
     pieces = [piece for piece in take_apart(damaged.line).pieces if _is_ours(piece)]
-    sound = [*pieces, *(row.line for row in rows[1:] if _is_ours(row.line))]
-    if not sound:
-        return None
-    header = next((line for line in sound if _is_header(line)), None)
+    later = [row.line for row in rows[1:]]
+    if not any(map(_is_ours, later)) and not (pieces and damaged.line.startswith(_OPENING)):
+        return None  # a text may quote an entry in its first line
+    lines = [*pieces, *later]
+    header = next((line for line in lines if _is_header(line)), None)
     lost = _what_is_lost(damaged.line, file)
     if header is None:
-        header = _written(damaged.line, sound, file)
+        header = _written(damaged.line, lines, file)
         cause = f"the header is damaged: {lost}"
     else:
         cause, lost = "the header does not stand here by itself", "what it says is kept"
@@ -199,11 +203,12 @@ def _is_header(line: bytes) -> bool:
     return decode(line, 0, ignore) is not None
 
 
-def _written(damaged: bytes, sound: list[bytes], file: str) -> bytes:
+def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
     """The line of a header, from what is left of it and what the entries say."""
     kept = _kept(damaged)
-    entries = [entry for line in sound if (entry := decode(line, 0, ignore)) is not None]
-    id, created = _told_by_name(file) or ("", entries[0].timestamp)
+    entries = [entry for line in lines if (entry := decode(line, 0, ignore)) is not None]
+    first = next(entry.timestamp for entry in entries if entry.timestamp is not None)
+    id, created = _told_by_name(file) or ("", first)
     own = decode_object(damaged.strip(_NOTHING)).get("uuid") if kept else None
     fields: dict[str, Any] = {"timestamp": created, "id": id, **kept}
     fields |= {"type": HEADER, "version": VERSION, "format": FORMAT}
@@ -249,6 +254,7 @@ def _told_by_name(file: str) -> tuple[str, str] | None:
 
 
 _CRC_KEY: Final = b',"crc":"'
+_OPENING: Final = b'{"type":"session"'
 _ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")
 """Ends the name of a file of entries that garbage collection took out: it has no header."""
 

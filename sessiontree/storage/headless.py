@@ -37,13 +37,20 @@ def view_of(journal: Journal) -> tuple[View, Headless | None]:
     Raises:
         NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
     """
+    view = refused = None
     try:
-        return View(journal), None
-    except FileError:
-        lost = found(journal)
-        if lost is None:
-            raise
+        view = View(journal)
+        if not view.is_version_1:
+            return view, None
+    except FileError as error:
+        refused = error
+    lost = found(journal)
+    if lost is not None:
         return View(lost.journal), lost
+    if view is None:
+        assert refused is not None
+        raise refused
+    return view, None
 
 
 class Headless:

@@ -111,27 +111,25 @@ def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | Headl
         ForeignFormatError: it is another agent's, and opened to write.
         MigrationRefusedError: it would have to be rewritten, and `migrate` is False.
     """
+    format = refused = None
     if journal.read(len(OURS), 0) != OURS:
         from sessiontree.storage import foreign  # few files are another agent's
 
         format = foreign.recognised(journal)
-        if format is not None and not journal.readonly:
-            raise foreign.refusal(journal, format)
-        if format is not None:
-            return foreign.Foreign(journal, format)
-    try:
-        is_version_1 = View(journal).is_version_1
-    except FileError:
-        from sessiontree.storage import headless  # few headers are ever lost
-
-        lost = headless.found(journal)
-        if lost is None:
-            raise
-        if not journal.readonly:
-            raise lost.refusal() from None
+    if format is None:
+        try:
+            if not View(journal).is_version_1:
+                return None
+        except FileError as error:
+            refused = error
+    if (lost := _without_header(journal)) is not None:
         return lost
-    if not is_version_1:
-        return None
+    if format is not None and not journal.readonly:
+        raise foreign.refusal(journal, format)
+    if format is not None:
+        return foreign.Foreign(journal, format)
+    if refused is not None:
+        raise refused
     if journal.readonly:
         return Upgraded(journal)
     if not migrate:
@@ -150,3 +148,17 @@ def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | Headl
             replace_file(journal.fs, journal.path, KEPT_AS, blocks)
             journal.reopen()
     return None
+
+
+def _without_header(journal: Journal) -> Headless | None:
+    """A file to be read that lost its header, or has one that looks like another's; else None.
+
+    Raises:
+        HeaderLostError: it was opened to write.
+    """
+    from sessiontree.storage import headless  # few headers are ever lost
+
+    lost = headless.found(journal)
+    if lost is not None and not journal.readonly:
+        raise lost.refusal()
+    return lost

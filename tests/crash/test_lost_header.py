@@ -1,0 +1,410 @@
+"""What damage to a first line costs: what the header alone said, and not one entry.
+
+One garbled line made a file of thousands of sound entries no session, which could be
+neither read nor repaired. Here the header of a session of four entries below it is
+damaged in every way feared; what is no session of ours must stay none.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sessiontree import (
+    ForeignFormatError,
+    HeaderLostError,
+    NewerFormatError,
+    NotASessionError,
+    Session,
+    SessionTreeError,
+    repair_file,
+)
+from sessiontree.cli import main
+from sessiontree.core.codec import CRC_LENGTH, encode
+from sessiontree.core.damage import Damage
+from sessiontree.core.standin import LOOK, stand_in
+from sessiontree.listing import facts_of
+from sessiontree.storage.fs import CREATE, Disk
+from sessiontree.storage.memory import Memory
+
+Found = list[tuple[str, int]]
+"""Kinds of damage and the numbers of their lines."""
+
+NOON = "2026-01-02T12:00:00.000Z"
+FACTS: dict[str, Any] = {"timestamp": NOON, "id": "s", "cwd": "/p", "name": "given"}
+OURS = "sessiontree/2"
+OPENING: dict[str, Any] = {"type": "session", "version": 2, "format": OURS}
+ROOT = encode({**OPENING, "uuid": "root", "parentUuid": None, **FACTS})
+
+
+def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
+    message = {"role": "user", "content": f"what {uuid} says"}
+    fields = fields or {"type": "message", "message": message, "timestamp": NOON}
+    return encode({"uuid": uuid, "parentUuid": parent, **fields})
+
+
+A, B, C, D = (_line(uuid, parent) for parent, uuid in zip(["root", *"abc"], "abcd", strict=True))
+BELOW = (A, B, C, D)
+ALL = "root a b c d"
+
+
+def _file(*lines: bytes) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _resealed(line: bytes, old: bytes, new: bytes) -> bytes:
+    """A line with other bytes in it, under the checksum that it had."""
+    assert old in line
+    return line.replace(old, new)
+
+
+def _zeroed(length: int) -> bytes:
+    return bytes(length) + _file(ROOT, *BELOW)[length:]
+
+
+class Case(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        content: the damaged file.
+        readable: the uuids that can be read, the stand-in first.
+        found: what `verify` finds.
+        remaining: what it finds after a repair.
+        kept: the keys of the header that are as they were.
+    """
+
+    content: bytes
+    readable: str = ALL
+    found: Found = [("header", 1)]  # noqa: RUF012
+    remaining: Found = []  # noqa: RUF012
+    kept: str = ""
+
+
+FACTS_KEPT = "id cwd name timestamp"
+
+CASES = {
+    "garbage in its place": Case(_file(b"garbage", *BELOW)),
+    "JSON of something else in its place": Case(_file(b'{"level":"info"}', *BELOW)),
+    "torn in the middle": Case(_file(ROOT[:60], *BELOW)),
+    "torn, and the next entry in its line": Case(ROOT[:60] + _file(*BELOW)),
+    "torn, and all entries in its line": Case(ROOT[:60] + b"".join(BELOW)),
+    "garbage, and the header behind it in the line": Case(
+        b"xx" + _file(ROOT, *BELOW), kept=FACTS_KEPT
+    ),
+    "garbage in front of it": Case(_file(b"$ cat chat", b"", ROOT, *BELOW), kept=FACTS_KEPT),
+    "removed": Case(_file(*BELOW)),
+    "removed, with the first entries": Case(_file(C, D), "b c d"),
+    "removed, and the first entry damaged": Case(
+        _file(_resealed(A, b"says", b"sayz"), B, C, D),
+        found=[("header", 1), ("crc", 1)],
+        remaining=[("crc", 2)],
+    ),
+    "zeroed": Case(_zeroed(len(ROOT)), found=[("nul", 1), ("header", 2)]),
+    "zeroed with its newline": Case(_zeroed(len(ROOT) + 1), found=[("header", 1), ("nul", 1)]),
+    "zeroed with a part of the next entry": Case(_zeroed(len(ROOT) + 60), "a b c d"),
+    "zeroed up to a later line": Case(
+        _zeroed(len(_file(ROOT, A))), "a b c d", [("header", 1), ("nul", 1)]
+    ),
+    "zeroed in a line of its own": Case(
+        _file(bytes(4096), *BELOW), found=[("nul", 1), ("header", 2)]
+    ),
+    "its first byte flipped": Case(_file(b"\xfb" + ROOT[1:], *BELOW)),
+    "its type damaged": Case(
+        _file(_resealed(ROOT, b'"session"', b'"sessiom"'), *BELOW), kept=FACTS_KEPT
+    ),
+    "the key of its uuid damaged": Case(
+        _file(_resealed(ROOT, b'"uuid"', b'"uuie"'), *BELOW), kept=FACTS_KEPT
+    ),
+    "its format damaged": Case(
+        _file(_resealed(ROOT, b"sessiontree/2", b"sessionuree/2"), *BELOW), kept=FACTS_KEPT
+    ),
+    "its format damaged to a newer one": Case(
+        _file(_resealed(ROOT, b"sessiontree/2", b"sessiontree/3"), *BELOW), kept=FACTS_KEPT
+    ),
+    "its name no text": Case(
+        _file(_resealed(ROOT, b"given", b"g\xff\n\x00n"), *BELOW),
+        found=[("header", 1), ("json", 2), ("nul", 2)],
+        remaining=[("json", 2)],
+    ),
+}
+
+
+def _uuids(session: Session) -> str:
+    return " ".join(entry.uuid for entry in session.entries())
+
+
+def _kinds(damage: list[Damage]) -> Found:
+    return [(found.kind, found.line) for found in damage]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
+    case: Case, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(case.content)
+    starts = [0, *(place + 1 for place, byte in enumerate(case.content) if byte == 10)]
+    with Session.open(path, readonly=True) as session:
+        assert _uuids(session) == case.readable
+        assert " ".join(entry.uuid for entry in session.path()) == case.readable
+        assert [_kinds(session.verify()), _kinds(session.damage)] == [case.found] * 2
+        assert all(found.offset == starts[found.line - 1] for found in session.verify())
+        for key in case.kept.split():
+            assert session.header[key] == FACTS[key]
+        assert session.file == str(path)
+    listed = facts_of(str(path))
+    assert (listed.id, listed.cwd) == (("s", "/p") if case.kept else ("", None))
+    assert path.read_bytes() == case.content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(
+    case: Case, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(case.content)
+    with Session.open(path, readonly=True) as session:
+        header, planned = session.header, session.repair(dry_run=True)
+        assert _kinds(planned.remaining) == case.found
+    with pytest.raises(HeaderLostError, match=r"sessiontree repair .*readonly=True"):
+        Session.open(path)
+    assert path.read_bytes() == case.content
+    done = repair_file(path)
+    assert done.mended == planned.mended
+    assert _kinds(done.remaining) == case.remaining
+    assert done.evidence is not None
+    assert Path(done.evidence).read_bytes() == case.content
+    repaired = path.read_bytes()
+    assert repaired.startswith(header.line + b"\n")
+    assert [line for line in repaired.split(b"\n") if line in BELOW] == [
+        line for line in BELOW if line in case.content
+    ]
+    assert (repair_file(path).mended, path.read_bytes()) == ([], repaired)
+    with Session.open(path) as session:
+        assert _kinds(session.verify()) == case.remaining
+        entry = session.append_message({"role": "user", "content": "afterwards"})
+        assert (entry.parent_uuid, _uuids(session)) == ("d", f"{case.readable} {entry.uuid}")
+
+
+def _in_memory(content: bytes) -> Memory:
+    disk = Memory()
+    disk.write(disk.open("/chat.jsonl", CREATE), content)
+    return disk
+
+
+def _check_nothing_else_is_lost(damaged: bytes) -> None:
+    disk = _in_memory(damaged + b"\n" + _file(*BELOW))
+    with Session.open("/chat.jsonl", readonly=True, fs=disk) as session:
+        read = {entry.uuid: entry for entry in session.entries()}
+        assert [read[uuid].line for uuid in "abcd"] == list(BELOW)
+        assert session.leaf.uuid == "d"
+        assert len(session.context().messages) == 4
+    repair_file("/chat.jsonl", fs=disk)
+    with Session.open("/chat.jsonl", fs=disk) as session:
+        entry = session.append_message({"role": "user", "content": "on"})
+        assert entry.parent_uuid == "d"
+        assert _uuids(session).endswith(f"a b c d {entry.uuid}")
+    assert repair_file("/chat.jsonl", fs=disk).mended == []
+
+
+def test_no_flipped_bit_in_a_header_costs_an_entry() -> None:
+    for place in range(len(ROOT)):
+        bit = 1 << (place % 8)
+        _check_nothing_else_is_lost(ROOT[:place] + bytes([ROOT[place] ^ bit]) + ROOT[place + 1 :])
+
+
+def _damaged() -> st.SearchStrategy[bytes]:
+    """A first line of any bytes, or a header of which some were lost or overwritten."""
+    places = st.integers(0, len(ROOT))
+
+    def hit(start: int, end: int, instead: bytes) -> bytes:
+        return ROOT[: min(start, end)] + instead + ROOT[max(start, end) :]
+
+    instead = st.one_of(st.binary(max_size=40), st.integers(0, 5000).map(bytes))
+    return st.one_of(st.binary(max_size=80), st.builds(hit, places, places, instead))
+
+
+def _names_another_format(line: bytes) -> bool:
+    """Whether a line is a header that says so, and nothing in it says that it is damaged."""
+    try:
+        keys = json.loads(line)
+    except ValueError:
+        return False
+    is_header = isinstance(keys, dict) and keys.get("type") == "session" and "crc" not in keys
+    return is_header and (keys.get("format", OURS) != OURS or keys.get("version", 2) not in (1, 2))
+
+
+@settings(deadline=None, max_examples=150)
+@given(_damaged().filter(lambda line: not _names_another_format(line)))
+@example(b'{"type":"session","version":2}')
+@example(b'{"type":"session","id":"s"}')
+def test_no_damage_of_a_first_line_costs_an_entry_behind_it(damaged: bytes) -> None:
+    """Some of what is left looks like a header of pi, or of version 1, which was migrated."""
+    _check_nothing_else_is_lost(damaged)
+
+
+def _refused(path: Path, error: type[SessionTreeError]) -> None:
+    """Nobody reads it, mends it or lists it, and it stays as it is."""
+    content = path.read_bytes()
+    with pytest.raises(error):
+        Session.open(path)
+    with pytest.raises(error):
+        Session.open(path, readonly=True)
+    with pytest.raises(error):
+        repair_file(path)
+    with pytest.raises(error):
+        facts_of(str(path))
+    assert path.read_bytes() == content
+    assert [each for each in path.parent.iterdir() if not each.name.endswith(".lock")] == [path]
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_newer_format_is_no_damaged_header(tmp_path: Path, is_sealed: bool) -> None:
+    path = tmp_path / "chat.jsonl"
+    keys = {**OPENING, "uuid": "root", "parentUuid": None, **FACTS, "format": "sessiontree/3"}
+    header = encode(keys) if is_sealed else json.dumps(keys).encode()
+    path.write_bytes(_file(header, *BELOW))
+    _refused(path, NewerFormatError)
+
+
+@pytest.mark.parametrize("format", ["diary/1", "sessionuree/2"])
+def test_another_programs_header_is_no_damaged_one(tmp_path: Path, format: str) -> None:
+    path = tmp_path / "chat.jsonl"
+    keys = {**OPENING, "uuid": "root", "parentUuid": None, **FACTS, "format": format}
+    path.write_bytes(_file(encode(keys), *BELOW))
+    _refused(path, ForeignFormatError)
+
+
+NO_EVIDENCE = {
+    "a wrong checksum": _resealed(A, b"says", b"sayz"),
+    "no checksum": A[:-CRC_LENGTH] + b"}",
+    "no parent": _line("a", None),
+    "no time": _line("a", "root", type="message", message={"role": "user", "content": "hi"}),
+    "a quotation of one": b'{"said":%b}' % json.dumps(A.decode()).encode(),
+    "one behind a prompt": b"$ cat: " + A,
+    "zeros": bytes(300),
+}
+
+
+@pytest.mark.parametrize("line", NO_EVIDENCE.values(), ids=NO_EVIDENCE.keys())
+def test_nothing_less_than_a_sound_entry_makes_a_session(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(b"garbage", line, line))
+    _refused(path, NotASessionError)
+
+
+def test_an_entry_further_on_than_is_looked_makes_none(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(b"x" * LOOK, *BELOW))
+    _refused(path, NotASessionError)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", bytes(5000), bytes(100) + b"\n"])
+def test_what_holds_nothing_stays_what_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(content)
+    _refused(path, NotASessionError)
+
+
+def test_an_archive_of_what_was_taken_out_has_lost_no_header() -> None:
+    assert stand_in(_file(*BELOW), "chat.jsonl.archive-2026-01-02", is_whole=True) is None
+    assert stand_in(_file(*BELOW), "chat.jsonl", is_whole=True) is not None
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.one_of(st.binary(max_size=60), st.sampled_from(list(NO_EVIDENCE.values())))))
+def test_text_of_any_kind_is_no_session(lines: list[bytes]) -> None:
+    assert stand_in(b"\n".join(lines), "chat.jsonl", is_whole=True) is None
+
+
+class _Counted(Disk):
+    """The disk, and how much was read of it."""
+
+    read_bytes = 0
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        block = super().read(fd, size, offset)
+        self.read_bytes += len(block)
+        return block
+
+
+def test_a_list_reads_no_more_than_the_ends_of_a_large_file(tmp_path: Path) -> None:
+    path = tmp_path / "2026-01-02T12-00-00-000Z_abc-1.jsonl"
+    filling = b"".join(_line(str(n), "a", type="x", timestamp=NOON) + b"\n" for n in range(36_000))
+    named = _line("n", "a", type="session_info", name="renamed", timestamp=NOON)
+    path.write_bytes(_file(b"garbage", A) + filling + _file(named, B))
+    assert path.stat().st_size > 3 * LOOK
+    disk = _Counted()
+    listed = facts_of(str(path), disk)
+    assert (listed.id, listed.created, listed.name) == ("abc-1", NOON, "renamed")
+    assert listed.first_message == "what a says"
+    assert disk.read_bytes < 2 * LOOK
+    with Session.open(path, readonly=True) as session:
+        assert (session.id, session.name, session.header.uuid) == ("abc-1", "renamed", "root")
+
+
+def test_a_reader_sees_what_is_added_and_goes_on_after_the_repair(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(b"garbage", A, B))
+    with Session.open(path, readonly=True) as session, session.lane("main") as lane:
+        assert lane.leaf.uuid == "b"
+        with path.open("ab") as appending:
+            appending.write(_file(C))
+        session.refresh()
+        assert _uuids(session) == "root a b c"
+        repair_file(path)
+        with Session.open(path) as writer:
+            entry = writer.append_message({"role": "user", "content": "on"})
+        session.refresh()
+        assert _uuids(session) == f"root a b c {entry.uuid}"
+        assert session.damage == []
+        assert _uuids(lane) == "root a b"
+
+
+def test_what_is_added_is_followed_through_the_repair(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(b"garbage", A, B))
+    with Session.open(path, readonly=True) as session:
+        following = session.follow()  # which ends with the session
+        with path.open("ab") as appending:
+            appending.write(_file(C))
+        assert next(following).uuid == "c"
+        repair_file(path)
+        with Session.open(path) as writer:
+            entry = writer.append_message({"role": "user", "content": "on"})
+        assert next(following).uuid == entry.uuid
+
+
+def test_the_commands_read_and_find_and_mend_it(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(b"garbage", *BELOW))
+
+    def run(*command: str, exit: int = 0) -> str:
+        done = CliRunner().invoke(main, list(command))
+        assert done.exit_code == exit, done.output
+        return done.stdout if exit == 0 else done.output
+
+    for command in ("show", "path", "context", "tree", "branches", "stats"):
+        run(command, str(path))
+    assert "what d says" in run("context", str(path), "--json")
+    assert "what a says" in run("ls", str(tmp_path))
+    for current in ([], ["--current"]):
+        hits = run("search", "says", str(path), "--json", *current)
+        assert [json.loads(hits)[n]["ref"] for n in range(4)] == ["a", "b", "c", "d"]
+    refused = run("append", str(path), "--text", "no", exit=1)
+    assert f"sessiontree repair {path}" in refused
+    assert "garbage" in path.read_text()
+    run("verify", str(path), exit=1)
+    mended = json.loads(run("repair", str(path), "--json"))
+    assert [each["line"] for each in mended["mended"]] == [1]
+    assert Path(mended["original"]).read_bytes() == _file(b"garbage", *BELOW)
+    run("verify", str(path))
+    assert json.loads(run("repair", str(path), "--json"))["mended"] == []
+    run("append", str(path), "--text", "yes")
