@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
 
+Said = tuple[Message, Entry, int]
+"""A message, the entry that it came from, and the row at whose place it is said."""
+
 
 @dataclass(eq=False, slots=True)
 class Node:
@@ -22,6 +25,7 @@ class Node:
         message: as the context has it.
         entry: the entry that it came from.
         parent: the node said before it, or None.
+        place: the row of the entry below which belongs what is said after it.
         replaces: for the summary of a compaction, the last node that it stands for.
         children: the nodes said after it.
     """
@@ -29,6 +33,7 @@ class Node:
     message: Message
     entry: Entry
     parent: Node | None
+    place: int
     replaces: Node | None = None
     children: list[Node] = field(default_factory=list)
 
@@ -58,12 +63,16 @@ class Chains:
     def __init__(self) -> None:
         self.roots: list[Node] = []
 
-    def add(self, said: Iterable[tuple[Message, Entry]]) -> Node | None:
+    def add(self, said: Iterable[Said]) -> Node | None:
         """Take in a conversation; its last node, or None for an empty one."""
         node: Node | None = None
-        for message, entry in said:
+        for message, entry, place in said:
             beside = self.roots if node is None else node.children
-            node = _found(beside, message, entry) or _made(beside, message, entry, node)
+            above = node
+            node = _found(beside, message, entry)
+            if node is None:
+                node = Node(message, entry, above, place)
+                beside.append(node)
         return node
 
     def in_order(self, last: Node | None) -> list[Node]:
@@ -80,9 +89,3 @@ def _found(beside: list[Node], message: Message, entry: Entry) -> Node | None:
         if node.entry == entry and node.message == message:
             return node
     return None
-
-
-def _made(beside: list[Node], message: Message, entry: Entry, parent: Node | None) -> Node:
-    node = Node(message, entry, parent)
-    beside.append(node)
-    return node

@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from sessiontree.converting.anthropic_message import AnthropicMessages
-from sessiontree.converting.chains import Chains, Node
+from sessiontree.converting.chains import Chains, Node, Said
 from sessiontree.converting.jsonlines import json_of
 from sessiontree.converting.source import LONG_AGO, SCRATCH, Source
 from sessiontree.converting.written import Beside
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, calls_of, result_ids, text_of
+from sessiontree.core.origin import origin_at
 from sessiontree.core.settings import model_of
 from sessiontree.errors import NothingToDoError
 
@@ -100,7 +101,8 @@ class ClaudeCodeFiles:
         name = self._source.session.name
         if name is not None:
             title = {"type": "custom-title", "customTitle": name, "sessionId": self.session_id}
-            yield json_of(title) + b"\n"
+            known = origin_at(self._source.session.header.uuid, title)
+            yield json_of({**title, **known}) + b"\n"
 
     def envelope(self, entry: Entry) -> dict[str, Any]:
         """What stands on every line beside its place and its message."""
@@ -202,6 +204,8 @@ class _Transcript:
             self._uuids[node] = self._given_uuids(node)
         above = self._last.up() if self._last is not None else ()
         self._last = next((node for node in above if self._told[node]), None)
+        if self._last is not None:  # whoever goes on from there does so where the lane stands
+            self._last.place = tips[-1]
         self._nodes = self._chains.in_order(self._last)
 
     @property
@@ -236,11 +240,12 @@ class _Transcript:
                 top.replaces = self._replaced[summary.uuid]
         return last
 
-    def _said(self, leaf: Entry) -> list[tuple[Message, Entry]]:
-        """What the path to an entry says, and the entry that each message came from."""
+    def _said(self, leaf: Entry) -> list[Said]:
+        """What the path to an entry says, where each message came from, and where it is said."""
         context = self._source.context(leaf)
-        told = zip(context.messages, context.entries, strict=True)
-        return [(message, entry) for message, entry in told if message.get("role") != "system"]
+        places = self._source.places(leaf, context.entries)
+        told = zip(context.messages, context.entries, places, strict=True)
+        return [said for said in told if said[0].get("role") != "system"]
 
     def _translated(self, node: Node, model: str | None) -> list[dict[str, Any]]:
         self._source.losses.uuid = node.entry.uuid
@@ -260,16 +265,15 @@ class _Transcript:
         """A line that says nothing, so that the last message is above a line of no branch."""
         uuid = self._source.derived_uuid(last.entry.uuid, -1)
         fields = {"uuid": uuid, "subtype": "informational", "content": "", "isMeta": True}
-        return self._line(last.entry, "system", self._end_of(last), fields)
+        return self._line(last, "system", self._end_of(last), fields)
 
     def _lines_of(self, node: Node, shared: set[str]) -> Iterator[bytes]:
         parent = None if node.parent is None else self._end_of(node.parent)
-        entry = node.entry
         told = self._told[node]
         uuids = self._uuids[node]
         if _is_summary(node) and told:
             mark = self._source.derived_uuid(uuids[0], -2)
-            yield self._line(entry, "system", parent, self._mark(node, mark))
+            yield self._line(node, "system", parent, self._mark(node, mark))
             parent = mark
         for uuid, message in zip(uuids, told, strict=True):
             if message.get("id") in shared:
@@ -278,7 +282,7 @@ class _Transcript:
             if _is_summary(node):
                 fields["isCompactSummary"] = True
                 fields["isVisibleInTranscriptOnly"] = True
-            yield self._line(entry, message["role"], parent, fields)
+            yield self._line(node, message["role"], parent, fields)
             parent = uuid
 
     def _mark(self, node: Node, uuid: str) -> dict[str, Any]:
@@ -298,12 +302,14 @@ class _Transcript:
             },
         }
 
-    def _line(self, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]) -> bytes:
+    def _line(self, node: Node, kind: str, parent: str | None, fields: dict[str, Any]) -> bytes:
         is_sidechain = self._lane is not None
         place = {"parentUuid": parent, "isSidechain": is_sidechain}
         if is_sidechain:
             place["agentId"] = self._agent
-        return json_of({**place, "type": kind, **fields, **self._files.envelope(entry)}) + b"\n"
+        known = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
+        envelope = self._files.envelope(node.entry)
+        return json_of({**place, **known, "type": kind, **fields, **envelope}) + b"\n"
 
     def _given_uuids(self, node: Node) -> list[str]:
         """The uuids of a node's lines: the first has the entry's own where that is free."""
@@ -352,7 +358,7 @@ class _Transcript:
         return here & elsewhere
 
 
-def _summary_in(said: list[tuple[Message, Entry]]) -> Entry | None:
+def _summary_in(said: list[Said]) -> Entry | None:
     """The compaction whose summary a conversation starts with, or None."""
     return said[0][1] if said and said[0][1].type == "compaction" else None
 

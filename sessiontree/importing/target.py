@@ -48,6 +48,9 @@ from sessiontree.writer import fresh_uuid, now
 IMPORTED_FROM: Final = "importedFrom"
 """The metadata key that tells what a session was imported from."""
 
+CONVERTED: Final = "converted"
+"""The key in that of a session that was made of one of ours, as it was converted."""
+
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source told in another way before: the uuid it had."""
 
@@ -108,7 +111,8 @@ def begun(source: Source) -> Opening | None:
     id = source.session_id(str(fields.get("id") or ""))
     if source.agent is not None and not id.rpartition(".")[2].startswith("agent-"):
         metadata[AGENT_SESSION_KEY] = id
-    metadata[IMPORTED_FROM] = {"file": source.name, "state": source.state}
+    came_from = {"file": source.name, "state": source.state}
+    metadata[IMPORTED_FROM] = {**came_from, **({CONVERTED: True} if source.is_converted() else {})}
     fields |= {"version": VERSION, "format": FORMAT, "id": id, "metadata": metadata}
     hanging = Hanging(first.uuid, source)
     return Opening(fields, first.uuid, hanging.hung(entries), hanging)
@@ -251,6 +255,7 @@ class Grown:
         self._given = {opening.root: self._view.header.uuid}
         self._seen = {self._view.header.uuid}
         self._lanes: dict[str, str | None] = {}
+        self._is_copy = CONVERTED in _record(self._view.header.body)
         self._content = self._tree.content_rows()
         self._count = 0
 
@@ -315,11 +320,15 @@ class Grown:
         tree = self._tree
         row = tree.row(entry.uuid)
         place = NO_ROW if entry.origin is None else tree.row(entry.origin)
-        if place != NO_ROW and (row in (NO_ROW, place) or row in tree.rows_up(place)):
+        if place != NO_ROW and (not self._is_copy or self._goes_on_at(row, place)):
             return entry.origin
         if row != NO_ROW and (self._stands_at(row, entry) or self._is_said_at(row, entry)):
             return entry.uuid
         return None
+
+    def _goes_on_at(self, row: int, place: int) -> bool:
+        """Whether the origin of a line is its place also in a copy, which has the line itself."""
+        return row in (NO_ROW, place) or row in self._tree.rows_up(place)
 
     def _note_known(self, known: str, told: Carried) -> None:
         self._seen.add(known)
@@ -396,7 +405,7 @@ class Grown:
         header = self._opening.header
         facts = self._facts_missing(header["metadata"])
         record = {**header["metadata"][IMPORTED_FROM]}
-        if IMPORTED_FROM not in self._names.metadata:  # a session of ours that was converted
+        if CONVERTED in record:  # whose facts are those that the session told
             if not new:
                 return None
             facts = {}

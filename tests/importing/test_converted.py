@@ -19,7 +19,7 @@ from tests.converting.trees import PiShaped
 from tests.importing.conftest import messages
 
 CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
-TARGETS = ("pi",)
+TARGETS = ("pi", "claude-code")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 
@@ -108,3 +108,80 @@ def test_of_any_session_only_what_was_said_since_comes_back(
         check(session, to, folder)
     except NothingToDoError:  # nothing is said where it stands
         return
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the real sessions are not beside the checkout")
+@pytest.mark.parametrize("to", TARGETS)
+@pytest.mark.parametrize("source", sorted(CORPUS.glob("*/*.jsonl")), ids=lambda path: path.stem)
+def test_of_a_real_session_only_what_was_said_since_comes_back(
+    source: Path, to: str, tmp_path: Path
+) -> None:
+    done = import_session(source, tmp_path / "in")
+    check(Path(done.file), to, tmp_path)
+
+
+def chat(folder: Path) -> Path:
+    folder.mkdir()
+    with Session.create(folder / "ours.jsonl", cwd="/project") as ours:
+        for number in range(2):
+            ours.append_message({"role": "user", "content": f"question {number}"})
+            text = [{"type": "text", "text": f"answer {number}"}]
+            ours.append_message({"role": "assistant", "content": text})
+        ours.compact("so far", first_kept="@~1")
+    return folder / "ours.jsonl"
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_who_went_on_in_the_session_stays_there(to: str, tmp_path: Path) -> None:
+    session = chat(tmp_path / "in")
+    file = converted(session, to, tmp_path / "for")
+    with Session.open(session) as ours:
+        ours.append_message({"role": "user", "content": "here"})
+    before = messages(session)
+    told = gone_on(file, 2)
+    assert import_session(file, session.parent).new == 2
+    assert messages(session) == before
+    lane = messages(session, to)[1]
+    assert [message["content"] for message in lane[-2:]] == told
+    assert lane[:-2] == before[1][:-1]
+    assert import_session(file, session.parent).new == 0
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_a_line_that_was_changed_since_is_an_entry_beside_the_one_it_was(
+    to: str, tmp_path: Path
+) -> None:
+    session = chat(tmp_path / "in")
+    content = session.read_bytes()
+    file = converted(session, to, tmp_path / "for")
+    file.write_text(file.read_text().replace("answer 0", "another answer"))
+    done = import_session(file, session.parent)
+    assert done.new
+    assert session.read_bytes().startswith(content)
+    assert b"another answer" in session.read_bytes()[len(content) :]
+    assert import_session(file, session.parent).new == 0
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_facts_around_a_line_and_the_order_of_its_keys_may_change(to: str, tmp_path: Path) -> None:
+    session = chat(tmp_path / "in")
+    content = session.read_bytes()
+    file = converted(session, to, tmp_path / "for")
+    lines = lines_of(file)
+    for line in lines:
+        line.update(timestamp="2027-01-01T00:00:00.000Z", gitBranch="main", slug="x")
+    lines = [dict(reversed(line.items())) for line in lines[1:]]
+    first = file.read_bytes().splitlines()[0]
+    file.write_bytes(b"\n".join([first, *(json.dumps(line).encode() for line in lines), b""]))
+    assert import_session(file, session.parent).new == 0
+    assert session.read_bytes() == content
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_a_copy_made_of_a_converted_session_grows_by_what_is_new(to: str, tmp_path: Path) -> None:
+    file = converted(chat(tmp_path / "in"), to, tmp_path / "for")
+    copy = import_session(file, tmp_path / "elsewhere").file
+    before = messages(copy)[1]
+    told = gone_on(file, 2)
+    assert import_session(file, tmp_path / "elsewhere").new == 2
+    assert said_at_the_end(copy, 2) == (before, told)
