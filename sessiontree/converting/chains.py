@@ -3,18 +3,18 @@
 A node is one message of a conversation, below the one said before it. Conversations
 share a node where the same entry says the same after the same; where an edit, a
 compaction or a merge makes one say otherwise, it goes on in nodes of its own.
+
+A node whose message is its entry's own keeps neither: they are read again when they are
+asked for, so that conversations take the memory of their nodes, and not of what is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
-
-Said = tuple[Message, Entry, int]
-"""A message, the entry that it came from, and the row at whose place it is said."""
 
 
 @dataclass(eq=False, slots=True)
@@ -22,20 +22,25 @@ class Node:
     """A message in a conversation.
 
     Attributes:
-        message: as the context has it.
-        entry: the entry that it came from.
-        parent: the node said before it, or None.
+        row: of the entry that it came from, in the index.
         place: the row of the entry below which belongs what is said after it.
+        kept: the message as the context has it, and that entry; None where the message is
+            the entry's own.
+        parent: the node said before it, or None.
         replaces: for the summary of a compaction, the last node that it stands for.
         children: the nodes said after it.
+        model: the id of the model in force there, or None.
+        uuids: of its lines.
     """
 
-    message: Message
-    entry: Entry
-    parent: Node | None
+    row: int
     place: int
+    kept: tuple[Message, Entry] | None
+    parent: Node | None = None
     replaces: Node | None = None
-    children: list[Node] = field(default_factory=list)
+    children: tuple[Node, ...] = ()
+    model: str | None = None
+    uuids: tuple[str, ...] = ()
 
     def up(self) -> Iterator[Node]:
         """This node and those above it."""
@@ -46,7 +51,7 @@ class Node:
 
     def below(self) -> Iterator[Node]:
         """All nodes under this one, each behind its parent."""
-        waiting = self.children[::-1]
+        waiting = [*reversed(self.children)]
         while waiting:
             node = waiting.pop()
             yield node
@@ -56,24 +61,31 @@ class Node:
 class Chains:
     """Conversations that share their beginnings.
 
+    Args:
+        is_same: whether the same entry says the same in two nodes.
+
     Attributes:
         roots: the nodes that nothing was said before.
     """
 
-    def __init__(self) -> None:
-        self.roots: list[Node] = []
+    def __init__(self, is_same: Callable[[Node, Node], bool]) -> None:
+        self.roots: tuple[Node, ...] = ()
+        self._is_same = is_same
 
-    def add(self, said: Iterable[Said]) -> Node | None:
+    def add(self, said: Iterable[Node]) -> Node | None:
         """Take in a conversation; its last node, or None for an empty one."""
-        node: Node | None = None
-        for message, entry, place in said:
-            beside = self.roots if node is None else node.children
-            above = node
-            node = _found(beside, message, entry)
-            if node is None:
-                node = Node(message, entry, above, place)
-                beside.append(node)
-        return node
+        last: Node | None = None
+        for node in said:
+            beside = self.roots if last is None else last.children
+            known = next((other for other in beside if self._is_same(other, node)), None)
+            if known is None:
+                node.parent = last
+                if last is None:
+                    self.roots += (node,)
+                else:
+                    last.children += (node,)
+            last = known or node
+        return last
 
     def in_order(self, last: Node | None) -> list[Node]:
         """All nodes, each behind its parent, but `last` at the end, behind even those below it."""
@@ -82,10 +94,3 @@ class Chains:
         early = [node for node in nodes if node not in below and node is not last]
         late = [node for node in nodes if node in below]
         return [*early, *late, *([last] if last is not None else [])]
-
-
-def _found(beside: list[Node], message: Message, entry: Entry) -> Node | None:
-    for node in beside:
-        if node.entry == entry and node.message == message:
-            return node
-    return None

@@ -8,6 +8,9 @@ again. A lane is a subagent, in a file of its own beside the transcript.
 
 An answer's `message.id` is left out where other branches go on from within it: readers
 gather all entries of an answer by it, also those of other branches.
+
+Of what is said nothing is kept but where it stands: it is translated once to see what
+becomes of it, and again when it is written.
 """
 
 from __future__ import annotations
@@ -18,16 +21,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from sessiontree.converting.anthropic_message import AnthropicMessages
-from sessiontree.converting.chains import Chains, Node, Said
+from sessiontree.converting.chains import Chains, Node
 from sessiontree.converting.jsonlines import json_of
+from sessiontree.converting.losses import Losses
+from sessiontree.converting.shared_ids import SharedIds
 from sessiontree.converting.source import LONG_AGO, SCRATCH, Source
 from sessiontree.converting.written import Beside
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
-from sessiontree.core.message import Message, calls_of, result_ids, text_of
+from sessiontree.core.message import Message, text_of
 from sessiontree.core.origin import origin_at
 from sessiontree.core.settings import model_of
-from sessiontree.errors import NothingToDoError
+from sessiontree.errors import NothingToDoError, SessionTreeError
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNFIT: Final = re.compile(r"[^\w.\-]+")
@@ -188,22 +193,14 @@ class _Transcript:
         self._files = files
         self._source = files.source
         self._lane = lane
-        self._chains = Chains()
-        self._messages = AnthropicMessages(self._source.losses)
+        self._chains = Chains(self._is_same)
         self._replaced: dict[str, Node | None] = {}
-        self._told: dict[Node, list[dict[str, Any]]] = {}
-        self._uuids: dict[Node, list[str]] = {}
         self._last: Node | None = None
         for row in tips:
             self._last = self._conversation(self._source.session._entry_at(row))
-        models: dict[Node | None, str | None] = {None: files.model}
-        for node in self._chains.in_order(None):
-            found = model_of(node.message)
-            models[node] = found["modelId"] if found else models[node.parent]
-            self._told[node] = self._translated(node, models[node])
-            self._uuids[node] = self._given_uuids(node)
-        above = self._last.up() if self._last is not None else ()
-        self._last = next((node for node in above if self._told[node]), None)
+        above = [] if self._last is None else list(self._last.up())
+        self._shared = self._translate(above)
+        self._last = next((node for node in above if node.uuids), None)
         if self._last is not None:  # whoever goes on from there does so where the lane stands
             self._last.place = tips[-1]
         self._nodes = self._chains.in_order(self._last)
@@ -240,136 +237,168 @@ class _Transcript:
                 top.replaces = self._replaced[summary.uuid]
         return last
 
-    def _said(self, leaf: Entry) -> list[Said]:
-        """What the path to an entry says, where each message came from, and where it is said."""
+    def _said(self, leaf: Entry) -> list[Node]:
+        """What the path to an entry says, not hung up yet."""
         context = self._source.context(leaf)
         places = self._source.places(leaf, context.entries)
-        told = zip(context.messages, context.entries, places, strict=True)
-        return [said for said in told if said[0].get("role") != "system"]
+        row_of = self._source.session._row
+        return [
+            Node(row_of(entry), place, None if _is_own(message, entry) else (message, entry))
+            for message, entry, place in zip(context.messages, context.entries, places, strict=True)
+            if message.get("role") != "system"
+        ]
 
-    def _translated(self, node: Node, model: str | None) -> list[dict[str, Any]]:
-        self._source.losses.uuid = node.entry.uuid
-        if _is_summary(node):
-            return [{"role": "user", "content": text_of(node.message)}]
-        return self._messages.of(node.message, model)
+    def _read(self, node: Node) -> tuple[Message, Entry]:
+        """The message of a node, and the entry that it came from."""
+        if node.kept is not None:
+            return node.kept
+        entry = self._source.entry(node.row)
+        return entry["message"], entry
+
+    def _uuid_of(self, node: Node) -> str:
+        return self._source.tree.uuids[node.row]
+
+    def _is_same(self, one: Node, other: Node) -> bool:
+        if one.row != other.row and self._uuid_of(one) != self._uuid_of(other):
+            return False
+        if one.row == other.row and one.kept is None and other.kept is None:
+            return True
+        (message, entry), (said, source) = self._read(one), self._read(other)
+        return entry == source and message == said
+
+    def _translate(self, standing: list[Node]) -> dict[str, str]:
+        """See what becomes of each node: what is lost, and its lines' uuids.
+
+        Returns:
+            What `SharedIds` finds for the conversation that ends with the last.
+        """
+        losses = self._source.losses
+        messages = AnthropicMessages(losses)
+        nodes = self._chains.in_order(None)
+        shared = SharedIds(standing) if len(nodes) > len(standing) else None
+        for node in nodes:
+            said, entry = self._read(node)
+            found = model_of(said)
+            above = self._files.model if node.parent is None else node.parent.model
+            node.model = found["modelId"] if found else above
+            losses.uuid = entry.uuid
+            told = _translated(node, said, messages)
+            node.uuids = self._given_uuids(entry.uuid, len(told))
+            if shared is not None:
+                shared.note(node, told, entry.uuid)
+        return {} if shared is None else shared.found()
 
     def lines(self) -> Iterator[bytes]:
         """The lines, each with its LF."""
-        shared = self._ids_shared_with_others()
+        for _, uuid in sorted(self._shared.items()):
+            self._source.losses.at(uuid, "the id of an answer that other branches go on from")
+        messages = AnthropicMessages(Losses())  # what is lost was noted before
         for node in self._nodes:
-            yield from self._lines_of(node, shared)
+            yield from self._lines_of(node, messages)
         if self._last is not None and self._last.children:
             yield self._end(self._last)
 
     def _end(self, last: Node) -> bytes:
         """A line that says nothing, so that the last message is above a line of no branch."""
-        uuid = self._source.derived_uuid(last.entry.uuid, -1)
+        _, entry = self._read(last)
+        uuid = self._source.derived_uuid(entry.uuid, -1)
         fields = {"uuid": uuid, "subtype": "informational", "content": "", "isMeta": True}
-        return self._line(last, "system", self._end_of(last), fields)
+        return self._line(last, entry, "system", _end_of(last), fields)
 
-    def _lines_of(self, node: Node, shared: set[str]) -> Iterator[bytes]:
-        parent = None if node.parent is None else self._end_of(node.parent)
-        told = self._told[node]
-        uuids = self._uuids[node]
-        if _is_summary(node) and told:
-            mark = self._source.derived_uuid(uuids[0], -2)
-            yield self._line(node, "system", parent, self._mark(node, mark))
+    def _lines_of(self, node: Node, messages: AnthropicMessages) -> Iterator[bytes]:
+        if not node.uuids:
+            return
+        parent = None if node.parent is None else _end_of(node.parent)
+        said, entry = self._read(node)
+        is_summary = _is_summary(node, said)
+        if is_summary:
+            mark = self._source.derived_uuid(node.uuids[0], -2)
+            yield self._line(node, entry, "system", parent, _mark(node, entry, mark))
             parent = mark
-        for uuid, message in zip(uuids, told, strict=True):
-            if message.get("id") in shared:
+        told = _translated(node, said, messages)
+        for uuid, message in zip(node.uuids, told, strict=True):
+            if message.get("id") in self._shared:
                 message = {key: value for key, value in message.items() if key != "id"}
             fields: dict[str, Any] = {"message": message, "uuid": uuid}
-            if _is_summary(node):
+            if is_summary:
                 fields["isCompactSummary"] = True
                 fields["isVisibleInTranscriptOnly"] = True
-            yield self._line(node, message["role"], parent, fields)
+            yield self._line(node, entry, message["role"], parent, fields)
             parent = uuid
 
-    def _mark(self, node: Node, uuid: str) -> dict[str, Any]:
-        """The mark of a compaction, which starts the conversation anew."""
-        tokens = node.entry.get("tokensBefore")
-        before = None if node.replaces is None else self._end_of(node.replaces)
-        return {
-            "uuid": uuid,
-            "logicalParentUuid": before,
-            "subtype": "compact_boundary",
-            "content": "Conversation compacted",
-            "level": "info",
-            "isMeta": False,
-            "compactMetadata": {
-                "trigger": "manual",
-                "preTokens": tokens if isinstance(tokens, int) else 0,
-            },
-        }
-
-    def _line(self, node: Node, kind: str, parent: str | None, fields: dict[str, Any]) -> bytes:
+    def _line(
+        self, node: Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
+    ) -> bytes:
         is_sidechain = self._lane is not None
         place = {"parentUuid": parent, "isSidechain": is_sidechain}
         if is_sidechain:
             place["agentId"] = self._agent
         known = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
-        envelope = self._files.envelope(node.entry)
+        envelope = self._files.envelope(entry)
         return json_of({**place, **known, "type": kind, **fields, **envelope}) + b"\n"
 
-    def _given_uuids(self, node: Node) -> list[str]:
+    def _given_uuids(self, wanted: str, count: int) -> tuple[str, ...]:
         """The uuids of a node's lines: the first has the entry's own where that is free."""
-        wanted, taken = node.entry.uuid, self._files.taken
+        taken = self._files.taken
         made: list[str] = []
-        for _ in self._told[node]:
+        for _ in range(count):
             uuid, number = wanted, 0
             while uuid in taken or not _UUID.fullmatch(uuid):
                 number += 1
                 uuid = self._source.derived_uuid(wanted, number)
             taken.add(uuid)
             made.append(uuid)
-        return made
-
-    def _end_of(self, node: Node) -> str | None:
-        """The uuid of the last line of a node, or of the nearest above it that has one."""
-        for above in node.up():
-            if self._told[above]:
-                return self._uuids[above][-1]
-        return None
-
-    def _ids_shared_with_others(self) -> set[str]:
-        """The ids of answers of which some entries, or results, are on another branch."""
-        standing = set(self._last.up()) if self._last is not None else set()
-        here: set[str] = set()
-        elsewhere: set[str] = set()
-        owners: dict[str, set[str]] = {}
-        for node in self._nodes:
-            for id in _ids_of(self._told[node]):
-                (here if node in standing else elsewhere).add(id)
-                for message in self._told[node]:
-                    for call in calls_of(message):
-                        owners.setdefault(call.id, set()).add(id)
-        for node in self._nodes:
-            if node in standing:
-                continue
-            for message in self._told[node]:
-                for answered in result_ids(message):
-                    elsewhere |= owners.get(answered, set())
-                if result_ids(message) and node.parent is not None:
-                    elsewhere.update(_ids_of(self._told[node.parent]))
-        for id in sorted(here & elsewhere):
-            told = (n for n in self._nodes if n in standing and id in _ids_of(self._told[n]))
-            uuid = next(told).entry.uuid
-            self._source.losses.at(uuid, "the id of an answer that other branches go on from")
-        return here & elsewhere
+        return tuple(made)
 
 
-def _summary_in(said: list[Said]) -> Entry | None:
+def _translated(node: Node, message: Message, messages: AnthropicMessages) -> list[dict[str, Any]]:
+    if _is_summary(node, message):
+        return [{"role": "user", "content": text_of(message)}]
+    return messages.of(message, node.model)
+
+
+def _end_of(node: Node) -> str | None:
+    """The uuid of the last line of a node, or of the nearest above it that has one."""
+    return next((above.uuids[-1] for above in node.up() if above.uuids), None)
+
+
+def _mark(node: Node, entry: Entry, uuid: str) -> dict[str, Any]:
+    """The mark of a compaction, which starts the conversation anew."""
+    tokens = entry.get("tokensBefore")
+    before = None if node.replaces is None else _end_of(node.replaces)
+    return {
+        "uuid": uuid,
+        "logicalParentUuid": before,
+        "subtype": "compact_boundary",
+        "content": "Conversation compacted",
+        "level": "info",
+        "isMeta": False,
+        "compactMetadata": {
+            "trigger": "manual",
+            "preTokens": tokens if isinstance(tokens, int) else 0,
+        },
+    }
+
+
+def _is_own(message: Message, entry: Entry) -> bool:
+    """Whether a message is its entry's, as it can be read again."""
+    try:
+        return entry.type == "message" and bool(entry.get("message") == message)
+    except SessionTreeError:
+        return False
+
+
+def _summary_in(said: list[Node]) -> Entry | None:
     """The compaction whose summary a conversation starts with, or None."""
-    return said[0][1] if said and said[0][1].type == "compaction" else None
+    if not said or said[0].kept is None:
+        return None
+    entry = said[0].kept[1]
+    return entry if entry.type == "compaction" else None
 
 
-def _is_summary(node: Node) -> bool:
-    is_first = node.parent is None and node.message.get("role") == "compactionSummary"
-    return is_first and bool(text_of(node.message))
-
-
-def _ids_of(messages: Iterable[Message]) -> list[str]:
-    return [id for m in messages if isinstance(id := m.get("id"), str) and id]
+def _is_summary(node: Node, message: Message) -> bool:
+    is_first = node.parent is None and message.get("role") == "compactionSummary"
+    return is_first and bool(text_of(message))
 
 
 def _once(block: bytes) -> Callable[[], Iterator[bytes]]:
