@@ -14,7 +14,7 @@ Report = Callable[[str, int, str], None]
 """Takes the kind of damage, the byte offset of its line, and the cause."""
 
 NEXT_STEP: Final = {
-    "header": "all else is read; 'repair' keeps the file as it is and writes a header anew",
+    "header": "all else is read; 'repair' writes a header anew, and keeps the original",
     "blank": "nothing is lost; 'repair' takes the line out",
     "bom": "nothing is lost; 'repair' takes it out",
     "crlf": "nothing is lost; 'repair' puts it right",

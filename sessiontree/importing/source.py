@@ -22,6 +22,7 @@ from sessiontree.formats import Format
 from sessiontree.formats.translation import Place, Translated
 from sessiontree.storage.foreign import SourceFile, agent_files, damage_of, recognised
 from sessiontree.storage.fs import READ_PLAIN, FileSystem
+from sessiontree.storage.headless import view_of
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.view import View
 
@@ -192,7 +193,7 @@ def _state(fs: FileSystem, path: str) -> str:
 
 
 def _version_1(journal: Journal) -> View:
-    view = View(journal)
+    view, _ = view_of(journal)
     if not view.is_version_1:
         raise NothingToDoError(
             f"{journal.path} is a session of sessiontree already; open it as it is"
