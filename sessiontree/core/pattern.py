@@ -6,6 +6,10 @@ stands in its line either as most programs write it, or with at least one of its
 characters spelled otherwise. Both are looked for in the raw bytes, and only a line
 that has one of them is worth decoding.
 
+A letter with an accent is one character, or a letter and a mark of its own, as in the
+names of files on a Mac; a text is looked for in both spellings (NFC and NFD of Unicode).
+A regular expression is taken as it stands.
+
 Invariant: a line of which some string matches is always among the candidates,
 however it is spelled.
 """
@@ -14,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
@@ -41,7 +46,8 @@ class Pattern:
     """What is looked for.
 
     Args:
-        text: the text, or the regular expression (of Python's `re`).
+        text: the text, its accents spelled either way, or the regular expression (of
+            Python's `re`).
         regex: whether it is a regular expression.
         ignore_case: letters match in either case, as `re.IGNORECASE` has it.
 
@@ -52,16 +58,23 @@ class Pattern:
     def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
         if not text:
             raise CallerError("the pattern is empty and would match everything; give some text")
-        self._literal = None if regex or ignore_case else text
+        spellings = (text,) if regex else _spellings(text)
+        self._literal = None if regex or ignore_case or len(spellings) > 1 else text
         try:
-            source = text if regex else re.escape(text)
+            source = text if regex else "|".join(map(re.escape, spellings))
             self._search = re.compile(source, re.IGNORECASE if ignore_case else 0).search
         except (re.error, OverflowError, RecursionError) as error:
-            raise CallerError(f"{text!r:.200} is no regular expression: {error}") from error
-        required = _required_by(text) if regex else text
+            raise CallerError(f"'{text:.200}' is no regular expression: {error}") from error
         self._folds = ignore_case
-        needles = _needles_ignoring_case(required) if ignore_case else _needles(required)
-        self._needles = None if needles is None else _Needles(needles)
+        needles_of = _needles_ignoring_case if ignore_case else _needles
+        needles: dict[bytes, None] = {}
+        for spelling in (_required_by(text),) if regex else spellings:
+            found = needles_of(spelling)
+            if found is None:
+                self._needles = None
+                return
+            needles.update(dict.fromkeys(found))
+        self._needles = _Needles(tuple(needles))
 
     def search(self, text: str) -> Span | None:
         """Where the first match begins and ends, or None."""
@@ -84,6 +97,14 @@ class Pattern:
         if self._folds:
             searched = memoryview(stringzilla.translate(searched, _TO_LOWER))
         return iter(sorted(self._needles.lines(searched, block, end).items()))
+
+
+def _spellings(text: str) -> tuple[str, ...]:
+    """A text as it is typed, and with its accents spelled either way where that differs."""
+    if text.isascii():
+        return (text,)
+    composed, taken_apart = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
+    return tuple(dict.fromkeys((text, composed, taken_apart)))
 
 
 def lines_with(needle: bytes, block: bytearray | bytes, end: int) -> Iterator[Span]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, settings
@@ -177,3 +178,24 @@ def test_a_match_is_told_by_where_it_begins_and_ends() -> None:
     assert Pattern("lo").search("hello") == (3, 5)
     assert Pattern("L+", regex=True, ignore_case=True).search("hello") == (2, 4)
     assert Pattern("x").search("hello") is None
+
+
+ACCENTED = st.text(st.sampled_from("ae \u00e9\u00fc\u0144\u00c5\uac01"), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(ACCENTED, st.data(), st.booleans())
+def test_accents_match_however_they_are_spelled(
+    text: str, data: st.DataObject, ignore_case: bool
+) -> None:
+    spellings = st.sampled_from([normalize("NFC", text), normalize("NFD", text)])
+    typed, stored = data.draw(spellings), data.draw(spellings)
+    pattern = Pattern(typed, ignore_case=ignore_case)
+    line = b'{"t": ' + data.draw(spelled(f"before {stored} after")).encode() + b"}"
+    assert found_raw(pattern, line + b"\n") == [line]
+
+
+def test_the_first_of_both_spellings_is_marked() -> None:
+    assert Pattern("cafe\u0301").search("a caf\u00e9, a cafe\u0301") == (2, 6)
+    assert Pattern("caf\u00e9").search("a cafe\u0301, a caf\u00e9") == (2, 7)
+    assert Pattern("caf\u00e9", regex=True).search("a cafe\u0301") is None
