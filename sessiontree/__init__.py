@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         WriteFailedError,
     )
     from sessiontree.handles import Registry
+    from sessiontree.hit import Hit
     from sessiontree.importing import Imported, import_session
     from sessiontree.listing import Listed
     from sessiontree.outline import TreeRow
@@ -98,6 +99,7 @@ __all__ = [
     "HandleSchema",
     "HandleSchemaError",
     "HeaderLostError",
+    "Hit",
     "HookDepthError",
     "IllegalNameError",
     "Imported",
@@ -142,6 +144,7 @@ _HOMES = {
     "Entry": "core.entry",
     "Handle": "core.handle",
     "HandleSchema": "core.schema",
+    "Hit": "hit",
     "Imported": "importing",
     "Listed": "listing",
     "MetaField": "core.schema",

@@ -37,7 +37,8 @@ def search(
     wanted: Wanted,
     report: Report,
     *,
-    processes: int = 1,
+    limit: int | None = None,
+    processes: int | None = 1,
 ) -> Generator[Hit, None, None]:
     """The hits in files, as they are found: file by file, in file order.
 
@@ -46,9 +47,14 @@ def search(
         files: the paths of session files.
         wanted: which entries count.
         report: told of each file and line that cannot be read, and why.
-        processes: how many share the files; `processes_for` knows how many are worth it.
-            More than this one end when the iterator is closed.
+        limit: how many at most.
+        processes: how many share the files; None: as many as are worth it. More than this
+            one end when the iterator is closed.
     """
+    if limit is not None and limit < 1:
+        return
+    if processes is None:
+        processes = processes_for(files)
     scanner = Scanner()
 
     def found_in(file: str) -> Iterator[Hit | str]:
@@ -56,11 +62,15 @@ def search(
 
     crew = Crew(found_in, msgspec.msgpack.encode, _decode_found, processes)
     with closing(crew.results(files)) as results:
+        given = 0
         for found in results:
             if isinstance(found, str):
                 report(found)
-            else:
-                yield found
+                continue
+            yield found
+            given += 1
+            if given == limit:
+                return
 
 
 _decode_found: Final = msgspec.msgpack.Decoder(Hit | str).decode

@@ -15,44 +15,37 @@ import builtins
 import os
 import re
 import shlex
-import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from sessiontree.core.entry import decode_object
-from sessiontree.core.pattern import lines_with
 from sessiontree.core.project import directory_of, encoded, folder_name
-from sessiontree.ends import TAIL
 from sessiontree.errors import (
     CallerError,
     DiskError,
     FileMissingError,
-    NothingToDoError,
-    RefError,
-    SessionBusyError,
     SessionTreeWarning,
 )
 from sessiontree.listing import Listed, facts_of, listed, moment
+from sessiontree.naming import named
 from sessiontree.storage.folder import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.scan import Scanner
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+    from datetime import datetime
+
+    from sessiontree.hit import Hit
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]
 
-LATEST: Final = "latest"
-SHORTEST_PREFIX: Final = 4
-
 _LONGEST_ID: Final = 150
 _LONGEST_TIME: Final = 40
 _ATTEMPTS: Final = 10
-_MOST_NAMED: Final = 8
 
 
 def default_root() -> str:
@@ -153,7 +146,7 @@ class Store:
             return of_id[0]
         where = f"in {self.root}" if cwd is None else f"of {os.path.abspath(cwd)} in {self.root}"
         command = shlex.join(("sessiontree", "ls", self.root))
-        return self._named(ref, self.list(cwd=cwd, report=report), where, command)
+        return named(ref, self.list(cwd=cwd, report=report), where, command)
 
     def list(
         self, *, cwd: PathLike | None = None, report: Report | None = None
@@ -179,6 +172,72 @@ class Store:
         """
         report = report or _warn
         yield from listed(self._files(cwd, report), report, self._look)
+
+    def files(
+        self, *, cwd: PathLike | None = None, report: Report | None = None
+    ) -> builtins.list[str]:
+        """The paths of the session files, those named for a later time first; none is read.
+
+        Raises:
+            DiskError: as for `survey`.
+        """
+        return sorted(self._files(cwd, report or _warn), key=os.path.basename, reverse=True)
+
+    def search(
+        self,
+        pattern: str,
+        *,
+        regex: bool = False,
+        ignore_case: bool = False,
+        role: str | Collection[str] = (),
+        tool: str | None = None,
+        since: datetime | None = None,
+        cwd: PathLike | None = None,
+        current: bool = False,
+        blobs: bool = False,
+        limit: int | None = None,
+        report: Report | None = None,
+        processes: int | None = 1,
+    ) -> Generator[Hit, None, None]:
+        """The entries whose text matches a pattern, in all branches, as they are found.
+
+        The sessions named for a later time come first, those of other agents among them.
+        What counts as text is said in `core.texts`: not types, roles, ids and images.
+
+        Args:
+            pattern: the text, accents spelled either way, or the regular expression.
+            regex: whether it is a regular expression, of Python's `re`, taken as it stands.
+            ignore_case: letters match in either case.
+            role: only entries that speak in this role, or in one of these.
+            tool: only calls of this tool, and their results.
+            since: only entries written then or later; without a zone it is local time.
+            cwd: only sessions of this working directory.
+            current: only what is on the path that a session stands at.
+            blobs: also what was too large for a line, and lies beside the file.
+            limit: how many at most.
+            report: told of each file and line that cannot be read, and why; by default a
+                warning is given.
+            processes: how many share the files; None: as many as are worth it. More than
+                this one are forked, and end when the iterator is closed.
+
+        Raises:
+            CallerError: an empty pattern, or no regular expression.
+            DiskError: as for `survey`.
+        """
+        from sessiontree import searching  # heavy, and a list needs none of this
+        from sessiontree.core.pattern import Pattern
+
+        report = report or _warn
+        return searching.search(
+            Pattern(pattern, regex=regex, ignore_case=ignore_case),
+            self.files(cwd=cwd, report=report),
+            searching.Wanted(
+                frozenset([role] if isinstance(role, str) else role), tool, since, current, blobs
+            ),
+            report,
+            limit=limit,
+            processes=processes,
+        )
 
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The session files, in no order; none where there is no folder."""
@@ -214,33 +273,6 @@ class Store:
         likely = [file for file in files if file.endswith(ending) or not _tells_id(file)]
         return [one for one in listed(likely, _ignore, self._look) if one.id == id]
 
-    def _named(self, ref: str, among: builtins.list[Listed], where: str, command: str) -> Listed:
-        if ref == LATEST and among:
-            return among[0]
-        found = [one for one in among if one.id == ref] or self._by_name(ref, among)
-        if not found and len(ref) >= SHORTEST_PREFIX:
-            found = [one for one in among if one.id.startswith(ref)]
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise RefError(_none_named(ref, among, where, command), ref)
-        named = ", ".join(f"{one.id} ({one.file})" for one in found[:_MOST_NAMED])
-        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-        whole = "" if found[0].id == ref else "a whole id, or "
-        message = f"{ref!r} is ambiguous: it may be {named}{more}; give {whole}the path of the file"
-        raise RefError(message, ref, [one.id for one in found])
-
-    def _by_name(self, name: str, among: builtins.list[Listed]) -> builtins.list[Listed]:
-        """Those of that name. A list may not see a name that was given in mid-file."""
-        scanner = Scanner()
-        given = _as_typed(name)
-
-        def is_named(one: Listed) -> bool:
-            return _as_typed(_name_of(one, scanner)) == given
-
-        likely = [one for one in among if _as_typed(one.name) == given]
-        return list(filter(is_named, likely)) or list(filter(is_named, among))
-
     def move_project(self, old: PathLike, new: PathLike) -> int:
         """Let the sessions of a working directory be those of another: it was renamed.
 
@@ -257,39 +289,10 @@ class Store:
             FileTakenError: both have a file of one name; what was moved before stays so.
             DiskError: the system refused.
         """
-        from sessiontree.storage.relocation import moving  # not needed to look at sessions
+        from sessiontree.renaming import rename_project  # not needed to look at sessions
 
         source, target = self.folder_of(old), self.folder_of(new)
-        if not os.path.isdir(self.root):
-            raise NothingToDoError(f"there is no folder {self.root}, so nothing to be moved")
-        with moving(self._fs, self.root):
-            return self._move_project(old, source, target)
-
-    def _move_project(self, old: PathLike, source: str, target: str) -> int:
-        files = list(session_files(source, _warn)) if os.path.isdir(source) else []
-        if source == target:
-            raise NothingToDoError(f"{os.path.abspath(old)} is where its sessions are already")
-        if not files:
-            raise NothingToDoError(
-                f"no session of {os.path.abspath(old)} is in {self.root}, so none is moved"
-            )
-        for one in listed(files, _ignore):
-            if one.writer is not None:
-                message = f"{one.file} is held by {one.writer}; close it first, nothing was moved"
-                raise SessionBusyError(message, one.file)
-        try:
-            self._fs.replace(source, target)
-            self._fs.sync_folder(self.root)
-        except OSError:  # the new one has sessions already
-            self._merge(files, source, target)
-        return len(files)
-
-    def _merge(self, files: builtins.list[str], source: str, target: str) -> None:
-        from sessiontree.storage.relocation import move_session
-
-        for file in files:
-            inside = os.path.dirname(os.path.relpath(file, source))
-            move_session(self._fs, file, os.path.join(target, inside).rstrip(os.sep))
+        return rename_project(self._fs, self.root, os.path.abspath(old), source, target, _warn)
 
     def trash(self, ref: str) -> str:
         """Put a session away, with all that lies beside it; the path it has in the trash.
@@ -338,7 +341,7 @@ class Store:
         """The path in the trash of the session that a ref names there; see `find`."""
         where = f"in the trash of {self.root}"
         command = shlex.join(("sessiontree", "restore", "--store", self.root))
-        return self._named(ref, self.trashed(report=report), where, command).file
+        return named(ref, self.trashed(report=report), where, command).file
 
     def _stamp(self) -> str:
         from sessiontree.writer import fresh_uuid, now
@@ -354,40 +357,6 @@ def path_given(ref: str) -> str | None:
 def in_time(one: Listed) -> tuple[float, str]:
     """What sessions are ordered by: the last change, and in one millisecond the file's name."""
     return moment(one.modified), os.path.basename(one.file)
-
-
-def _none_named(ref: str, among: Sequence[Listed], where: str, command: str) -> str:
-    """What is said of a ref that names no session."""
-    if ref == LATEST:
-        return f"there is no session {where}"
-    is_short = 0 < len(ref) < SHORTEST_PREFIX and any(one.id.startswith(ref) for one in among)
-    hint = f"give {SHORTEST_PREFIX} characters or more of an id; " if is_short else ""
-    return f"no session {where} is named {ref!r}; {hint}'{command}' lists them"
-
-
-def _as_typed(name: str | None) -> str | None:
-    """A name however its accents are spelled: by a character, or by a mark of their own."""
-    return name and unicodedata.normalize("NFC", name)
-
-
-def _name_of(one: Listed, scanner: Scanner) -> str | None:
-    """The last name given in a file, wherever; else what a list tells."""
-    if one.bytes <= TAIL:
-        return one.name  # as a list has seen the whole file
-    name = None
-    try:
-        for _, line in scanner.lines(one.file, _naming):
-            body = decode_object(line)
-            given = body.get("name")
-            if body.get("type") == "session_info" and isinstance(given, str):
-                name = given
-    except OSError:
-        return None
-    return name or one.name
-
-
-def _naming(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
-    return lines_with(b'"session_info"', block, end)
 
 
 def file_name(created: str | None, id: str) -> str:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
-from itertools import islice
 
 import click
 
 from sessiontree.cli.arguments import PATH, SESSION_FILE, json_option
-from sessiontree.cli.printing import finish, from_here, out, out_marked, short, tell
+from sessiontree.cli.printing import finish, from_here, out, out_marked, short, tell, told
 from sessiontree.cli.showing import out_json_list
 from sessiontree.cli.stores import Problems, moment_given, store_at
 from sessiontree.core.display import one_line
 from sessiontree.core.pattern import Pattern
-from sessiontree.errors import FileMissingError
+from sessiontree.errors import CallerError, FileMissingError, NotASessionError
 from sessiontree.listing import listed
-from sessiontree.searching import Hit, Wanted, processes_for
+from sessiontree.searching import Hit, Wanted
 from sessiontree.searching import search as hits_in
-from sessiontree.storage.folder import BLOBS, session_files
+from sessiontree.storage.folder import BLOBS
 
 
 @click.command()
@@ -72,13 +70,13 @@ def search(
     entry found is shown once, its first match marked. To find nothing is no failure: it
     is said, and the exit code is 0; test for the output, or --json's empty list.
     """
-    looked_for = Pattern(pattern, regex=regex, ignore_case=ignore_case)
+    looked_for = _pattern_given(pattern, regex=regex, ignore_case=ignore_case)
     wanted = Wanted(frozenset(roles), tool, since, current, blobs)
     problems = Problems()
     files = _files(place, cwd, problems)
-    processes = processes_for(files)
-    with closing(hits_in(looked_for, files, wanted, problems, processes=processes)) as hits:
-        found = _Counted(as_they_come(islice(hits, limit and min(limit, sys.maxsize))))
+    searching = hits_in(looked_for, files, wanted, problems, limit=limit, processes=None)
+    with closing(searching) as hits:
+        found = _Counted(as_they_come(hits))
         if as_json:
             out_json_list(found)
         else:
@@ -88,6 +86,13 @@ def search(
     elif not found.count and not as_json:
         tell(_nothing(pattern, files, place, cwd, blobs=blobs))
     problems.tell()
+
+
+def _pattern_given(text: str, *, regex: bool, ignore_case: bool) -> Pattern:
+    try:
+        return Pattern(text, regex=regex, ignore_case=ignore_case)
+    except CallerError as error:
+        raise click.UsageError(told(str(error))) from error
 
 
 def _nothing(
@@ -105,16 +110,17 @@ def _nothing(
 def _files(place: str | None, cwd: str | None, problems: Problems) -> list[str]:
     """The files to search, those named for a later time first."""
     if place is not None and not os.path.isdir(place):
-        if not os.path.isfile(place):
+        if not os.path.exists(place):
             raise FileMissingError(f"there is no file or folder {place}; check the path", place)
+        if not os.path.isfile(place):
+            message = f"{place} is a device or a pipe; give a session file or a folder"
+            raise NotASessionError(message, place)
         return _of_directory([place], cwd, problems)
     store = store_at(place)
     if cwd is not None and place is not None:
         about = os.path.abspath(cwd)
         return [one.file for one in store.survey(report=problems) if one.cwd == about]
-    folder = store.root if cwd is None else store.folder_of(cwd)
-    found = session_files(folder, problems) if os.path.isdir(folder) else []
-    return sorted(found, key=os.path.basename, reverse=True)
+    return store.files(cwd=cwd, report=problems)
 
 
 def _of_directory(files: list[str], cwd: str | None, problems: Problems) -> list[str]:

@@ -176,8 +176,8 @@ def test_search_that_finds_nothing_says_so_and_has_not_failed(store: Store) -> N
 @pytest.mark.parametrize(
     ("words", "status"),
     [
-        (("search", ""), 1),
-        (("search", "(", "--regex"), 1),
+        (("search", ""), 2),
+        (("search", "(", "--regex"), 2),
         (("search", "x", "--since", "yesterday"), 2),
         (("search", "x", "--limit", "0"), 2),
         (("search",), 2),
