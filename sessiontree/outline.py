@@ -175,7 +175,9 @@ def _branch(
     outlined: Outlined, branching: Branching, tip: int, name: str | None, *, current: bool
 ) -> Branch:
     fork, length = branching.fork_of(tip)
-    entry = outlined.entry(tip)
+    entry = said = outlined.entry(tip)
+    if entry.type == "message_end" and outlined.tree.parents[tip] != NO_ROW:
+        said = outlined.entry(outlined.tree.parents[tip])
     return Branch(
         leaf=entry.uuid,
         fork=None if fork == NO_ROW else outlined.tree.uuids[fork],
@@ -183,7 +185,7 @@ def _branch(
         current=current,
         lane=entry.lane,
         name=name,
-        preview=preview(entry),
+        preview=preview(said if said.type == "block" else entry),
         updated=entry.timestamp,
     )
 

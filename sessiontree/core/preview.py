@@ -28,6 +28,8 @@ from sessiontree.core.message import (
 from sessiontree.core.spill import beginnings, restore
 from sessiontree.errors import SpilledError
 
+_END: Final = "(the message ends)"
+
 
 def preview(entry: Entry) -> str:
     """An entry's content in a few words, on one line."""
@@ -59,6 +61,8 @@ def _words(entry: Entry) -> str:
     if kind == "block":
         block = keys.get("block")
         return block_preview(_shown_block(block)) if isinstance(block, dict) else ""
+    if kind == "message_end":  # of a message in blocks, which have said it
+        return f"(the message ends: {reason})" if (reason := _text(keys, "stopReason")) else _END
     return " ".join(filter(None, (_text(keys, key) for key in _TELLING)))
 
 

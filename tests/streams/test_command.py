@@ -50,6 +50,20 @@ def test_the_model_is_shown_before_it_has_said_anything(tmp_path: Path) -> None:
     assert printed_json("show", file)["model"] == {"provider": None, "modelId": MODEL}
 
 
+def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    done("record", file, "--prompt", "Look", input=STREAM)
+    rows = printed_json("tree", file)
+    ends = [row for row in rows if row["type"] == "message_end"]
+    assert ends
+    assert all(row["preview"] for row in rows if row["role"])
+    for command in ("tree", "path"):
+        assert ends[-1]["preview"] in done(command, file)
+    (branch,) = printed_json("branches", file)
+    assert branch["leaf"] == ends[-1]["uuid"]
+    assert branch["preview"] == "Done."
+
+
 def test_events_are_printed_as_they_come(tmp_path: Path) -> None:
     result = run("record", tmp_path / "s.jsonl", "--json", input=STREAM)
     told = [json.loads(line) for line in result.stdout.splitlines()]
