@@ -106,8 +106,8 @@ def _may_be_damaged(line: bytes) -> bool:
     try:
         keys = check_header(line, "", "")
     except (ForeignFormatError, NewerFormatError):
-        if is_sealed(line):
-            return not _is_right(line)
+        if is_sealed(line.removesuffix(b"\r")):
+            return not _is_sound(line)
         left = decode_object(line.strip(_NOTHING))  # as pi has it, whose entries are not ours
         return left.get("type") == HEADER and "uuid" not in left and "format" not in left
     except SessionTreeError:
@@ -160,13 +160,13 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> StandIn | None:
     if not any(map(_is_ours, later)) and not (pieces and damaged.line.startswith(_OPENING)):
         return None  # a text may quote an entry in its first line
     lines = [*pieces, *later]
-    header = next((line for line in lines if _is_header(line)), None)
+    header = next((piece for piece in pieces if _is_header(piece)), None)
     lost = _what_is_lost(damaged.line, file)
     if header is None:
         header = _written(damaged.line, lines, file)
         cause = f"the header is damaged: {lost}"
     else:
-        cause, lost = "the header does not stand here by itself", "what it says is kept"
+        cause, lost = "the header shares its line with damage", "it is kept as it was"
     return StandIn(
         header,
         [header, *(piece for piece in pieces if piece != header)],
@@ -178,13 +178,15 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> StandIn | None:
     )
 
 
-def _is_right(line: bytes) -> bool:
-    return line[-10:] == b'%08x"}' % crc32(line[:-CRC_LENGTH])
+def _is_sound(line: bytes) -> bool:
+    """Whether a line has a checksum of ours, and the right one."""
+    line = line.removesuffix(b"\r")
+    return is_sealed(line) and line[-10:] == b'%08x"}' % crc32(line[:-CRC_LENGTH])
 
 
 def _is_ours(line: bytes) -> bool:
     """Whether a line is an entry of ours, or a header, and cannot be anything else."""
-    if not is_sealed(line) or not _is_right(line):
+    if not _is_sound(line):
         return False
     entry = decode(line, 0, ignore)
     if entry is None or entry.timestamp is None:
@@ -194,7 +196,7 @@ def _is_ours(line: bytes) -> bool:
 
 def _is_header(line: bytes) -> bool:
     """Whether a line is a header of ours, whole and with the right checksum."""
-    if not is_sealed(line) or not _is_right(line):
+    if not _is_sound(line):
         return False
     try:
         check_header(line, "", "")

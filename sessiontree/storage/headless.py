@@ -111,7 +111,7 @@ class Headless:
         return line - added + self._lines_before, beyond + self.standing.rest
 
     def line_of(self, entry: Entry) -> bytes:
-        """The line of an entry; of the stand-in, what stands in its place in the file."""
+        """The line of an entry; the stand-in has one of its own, which is not in the file."""
         return entry.line
 
     def is_outdated(self) -> bool:

@@ -193,6 +193,37 @@ def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(
         assert (entry.parent_uuid, _uuids(session)) == ("d", f"{case.readable} {entry.uuid}")
 
 
+def test_the_header_of_another_file_behind_is_not_taken_for_the_lost_one(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    other = encode({**OPENING, "uuid": "other", "parentUuid": None, **FACTS})
+    path.write_bytes(_file(b"garbage", *BELOW, other, _line("x", "other")))
+    for _ in range(2):
+        with Session.open(path, readonly=True) as session:
+            assert _uuids(session) == f"{ALL} other x"
+            assert [entry.uuid for entry in session.path("d")] == ALL.split()
+            assert session.id == ""
+        repair_file(path)
+
+
+def test_a_header_behind_its_entries_stays_their_root(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(b"garbage", A, ROOT, B, C, D))
+    for found in (["header", "late parent", "second header"], ["late parent", "second header"]):
+        with Session.open(path, readonly=True) as session:
+            assert [entry.uuid for entry in session.path()] == ALL.split()
+            assert [each.kind for each in session.verify()] == found
+        repair_file(path)
+
+
+def test_a_lost_header_of_a_file_with_carriage_returns_is_repaired_with_them(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(_file(b"garbage", *BELOW).replace(b"\n", b"\r\n"))
+    assert repair_file(path).remaining == []
+    assert path.read_bytes().endswith(_file(*BELOW))
+
+
 def _in_memory(content: bytes) -> Memory:
     disk = Memory()
     disk.write(disk.open("/chat.jsonl", CREATE), content)
