@@ -66,9 +66,10 @@ def search(
     else your data folder.
 
     What is searched: all texts of an entry, such as messages, thoughts, what tools were
-    given and gave, summaries, names and labels; not types, roles, ids and images. Each
-    entry found is shown once, its first match marked. To find nothing is no failure: it
-    is said, and the exit code is 0; test for the output, or --json's empty list.
+    given and gave, summaries, names and labels; not types, roles, ids and images. An
+    accent matches however it is spelled, but in a regular expression. Each entry found
+    is shown once, its first match marked. To find nothing is no failure: it is said, and
+    the exit code is 0; test for the output, or --json's empty list.
     """
     looked_for = _pattern_given(pattern, regex=regex, ignore_case=ignore_case)
     wanted = Wanted(frozenset(roles), tool, since, current, blobs)
