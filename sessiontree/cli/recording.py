@@ -47,7 +47,8 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
 
     It is the stream-JSON of Claude Code, with or without partial messages. A FILE that is
     not there is made. What was recorded before is not recorded again: a stream may
-    be told from its start once more, or gone on with where it was cut.
+    be told from its start once more, or gone on with where it was cut. It is known by the
+    uuids of its events and the ids of its messages; what has neither is recorded again.
 
     \b
     Example:

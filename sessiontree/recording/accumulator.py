@@ -71,7 +71,8 @@ class StreamAccumulator:
         granularity: `block` keeps each block of a message when it has ended, `message`
             each message; one that breaks off is kept in blocks.
         prompt: what the agent was asked, where its stream does not say so: written before
-            what the agent does, but not where that is known, or goes on after a cut.
+            what the agent does, but not where that is known, or goes on after a cut. Known is
+            a stream by the uuid of its start, or else by the id of its first message.
 
     Attributes:
         understood: how many events had a meaning here; where it is 0, the stream is of
@@ -98,6 +99,7 @@ class StreamAccumulator:
         self._subagents: dict[str, RecordedLane] = {}
         self._agent_session: str | None = None
         self._metadata: dict[str, Any] | None = None
+        self._is_asking = False
         self._is_closed = False
         self.understood = 0
 
@@ -135,6 +137,7 @@ class StreamAccumulator:
         if self._is_closed:
             return []
         found = self._take_lines()
+        self._write_prompt()
         self._is_closed = True
         rest = self._lines.rest()
         if rest.strip():
@@ -257,7 +260,9 @@ class StreamAccumulator:
             is_new = _is_start(event) and not is_kept(self._session, event)
             if is_new:
                 self._spending, about = Spending(), {FIRST: True}
-            self._ask(is_new=is_new)
+            self._ask(event, is_new=is_new)
+        elif self._is_asking:
+            self._ask_unless_told_again(event)
         lane = self._lane_of(event)
         self._note_agent_session(event)
         if _is_start(event):
@@ -270,11 +275,30 @@ class StreamAccumulator:
             return lane.keep(named, event, event.get("uuid"))
         return found
 
-    def _ask(self, *, is_new: bool) -> None:
-        """Write the prompt, where what it led to is not known."""
+    def _ask(self, event: Mapping[str, Any], *, is_new: bool) -> None:
+        """Write the prompt, where what it led to is not known.
+
+        A start without a uuid may be told again: then the first message tells.
+        """
         if self._prompt is None:
             return
-        if is_new or not ancestry.nearest(self._session, lambda entry: entry.is_content):
+        last = ancestry.nearest(self._session, lambda entry: entry.is_content)
+        self._is_asking = is_new or last is None
+        if last is None or isinstance(event.get("uuid"), str):
+            self._write_prompt()
+
+    def _ask_unless_told_again(self, event: Mapping[str, Any]) -> None:
+        """Write the prompt before the first message, unless that was recorded before."""
+        inner = event.get("event")
+        message = event.get("message", inner.get("message") if isinstance(inner, Mapping) else None)
+        if self._lane().knows(message):
+            self._is_asking = False
+        elif isinstance(message, Mapping):
+            self._write_prompt()
+
+    def _write_prompt(self) -> None:
+        if self._is_asking:
+            self._is_asking = False
             self._session.append_message({"role": "user", "content": self._prompt})
 
     def _understood(

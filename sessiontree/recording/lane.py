@@ -133,6 +133,11 @@ class RecordedLane:
     def _new_response(self) -> Response:
         return Response(self.session, self._granularity)
 
+    def knows(self, message: Any) -> bool:
+        """Whether a message of the model was recorded before, by its id."""
+        id = message.get("id") if isinstance(message, Mapping) else None
+        return isinstance(id, str) and id in self._responses
+
     def caller(self, call: str) -> str | None:
         """The entry of the block that made a tool call, or None."""
         for response in (*self._responses.values(), *([self._current] if self._current else ())):

@@ -50,6 +50,27 @@ def test_the_model_is_shown_before_it_has_said_anything(tmp_path: Path) -> None:
     assert printed_json("show", file)["model"] == {"provider": None, "modelId": MODEL}
 
 
+def test_a_stream_without_uuids_is_known_by_its_messages(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    told = [{k: v for k, v in event.items() if k != "uuid"} for event in conversation()]
+    done("record", file, "--prompt", "Look", input=as_bytes(told))
+    before = printed_json("context", file)["messages"]
+    assert before[0]["content"] == "Look"
+    done("record", file, "--prompt", "Look", input=as_bytes(told))
+    assert printed_json("context", file)["messages"] == before
+
+
+def test_a_prompt_that_was_never_answered_is_kept_though_the_start_has_no_uuid(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "s.jsonl"
+    start = {key: value for key, value in Agent().init().items() if key != "uuid"}
+    for prompt in ("Look", "Look again"):
+        done("record", file, "--prompt", prompt, input=as_bytes([start]))
+    said = [message["content"] for message in printed_json("context", file)["messages"]]
+    assert said == ["Look", "Look again"]
+
+
 def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     done("record", file, "--prompt", "Look", input=STREAM)
