@@ -7,6 +7,9 @@ hold. A lane is a trajectory of a subagent inside it, in which the steps that it
 with the main one are marked as copied. Images lie beside the file, in `NAME.images/`,
 for the format knows them by their paths.
 
+The steps are made twice: once to see what they amount to, which stands before them in
+the file in part, and again as they are written. None is kept.
+
 The format: https://harborframework.com/docs/trajectory-format
 """
 
@@ -16,16 +19,19 @@ import base64
 import binascii
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sessiontree.converting.atif_steps import Step, Steps
 from sessiontree.converting.envelope import UNKNOWN
 from sessiontree.converting.jsonlines import json_of
+from sessiontree.converting.losses import Losses
 from sessiontree.converting.source import SCRATCH, Source
 from sessiontree.converting.written import Beside
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.entry import HEADER
 from sessiontree.core.providers.part import Media
 from sessiontree.core.settings import header_settings
 from sessiontree.errors import NothingToDoError
@@ -52,7 +58,44 @@ _OTHERWISE: Final = {
     "stack_summary": "a stack_summary is a step of the system",
     "handle": "a handle is what it resolves to now",
 }
+_TOTALS: Final = {
+    "total_prompt_tokens": "prompt_tokens",
+    "total_completion_tokens": "completion_tokens",
+    "total_cached_tokens": "cached_tokens",
+    "total_cost_usd": "cost_usd",
+}
+"""Sums over the steps that are not copied; no tokens where none were told."""
+
 _SILENT: Final = frozenset({HEADER, "branch", "model_change", "thinking_level_change"})
+
+
+@dataclass
+class _Line:
+    """A line of work, and what its steps amount to.
+
+    Attributes:
+        id: of its trajectory.
+        rows: of its path.
+        shared: for each row of the file 1 where another trajectory has it before.
+        more: what else is told of it.
+        touched: see `Steps.touched`.
+        makers: the number of the first step that made each call of a subagent.
+        totals: its metrics.
+        model: the name of the last model that was used, or None.
+        is_copied: whether it says nothing of its own.
+        lanes: for the number of a step, the calls in it whose subagents are told.
+    """
+
+    id: str
+    rows: array[int]
+    shared: bytearray
+    more: Mapping[str, Any]
+    touched: array[int] = field(default_factory=lambda: array("I"))
+    makers: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, Any] = field(default_factory=dict)
+    model: str | None = None
+    is_copied: bool = True
+    lanes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
 
 
 class AtifDocument:
@@ -63,23 +106,24 @@ class AtifDocument:
         self._losses = source.losses
         self._images: dict[str, bytes] = {}
         self._folder = ""
-        self._own: set[str] = set()
         session = source.session
-        entries, steps = self._steps(session.leaf)
-        if not steps:
+        self._called = self._calls_of_lanes()
+        none = bytearray(len(source.tree))
+        self._main = _Line(session.id, source.rows_down(source.leaf), none, {})
+        self._survey(self._main)
+        if not self._main.touched:
             raise NothingToDoError(
                 f"{session.file or 'the session'} says nothing where it stands; "
                 "a trajectory needs a step: switch to a branch that has one"
             )
-        self._note_what_is_not_said(entries)
-        self._own = {entry.uuid for entry in entries}
-        self._trajectory = self._document(steps, session.id, {})
-        lanes = self._lanes()
-        if lanes:
-            self._trajectory["subagent_trajectories"] = lanes
-            costs = [each["final_metrics"] for each in (self._trajectory, *lanes)]
-            if cost := sum(each.get("total_cost_usd", 0) for each in costs):
-                costs[0]["total_cost_usd"] = cost
+        own = bytearray(len(source.tree))
+        for row in self._main.rows:
+            own[row] = 1
+        self._note_what_is_not_said(own)
+        self._lanes = self._told_lanes(own)
+        costs = [line.totals for line in (self._main, *self._lanes)]
+        if self._lanes and (cost := sum(each.get("total_cost_usd", 0) for each in costs)):
+            costs[0]["total_cost_usd"] = cost
 
     @property
     def default_name(self) -> str:
@@ -97,7 +141,25 @@ class AtifDocument:
 
     def blocks(self) -> Iterator[bytes]:
         """The document, as one line."""
-        yield json_of(self._placed(self._trajectory)) + b"\n"
+        yield from self._document(self._main)
+        for number, line in enumerate(self._lanes):
+            yield b"," if number else b',"subagent_trajectories":['
+            yield from self._document(line)
+            yield b"}"
+        yield b"]}\n" if self._lanes else b"}\n"
+
+    def _document(self, line: _Line) -> Iterator[bytes]:
+        """A trajectory, but for the brace that ends it."""
+        yield json_of(self._start(line))[:-1] + b',"steps":['
+        steps = Steps(Losses(), self._kept_image)  # what is lost was noted before
+        for _ in self._taken(line, steps):
+            for step in steps.whole(line.touched):
+                yield b"," if step["step_id"] > 1 else b""
+                for call, lane in line.lanes.get(step["step_id"], ()):
+                    _refer(step, call, lane)
+                yield json_of(self._placed(step))
+        end = {"final_metrics": line.totals, **line.more}
+        yield b"]," + json_of(end)[1:-1]
 
     def _placed(self, value: Any) -> Any:
         """The document with the paths of its images, now that the folder has a name."""
@@ -111,21 +173,59 @@ class AtifDocument:
             return {**value, "path": f"{self._folder}/{value['path']}"}
         return {key: self._placed(each) for key, each in value.items()}
 
-    def _steps(self, leaf: Entry) -> tuple[list[Entry], list[Step]]:
-        entries, said = self._source.whole_path(leaf)
-        steps = Steps(self._losses, self._kept_image)
-        settings = header_settings(self._source.session.header.body)
+    def _taken(self, line: _Line, steps: Steps) -> Iterator[None]:
+        """Let steps take in a path, message by message."""
+        source = self._source
+        settings = header_settings(source.session.header.body)
         if isinstance(system := settings.get("system"), str) and system:
             first = {"role": "system", "content": system}
-            steps.take(first, entries[0], None, copied=bool(self._own))
-        efforts = _efforts(entries, settings.get("thinkingLevel"))
+            top = source.session._entry_at(line.rows[0])
+            steps.take(first, top, None, copied=1 in line.shared)
+            yield
+        levels, level_at = self._efforts(line.rows, settings.get("thinkingLevel"))
         effort: str | None = None
-        for message, entry in said:
-            effort = efforts.get(entry.uuid, effort)
-            steps.take(message, entry, effort, copied=entry.uuid in self._own)
-        return entries, steps.steps
+        for message, entry in source.said(line.rows):
+            row = source.session._row(entry)
+            effort = levels[level_at[row]] if level_at[row] else effort
+            steps.take(message, entry, effort, copied=bool(line.shared[row]))
+            yield
 
-    def _document(self, steps: list[Step], id: str, more: dict[str, Any]) -> dict[str, Any]:
+    def _efforts(self, rows: array[int], start: Any) -> tuple[list[str | None], array[int]]:
+        """The thinking levels of a path, and for each row the number of its own; 0 is none."""
+        tree = self._source.tree
+        levels = [None, _text(start)]
+        level_at = array("I", bytes(array("I").itemsize * len(tree)))
+        for row in rows:
+            if tree.type_of(row) == "thinking_level_change":
+                levels.append(_text(self._source.session._entry_at(row).get("thinkingLevel")))
+            level_at[row] = len(levels) - 1
+        return levels, level_at
+
+    def _survey(self, line: _Line) -> None:
+        """See what the steps of a line of work amount to, and what is lost."""
+        steps = Steps(self._losses, self._kept_image)
+        for _ in self._taken(line, steps):
+            for step in steps.followed():
+                self._count(step, line)
+        for step in steps.steps:
+            self._count(step, line)
+        line.touched = steps.touched
+        line.totals = {"total_steps": len(steps.touched), **line.totals}
+
+    def _count(self, step: Step, line: _Line) -> None:
+        line.model = step.get("model_name", line.model)
+        for made in step.get("tool_calls", ()):
+            if made["tool_call_id"] in self._called.values():
+                line.makers.setdefault(made["tool_call_id"], step["step_id"])
+        if step.get("is_copied_context"):
+            return
+        line.is_copied = False
+        for total, key in _TOTALS.items() if "metrics" in step else ():
+            if (value := step["metrics"].get(key)) is not None:
+                line.totals[total] = line.totals.get(total, 0) + value
+
+    def _start(self, line: _Line) -> dict[str, Any]:
+        """What stands before the steps."""
         session = self._source.session
         metadata = session.metadata
         model = session.context().model
@@ -134,58 +234,48 @@ class AtifDocument:
             "version": _text(metadata.get("agentVersion")) or UNKNOWN,
         }
         named = model and _text(model.get("modelId"))
-        used = [step["model_name"] for step in steps if "model_name" in step]
-        if named or used:
-            agent["model_name"] = named or used[-1]
+        if named or line.model:
+            agent["model_name"] = named or line.model
         tools = metadata.get("tools")
         if isinstance(tools, list) and tools and all(isinstance(tool, dict) for tool in tools):
             agent["tool_definitions"] = tools
         return {
             "schema_version": SCHEMA,
             "session_id": session.id or UNKNOWN,
-            "trajectory_id": id or UNKNOWN,
+            "trajectory_id": line.id or UNKNOWN,
             "agent": agent,
-            "steps": steps,
-            "final_metrics": _totals(steps),
-            **more,
         }
 
-    def _lanes(self) -> list[dict[str, Any]]:
-        """The lanes as trajectories of subagents, each named where it was called."""
+    def _calls_of_lanes(self) -> dict[str | None, Any]:
+        """The call that each lane of a subagent was made by."""
         source = self._source
-        session = source.session
-        called = {
+        return {
             entry.lane: data.get("toolUseId")
             for row in source.tree.rows_of_type("custom")
-            if (entry := session._entry_at(row)).get("customType") == _SUBAGENT
+            if (entry := source.session._entry_at(row)).get("customType") == _SUBAGENT
             and isinstance(data := entry.get("data"), dict)
         }
-        found: list[dict[str, Any]] = []
-        for lane, tips in source.lanes().items():
-            leaf = session._entry_at(tips[-1])
-            if lane.startswith(SCRATCH):
-                self._losses.at(leaf.uuid, f"the scratch lane {lane!r} is left out")
-                continue
-            _, steps = self._steps(leaf)
-            if all(step.get("is_copied_context") for step in steps):
-                continue
-            self._losses.at(leaf.uuid, f"the lane {lane!r} is the trajectory of a subagent")
-            found.append(self._document(steps, lane, {"extra": {"lane": lane}}))
-            self._refer(lane, called.get(lane))
-        return found
 
-    def _refer(self, lane: str, call: Any) -> None:
-        """Name a lane's trajectory in what the call of its subagent gave."""
-        for step in self._trajectory["steps"]:
-            ids = [made["tool_call_id"] for made in step.get("tool_calls", ())]
-            if not isinstance(call, str) or call not in ids:
+    def _told_lanes(self, own: bytearray) -> list[_Line]:
+        """The lanes as trajectories of subagents, each named where it was called."""
+        source = self._source
+        found: list[_Line] = []
+        for lane, tips in source.lanes().items():
+            uuid = source.tree.uuids[tips[-1]]
+            if lane.startswith(SCRATCH):
+                self._losses.at(uuid, f"the scratch lane {lane!r} is left out")
                 continue
-            results = step.setdefault("observation", {"results": []})["results"]
-            mine = next((r for r in results if r.get("source_call_id") == call), None)
-            if mine is None:
-                results.append(mine := {"source_call_id": call})
-            mine.setdefault("subagent_trajectory_ref", []).append({"trajectory_id": lane})
-            return
+            line = _Line(lane, source.rows_down(tips[-1]), own, {"extra": {"lane": lane}})
+            self._survey(line)
+            if line.is_copied:
+                continue
+            self._losses.at(uuid, f"the lane {lane!r} is the trajectory of a subagent")
+            found.append(line)
+            call = self._called.get(lane)
+            if isinstance(call, str) and call in self._main.makers:
+                told = self._main.lanes.setdefault(self._main.makers[call], [])
+                told.append((call, lane))
+        return found
 
     def _kept_image(self, media: Media) -> str | None:
         """Note an image, to be written beside the document; its path."""
@@ -202,14 +292,13 @@ class AtifDocument:
         self._images[name] = content
         return name
 
-    def _note_what_is_not_said(self, entries: Iterable[Entry]) -> None:
+    def _note_what_is_not_said(self, own: bytearray) -> None:
         source, tree = self._source, self._source.tree
-        own = {entry.uuid for entry in entries}
         content = tree.content_rows()
         for row in range(1, len(tree)):
             kind, uuid = tree.type_of(row), tree.uuids[row]
             self._losses.uuid = uuid
-            on_path = uuid in own
+            on_path = own[row]
             if kind in _NOT_SAID:
                 self._losses.add(f"{_NOT_SAID[kind]} is not told")
             elif not on_path and content[row] and tree.lane_of(row) == source.session._lane:
@@ -220,29 +309,13 @@ class AtifDocument:
                 self._losses.add(f"a {one_line(kind, 40)} is not told")
 
 
-def _efforts(entries: Iterable[Entry], start: Any) -> dict[str, str | None]:
-    """The thinking level in force at each entry of a path."""
-    level = _text(start)
-    found: dict[str, str | None] = {}
-    for entry in entries:
-        if entry.type == "thinking_level_change":
-            level = _text(entry.get("thinkingLevel"))
-        found[entry.uuid] = level
-    return found
-
-
-def _totals(steps: list[Step]) -> dict[str, Any]:
-    """The sums over the steps that are not copied; no tokens where none were told."""
-    own = [step for step in steps if not step.get("is_copied_context")]
-    told = [step["metrics"] for step in own if "metrics" in step]
-    totals: dict[str, Any] = {"total_steps": len(steps)}
-    if told:
-        totals["total_prompt_tokens"] = sum(each["prompt_tokens"] for each in told)
-        totals["total_completion_tokens"] = sum(each["completion_tokens"] for each in told)
-        totals["total_cached_tokens"] = sum(each["cached_tokens"] for each in told)
-    if cost := sum(each.get("cost_usd", 0) for each in told):
-        totals["total_cost_usd"] = cost
-    return totals
+def _refer(step: Step, call: str, lane: str) -> None:
+    """Name a lane's trajectory in what the call of its subagent gave."""
+    results = step.setdefault("observation", {"results": []})["results"]
+    mine = next((r for r in results if r.get("source_call_id") == call), None)
+    if mine is None:
+        results.append(mine := {"source_call_id": call})
+    mine.setdefault("subagent_trajectory_ref", []).append({"trajectory_id": lane})
 
 
 def _text(value: Any) -> str | None:

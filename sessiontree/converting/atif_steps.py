@@ -3,11 +3,17 @@
 A step is the user's, the agent's or the system's. The agent's holds one answer of the
 model, with its tool calls, and what they gave; the pieces of an answer that was stored
 piece by piece, all of one `message.id`, are one step.
+
+A step may grow as long as another does not follow it, but for what its calls gave, which
+may come at any time: which message added to it last is told by `touched`, so that who
+makes the steps again knows when one is whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sessiontree.converting.envelope import UNKNOWN
@@ -48,11 +54,14 @@ class Steps:
         illustrate: keeps images.
 
     Attributes:
-        steps: in order, numbered from 1.
+        steps: those that were not taken out yet, in order, numbered from 1.
+        touched: for each step, taken out or not, the number of the last message in it.
     """
 
     def __init__(self, losses: Losses, illustrate: Illustrate) -> None:
-        self.steps: list[Step] = []
+        self.steps: deque[Step] = deque()
+        self.touched = array("I")
+        self._taken = 0
         self._losses = losses
         self._illustrate = illustrate
         self._reading = Reading(losses, None)
@@ -69,7 +78,8 @@ class Steps:
             copied: whether it belongs to the trajectory that this one branched off from.
         """
         self._losses.uuid = entry.uuid
-        before = len(self.steps)
+        self._taken += 1
+        before = len(self.touched)
         role = role_of(message)
         if role == "system":
             self._say("system", clean_text(system_text(message)), entry)
@@ -77,9 +87,19 @@ class Steps:
             self._system(message, role, entry)
         else:
             self._turn(message, entry, effort)
-        for step in self.steps[before:]:
-            if copied:
+        for step in self.steps if copied else ():
+            if step["step_id"] > before:
                 step["is_copied_context"] = True
+
+    def followed(self) -> Iterator[Step]:
+        """Take out the steps that another follows; their calls may still give something."""
+        while len(self.steps) > 1:
+            yield self.steps.popleft()
+
+    def whole(self, touched: Sequence[int]) -> Iterator[Step]:
+        """Take out the steps that nothing is added to any more, as `touched` tells."""
+        while self.steps and touched[self.steps[0]["step_id"] - 1] <= self._taken:
+            yield self.steps.popleft()
 
     def _system(self, message: Message, role: str, entry: Entry) -> None:
         if role not in _SUMMARIES:
@@ -104,7 +124,8 @@ class Steps:
             self._say("user", self._content(theirs), entry)
 
     def _say(self, source: str, message: Any, entry: Entry) -> Step:
-        step: Step = {"step_id": len(self.steps) + 1}
+        self.touched.append(self._taken)
+        step: Step = {"step_id": len(self.touched)}
         if moment_of(entry.timestamp) is not None:
             step["timestamp"] = entry.timestamp
         step.update(source=source, message=message, extra={"entry": entry.uuid})
@@ -118,6 +139,7 @@ class Steps:
         id = id if isinstance(id, str) and id and "usage" in message else None
         if id is not None and id == self._answer:
             step = self.steps[-1]
+            self.touched[step["step_id"] - 1] = self._taken
             step["message"] = _joined(step["message"], self._content(self._said(parts)))
         else:
             step = self._say("agent", self._content(self._said(parts)), entry)
@@ -186,6 +208,7 @@ class Steps:
             step = self._say("system", "A tool's result, without its call.", entry)
         else:
             found["source_call_id"] = clean_text(result.id)
+            self.touched[step["step_id"] - 1] = self._taken
         step.setdefault("observation", {"results": []})["results"].append(found)
 
     def _content(self, parts: Iterable[Part]) -> Any:

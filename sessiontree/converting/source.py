@@ -6,6 +6,7 @@ placeholder and a warning; the same session is read in the same order every time
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,6 +24,12 @@ from sessiontree.surveyor import Surveyor
 SCRATCH: Final = "scratch/"
 PIECES: Final = frozenset({"block", "message_end"})
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
+
+_TOGETHER: Final = frozenset({"merge", "block", "message_end"})
+"""What an entry of these types says depends on others of its path."""
+
+_AT_ONCE: Final = 500
+"""Entries that are read together."""
 
 
 class Source:
@@ -120,14 +127,40 @@ class Source:
         piece = next(piece for piece in fold.pieces(path) if piece.uuid == merge.uuid)
         return list(zip(piece.messages, piece.sources, strict=True))
 
-    def whole_path(self, leaf: Entry) -> tuple[list[Entry], list[tuple[Message, Entry]]]:
-        """The path to an entry, and all that was said on it, whatever was compacted since."""
+    def rows_down(self, leaf: int) -> array[int]:
+        """The rows from the top down to one."""
+        rows = array("i", self.tree.rows_up(leaf))
+        rows.reverse()
+        return rows
+
+    def said(self, rows: array[int]) -> Iterator[tuple[Message, Entry]]:
+        """All that was said on a path, whatever was compacted since, and by which entry.
+
+        It is read as it is asked for, but where merges, or messages in pieces, are on it.
+        """
+        tree, read = self.tree, self.session._entry_at
+        if any(tree.type_of(row) in _TOGETHER for row in rows):
+            yield from self._folded([read(row) for row in rows])
+            return
+        edits: dict[Any, Entry] = {}
+        for row in rows:
+            if tree.type_of(row) == "context_edit":
+                edit = read(row)
+                edits[edit.get("targetUuid")] = edit
+        for start in range(0, len(rows), _AT_ONCE):
+            run = rows[start : start + _AT_ONCE]
+            entries = [read(row) for row in run if tree.type_of(row) != "context_edit"]
+            yield from self._folded(
+                [*entries, *(edits[entry.uuid] for entry in entries if entry.uuid in edits)]
+            )
+
+    def _folded(self, entries: list[Entry]) -> Iterator[tuple[Message, Entry]]:
         session = self.session
-        path = _Uncompacted(session.path(leaf))
+        path = _Uncompacted(entries)
         fold = Fold(path, session._segment, session._resolved_messages, verbatim=True)
-        messages, entries, warnings = fold.result()
+        messages, sources, warnings = fold.result()
         self.warn(warnings)
-        return path.entries, list(zip(messages, entries, strict=True))
+        return zip(messages, sources, strict=True)
 
     def tips(self) -> list[int]:
         """The rows with content and none below, in file order, but for those above the leaf."""
