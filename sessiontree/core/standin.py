@@ -6,8 +6,9 @@ right. What a stand-in says is found in the file alone, and so always the same: 
 that the first entries name and none has, so that nothing is hung elsewhere; what of the
 damaged line is still JSON; the id and the time that the file's name tells.
 
-Invariants: a header of a newer format and another program's, whose checksum is right or
-who has none, are never taken for damaged ones; no entry of ours is left out.
+Invariants: a header that names another format, and whose checksum is right or which has
+none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and those
+of version 1 do, is, for neither has such entries behind it); no sound entry is left out.
 """
 
 from __future__ import annotations
