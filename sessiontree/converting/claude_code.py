@@ -44,6 +44,13 @@ _NOT_SAID: Final = {
     "stack_push": "a stack_push",
     "thinking_level_change": "a thinking level",
 }
+_TOLD_KEYS: Final = {
+    "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
+    "branch": (),
+    "block": ("messageUuid", "index", "block"),
+}
+"""Keys that are told, of the types of which most are."""
+
 _OTHERWISE: Final = {
     "merge": "a merge: what it takes in is said again in its place",
     "context_edit": "an edit: the conversation is as edited, and what was there before is not told",
@@ -138,6 +145,8 @@ class ClaudeCodeFiles:
                 self._note_message(source.session._entry_at(row))
             elif kind == "session_info" and "metadata" in source.session._entry_at(row):
                 self._losses.add("metadata of the session is not told")
+            elif kind in _TOLD_KEYS:
+                self._losses.keys(source.session._entry_at(row), _TOLD_KEYS[kind])
             elif kind not in _SAID:
                 self._losses.add(f"a {one_line(kind, 40)} is not told")
 
@@ -145,6 +154,7 @@ class ClaudeCodeFiles:
         message = entry.message_as_stored
         if isinstance(message, dict) and message.get("role") == "system":
             self._losses.add("a system message is not told: Claude Code makes its own")
+        self._losses.keys(entry, ("message", "toolResults"))
         metadata = entry.get("metadata")
         if "toolResults" in entry or (isinstance(metadata, dict) and "toolResults" in metadata):
             self._losses.add(

@@ -36,6 +36,21 @@ VERSION: Final = 3
 
 _AS_THEY_ARE: Final = frozenset({"thinking_level_change", "usage", "custom"})
 _KEPT_OF_SUMMARIES: Final = ("details", "usage", "fromHook")
+_TOLD_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "message": ("message", "metadata"),
+    "handle": ("handle", "kind", "role", "preview", "metadata"),
+    "block": ("messageUuid", "index", "block", "metadata"),
+    "model_change": ("provider", "modelId", "metadata"),
+    "compaction": (
+        *("summary", "firstKeptEntryUuid", "tokensBefore", "state", "systemMessage"),
+        *(*_KEPT_OF_SUMMARIES, "metadata"),
+    ),
+    "branch_summary": ("summary", "fromUuid", *_KEPT_OF_SUMMARIES, "metadata"),
+    "stack_summary": ("summary", "fromUuid", *_KEPT_OF_SUMMARIES, "metadata"),
+    "merge": ("summary", "mergedUuid", "baseUuid", *_KEPT_OF_SUMMARIES, "metadata"),
+}
+"""Keys that are told, of the types of which not all are."""
+
 _EDITED: Final = frozenset({"user", "assistant", "toolResult", "custom"})
 
 
@@ -180,6 +195,8 @@ class PiTree:
     def _converted(self, entry: Entry, row: int) -> list[Line]:
         """The lines of an entry; none for a piece of a message that stands elsewhere."""
         kind = entry.type
+        if kind in _TOLD_KEYS:
+            self._losses.keys(entry, _TOLD_KEYS[kind])
         if kind in PIECES:
             return self._streamed(entry, row)
         convert = _CONVERTERS.get(kind)

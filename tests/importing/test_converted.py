@@ -185,3 +185,23 @@ def test_a_copy_made_of_a_converted_session_grows_by_what_is_new(to: str, tmp_pa
     told = gone_on(file, 2)
     assert import_session(file, tmp_path / "elsewhere").new == 2
     assert said_at_the_end(copy, 2) == (before, told)
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_what_the_agents_lines_said_beside_is_named_where_it_is_lost(
+    to: str, tmp_path: Path
+) -> None:
+    uuids = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]
+    lines: list[dict[str, Any]] = [
+        {"uuid": uuids[0], "parentUuid": None, "message": {"role": "user", "content": "a"}},
+        {"uuid": uuids[1], "parentUuid": uuids[0], "message": {"role": "user", "content": "b"}},
+    ]
+    around = {"type": "user", "sessionId": "s", "cwd": "/project", "version": "2"}
+    (tmp_path / "from").mkdir()
+    source = tmp_path / "from" / "s.jsonl"
+    told = [json.dumps({**around, **line, "slug": "kept"}) + "\n" for line in lines]
+    source.write_text("".join(told))
+    done = import_session(source, tmp_path / "in")
+    with Session.open(done.file, readonly=True) as session:
+        losses = convert(session, to, tmp_path / "x.jsonl").losses
+    assert [(loss.count, loss.entry) for loss in losses if "'slug'" in loss.what] == [(2, uuids[0])]
