@@ -28,7 +28,7 @@ LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
 _TOGETHER: Final = frozenset({"merge", "block", "message_end"})
 """What an entry of these types says depends on others of its path."""
 
-_AT_ONCE: Final = 500
+_AT_ONCE: Final = 100
 """Entries that are read together."""
 
 

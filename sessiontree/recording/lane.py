@@ -6,7 +6,9 @@ the same stream, is known again by its uuid, its message's id or the call it ans
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -63,7 +65,7 @@ class RecordedLane:
         self._is_main = is_main
         self._responses: dict[str, Response] = {}
         self._current: Response | None = None
-        self._answers: dict[str, tuple[Any, str]] = {}
+        self._answers: dict[str, tuple[bytes, str]] = {}
         self._own: set[str] = set()
         self._restore()
 
@@ -302,15 +304,15 @@ class RecordedLane:
         for block in blocks_of(message):
             if not is_result_block(block):
                 return None
-            before, found = self._answers.get(block["tool_use_id"], (None, ""))
-            if before != block:
+            before, found = self._answers.get(block["tool_use_id"], (b"", ""))
+            if not before or before != _digest(block):
                 return None
         return found or None
 
     def _note_answers(self, message: Mapping[str, Any], uuid: str) -> None:
         for block in blocks_of(message):
             if is_result_block(block):
-                self._answers[block["tool_use_id"]] = block, uuid
+                self._answers[block["tool_use_id"]] = _digest(block), uuid
 
     def _echoed(self, message: Mapping[str, Any]) -> str | None:
         """The prompt that the caller has written, and the agent gives back."""
@@ -356,6 +358,15 @@ class RecordedLane:
         if response is not None and is_begun and not response.blocks:
             found += self.keep("message_start", {"id": response.id, **response.facts})
         return found
+
+
+def _digest(block: Mapping[str, Any]) -> bytes:
+    """What tells a block from others, for answers may be large; empty for one nested too deep."""
+    try:
+        told = json.dumps(block, sort_keys=True)
+    except RecursionError:
+        return b""
+    return blake2b(told.encode(), digest_size=16).digest()
 
 
 def is_kept(session: Session, event: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import shutil
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -102,6 +102,41 @@ def test_a_move_costs_no_memory_for_the_path_above(
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
+    assert peak < BOUND
+
+
+@pytest.mark.parametrize("to", ["claude-code", "atif"])
+def test_a_conversion_does_not_hold_what_is_said(
+    made: Path, tmp_path: Path, to: Literal["claude-code", "atif"]
+) -> None:
+    with Session.open(made, readonly=True) as session:
+        tracemalloc.start()
+        try:
+            session.convert(to, tmp_path / "converted.jsonl")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert (tmp_path / "converted.jsonl").stat().st_size > 16_000_000
+    assert peak < 2 * BOUND  # a hundred entries at once, or a context, are that much
+
+
+def test_a_recording_does_not_hold_the_results_of_earlier_ones(tmp_path: Path) -> None:
+    def said(number: int) -> dict[str, Any]:
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": TEXT}
+        return {"role": "user", "content": [result]}
+
+    with Session.create(tmp_path / "s.jsonl", cwd="/") as session, session.batch():
+        for number in range(MESSAGES):
+            session.append_message(said(number))
+    with Session.open(tmp_path / "s.jsonl") as session:
+        tracemalloc.start()
+        try:
+            with StreamAccumulator(session) as recorder:
+                recorder.take({"type": "user", "message": said(7), "session_id": "s"})
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert sum(1 for entry in session.entries() if entry.type == "message") == MESSAGES
     assert peak < BOUND
 
 
