@@ -205,3 +205,22 @@ def test_what_the_agents_lines_said_beside_is_named_where_it_is_lost(
     with Session.open(done.file, readonly=True) as session:
         losses = convert(session, to, tmp_path / "x.jsonl").losses
     assert [(loss.count, loss.entry) for loss in losses if "'slug'" in loss.what] == [(2, uuids[0])]
+
+
+def test_what_a_subagent_said_since_comes_on_the_lane_it_was(tmp_path: Path) -> None:
+    session = chat(tmp_path / "in")
+    with Session.open(session) as ours, ours.lane("reviewer") as lane:
+        lane.append_message({"role": "user", "content": "look"})
+    before, on_lane = messages(session), messages(session, "reviewer")[1]
+    file = converted(session, "claude-code", tmp_path / "for")
+    beside = next((tmp_path / "for").rglob("agent-*.jsonl"))
+    last = lines_of(beside)[-1]
+    more = {"parentUuid": last["uuid"], "uuid": "00000000-0000-4000-8000-00000000000a"}
+    message = {"role": "user", "content": "more"}
+    around = {"type": "user", "isSidechain": True, "sessionId": last["sessionId"]}
+    with beside.open("a") as opened:
+        opened.write(json.dumps({**around, **more, "agentId": "reviewer", "message": message}))
+    assert import_session(file, session.parent).new == 1
+    assert messages(session) == before
+    assert messages(session, "reviewer")[1] == [*on_lane, message]
+    assert import_session(file, session.parent).new == 0
