@@ -232,6 +232,8 @@ class _Bar:
         from rich.console import Console
         from rich.progress import Progress  # heavy, and only a long import on a terminal needs it
 
-        bar = Progress(console=Console(stderr=True), transient=True)
+        is_shown = sys.stdout is not None and sys.stdout.isatty()  # else it is data for others
+        console = Console(stderr=True)
+        bar = Progress(console=console, transient=True, redirect_stdout=is_shown)
         self._bar = self._shown.enter_context(bar)
         self._task = bar.add_task("Importing", total=self._count)
