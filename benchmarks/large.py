@@ -8,8 +8,8 @@ command of the command line on it, one at a time, each in a process of its own, 
 prints a table: the most memory that was resident, the processor's time, and the clock's.
 All sizes take turns command by command, so that growth is seen in one run.
 What a command wrote into the session is taken off again, and what it made is removed.
-A run of 2 GB takes the better part of an hour, 9 GB of disk, and 16 GB of memory where it
-converts; `--only` leaves that out.
+A run of 2 GB takes more than an hour, 9 GB of disk, and 4 GB of memory where it summarizes
+what is left; `--only` leaves that out.
 
 The peak of a process begins with that of the one that starts it, and so a small one
 does: `python -I -S` with nothing imported, 9 MB.
