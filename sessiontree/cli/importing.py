@@ -233,7 +233,7 @@ class _Bar:
         from rich.progress import Progress  # heavy, and only a long import on a terminal needs it
 
         is_shown = sys.stdout is not None and sys.stdout.isatty()  # else it is data for others
-        console = Console(stderr=True)
+        console = Console(stderr=True, soft_wrap=True)  # a long line above it stays one
         bar = Progress(console=console, transient=True, redirect_stdout=is_shown)
         self._bar = self._shown.enter_context(bar)
         self._task = bar.add_task("Importing", total=self._count)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.cli import importing
 from tests.cli.terminal import done, driving, printed_json, run
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import SESSION, state_of
@@ -202,22 +201,20 @@ def test_names_and_texts_do_not_drive_the_terminal(tmp_path: Path, out: Path) ->
     assert not driving(result.stdout + result.stderr)
 
 
-def test_a_long_import_shows_its_progress_on_a_terminal(
-    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+AT_ONCE = """
+import sys
+from sessiontree.cli import importing
+importing.PATIENCE_SECONDS = 0.0
+importing.import_.main(sys.argv[1:])
+"""
+
+
+def test_a_long_import_shows_its_progress_on_a_terminal(tmp_path: Path, out: Path) -> None:
     lines = [user(f"u{n}", f"u{n - 1}" if n else None, "x" * 2_000) for n in range(2_000)]
     file = written(tmp_path / "t" / "s.jsonl", lines)
-    monkeypatch.setattr(importing, "PATIENCE_SECONDS", 0.0)
     pid, terminal = pty.fork()
     if not pid:
-        status = 1
-        try:
-            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-            importing.import_.main([str(file), "-o", str(out)], standalone_mode=False)
-            status = 0
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
+        os.execv(sys.executable, [sys.executable, "-c", AT_ONCE, str(file), "-o", str(out)])
     shown = b""
     while True:
         try:
@@ -228,7 +225,7 @@ def test_a_long_import_shows_its_progress_on_a_terminal(
             break
         shown += block
     os.close(terminal)
-    os.waitpid(pid, 0)
+    assert os.waitpid(pid, 0)[1] == 0
     assert b"%" in shown
     assert b"2,001 entries" in shown or b"2,000 entries" in shown
     assert messages(next(out.glob("*.jsonl"))) == messages(touched(file))
