@@ -1,7 +1,8 @@
 """Importing: sessions of other agents made sessions of ours, again and again.
 
 `source` reads them as lines of ours, `carried` adds what reading in place leaves out,
-`hanging` puts them in order, `target` writes what is new, and `importer` finds the place.
+`hanging` puts them in order, `target` makes a session of them, `grown` finds what one that
+is there lacks, and `importer` finds the place.
 """
 
 from __future__ import annotations

@@ -26,11 +26,11 @@ from sessiontree.errors import (
     SessionBusyError,
     SessionTreeError,
 )
+from sessiontree.importing.grown import Grown
 from sessiontree.importing.source import Progress, Source, files_in
 from sessiontree.importing.target import (
     IMPORTED_FROM,
     Counts,
-    Grown,
     Named,
     Opening,
     Stored,
