@@ -2,9 +2,9 @@
 
     python -m benchmarks.verify [--keep FOLDER] [--runs N]
 
-Takes turns at `Session.verify` and a plain read of the same file, and prints the
-medians of the processor's time, and the best: the file is in memory after the
-first read, and whatever else the machine does only adds to a time.
+Takes turns at `Session.verify` by one process and by several, and a plain read of the
+same file, and prints the medians by the clock, and the best: the file is in memory after
+the first read, and whatever else the machine does only adds to a time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from statistics import median
 
 from benchmarks import corpus
 from sessiontree import Session
+from sessiontree.workers import available
 
 BLOCK = 256 * 1024
 
@@ -30,14 +31,21 @@ def read(file: Path) -> None:
 
 
 def verify(file: Path) -> None:
+    """As `Session.verify` does, unless it is told otherwise."""
     with Session.open(file, readonly=True) as session:
         assert session.verify() == []
 
 
+def verify_shared(file: Path) -> None:
+    """As the command does: by as many processes as there are processors."""
+    with Session.open(file, readonly=True) as session:
+        assert session.verify(processes=available()) == []
+
+
 def seconds(act: Callable[[Path], None], file: Path) -> float:
-    started = time.process_time()
+    started = time.perf_counter()
     act(file)
-    return time.process_time() - started
+    return time.perf_counter() - started
 
 
 def main() -> None:
@@ -45,8 +53,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="keep the session files here, for the next time")
     parser.add_argument("--runs", type=int, default=7, help="the turns of each")
     options = parser.parse_args()
-    print("file | verify | a plain read | ratio")
-    print("--- | --- | --- | ---")
+    print(f"file | one process | {available()} processes | a plain read | ratio to it")
+    print("--- | --- | --- | --- | ---")
     with tempfile.TemporaryDirectory() as temporary:
         folder: Path = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,16 +63,17 @@ def main() -> None:
             if not file.exists():
                 corpus.make_file(name, folder)
             read(file)
-            ours, theirs = [], []
+            times: dict[str, list[float]] = {}
             for _ in range(options.runs):
-                theirs.append(seconds(read, file))
-                ours.append(seconds(verify, file))
+                for act in (verify, verify_shared, read):
+                    times.setdefault(act.__name__, []).append(seconds(act, file))
             size = file.stat().st_size / 1e6
             speeds = (
-                f"{size / median(times):,.0f} MB/s, best {size / min(times):,.0f}"
-                for times in (ours, theirs)
+                f"{size / median(one):,.0f} MB/s, best {size / min(one):,.0f}"
+                for one in times.values()
             )
-            print(name, *speeds, f"{median(ours) / median(theirs):.1f}", sep=" | ", flush=True)
+            ratio = median(times["verify_shared"]) / median(times["read"])
+            print(name, *speeds, f"{ratio:.1f}", sep=" | ", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,11 @@ them, and again only as far as it grew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from sessiontree import outline
 from sessiontree.core.damage import Damage
@@ -212,11 +215,13 @@ class Surveyor(Reader):
         """The size of the session file in bytes."""
         return self._view.size
 
-    def verify(self, progress: Progress | None = None) -> list[Damage]:
+    def verify(self, progress: Progress | None = None, *, processes: int = 1) -> list[Damage]:
         """Read everything, follow every reference, and give all that is not sound.
 
         Args:
             progress: told of the bytes done and the bytes in all, now and then.
+            processes: with more than one, checksums of a large file are looked at by forked
+                processes, so many at most; as for any fork, in a program without threads.
 
         Returns:
             One finding a fault, in file order; empty where all is sound.
@@ -224,7 +229,20 @@ class Surveyor(Reader):
         from sessiontree.storage import recovery  # few sessions are ever looked over
 
         self._ready()
-        return recovery.verify(self._journal, progress)
+        if processes == 1:
+            return recovery.verify(self._journal, progress)
+        from sessiontree.workers import Crew
+
+        def work(share: recovery.Share) -> Iterator[list[int]]:
+            yield recovery.unsound_in(self._journal, share)
+
+        crew = Crew(work, orjson.dumps, orjson.loads, processes)
+        with ExitStack() as opened:
+
+            def elsewhere(shares: Sequence[recovery.Share]) -> Iterator[list[int]]:
+                return opened.enter_context(closing(crew.results(shares)))
+
+            return recovery.verify(self._journal, progress, elsewhere)
 
 
 def _spelling(text: str) -> bytes | None:

@@ -8,6 +8,7 @@ not there, or not where they must be. Reports; changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 from zlib import crc32
 
@@ -28,6 +29,33 @@ class _Reference(msgspec.Struct, gc=False):
     row: int
     key: str
     uuid: str
+
+
+def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
+    """Those of some lines, each with its LF, whose bytes are not as they were sealed, or no text.
+
+    A checksum seals bytes that are no text like any others.
+
+    Args:
+        lines: one behind the other.
+        offset: where the first starts.
+    """
+    for line in lines:
+        if not _is_sealed(line) or not (line.isascii() or _is_text(line)):
+            yield offset, line
+        offset += len(line)
+
+
+def _is_sealed(line: bytes) -> bool:
+    return line[-11:] == b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH])
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class Verification:
@@ -55,22 +83,29 @@ class Verification:
 
     def take_block(self, block: bytes, offset: int) -> None:
         """Look at whole lines, each ended by LF, that start at `offset`."""
-        tree, report = self._tree, self._report
-        first, at = len(tree), offset
         lines = ended_lines(block)
-        tree.extend_by(lines, offset, report)
-        for line in lines:
-            if line[-11:] != b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH]):
-                if tree.row_at(at) != NO_ROW:
-                    decode(line[:-1], at, report)
-            elif not line.isascii():  # a checksum seals bytes that are no text like any others
-                self._check_text(line, at)
-            at += len(line)
+        self._take_structure(lines, block, offset)
+        for at, line in unsound(lines, offset):
+            self.look_into(line, at)
+
+    def take_structure(self, block: bytes, offset: int) -> None:
+        """The same without a look at checksums and text: `unsound` tells what to look into."""
+        self._take_structure(ended_lines(block), block, offset)
+
+    def _take_structure(self, lines: list[bytes], block: bytes, offset: int) -> None:
+        tree = self._tree
+        first = len(tree)
+        tree.extend_by(lines, offset, self._report)
         for row in tree.rows_of_type(HEADER, *REFERENCES, since=first):
             start = tree.offsets[row] - offset
             self._note_references(block[start : block.index(b"\n", start)], row)
 
-    def _check_text(self, line: bytes, offset: int) -> None:
+    def look_into(self, line: bytes, offset: int) -> None:
+        """Report what is wrong with an unsound line whose structure was taken."""
+        if not _is_sealed(line):
+            if self._tree.row_at(offset) != NO_ROW:
+                decode(line.removesuffix(b"\n"), offset, self._report)
+            return
         try:
             line.decode()
         except UnicodeDecodeError as error:

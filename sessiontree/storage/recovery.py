@@ -17,7 +17,7 @@ is carried over byte for byte; mending what was mended changes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
@@ -27,23 +27,32 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.adoption import Adoption
 from sessiontree.core.blob import MARK, Blob, blobs_needed
-from sessiontree.core.codec import decode, lines_in
+from sessiontree.core.codec import decode, ended_lines, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.fragment import take_apart
 from sessiontree.core.spill import check_spilled
-from sessiontree.core.verification import Verification
+from sessiontree.core.verification import Verification, unsound
 from sessiontree.errors import BlobError, DiskError, MigrationRefusedError, SpilledError
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.headless import Headless, view_of
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.lines import whole_lines
+from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.newfile import replace_file
 from sessiontree.storage.sidecar import Sidecar
 from sessiontree.storage.view import View
 
 Progress = Callable[[int, int], None]
 """Takes the bytes done and the bytes in all."""
+
+Share = tuple[int, int]
+"""Where some whole lines of a file start, and where they stop."""
+
+SHARE: Final = 16 * 1024 * 1024
+"""Bytes of a share."""
+
+Elsewhere = Callable[[Sequence[Share]], Iterator[Sequence[int]]]
+"""Gives for each share, in order, what `unsound_in` finds there."""
 
 
 class Mending(msgspec.Struct, frozen=True):
@@ -74,17 +83,33 @@ class Repair(msgspec.Struct, frozen=True):
     remaining: list[Damage]
 
 
-def verify(journal: Journal, progress: Progress | None = None) -> list[Damage]:
-    """Everything that is not sound in a file and the blobs it needs, in file order."""
+def verify(
+    journal: Journal, progress: Progress | None = None, elsewhere: Elsewhere | None = None
+) -> list[Damage]:
+    """Everything that is not sound in a file and the blobs it needs, in file order.
+
+    Args:
+        journal: the file.
+        progress: told of the bytes done and the bytes in all, now and then.
+        elsewhere: finds in other processes what `unsound_in` finds in each share of a file
+            that is large; the structure is taken here meanwhile.
+    """
     view = View(journal)
     verification = Verification(view.report)
     needed: dict[Blob, int] = {}
-    for offset, block in whole_lines(journal.read, 0, view.complete):
-        verification.take_block(block, offset)
-        if stringzilla.find(block, MARK) >= 0:  # many times as fast as `in`
-            _note_blobs(block, offset, view.report, needed)
-        if progress is not None:
-            progress(offset + len(block), view.size)
+    is_shared = elsewhere is not None and view.complete > SHARE
+    take = verification.take_structure if is_shared else verification.take_block
+    shares = _shares(journal, view.complete) if is_shared else [(0, view.complete)]
+    found = elsewhere(shares) if elsewhere is not None and is_shared else iter([()])
+    for (start, stop), offsets in zip(shares, found, strict=True):
+        for offset, block in whole_lines(journal.read, start, stop):
+            take(block, offset)
+            if stringzilla.find(block, MARK) >= 0:  # many times as fast as `in`
+                _note_blobs(block, offset, view.report, needed)
+            if progress is not None:
+                progress(offset + len(block), view.size)
+        for offset in offsets:
+            verification.look_into(rest_of_line(journal.read, offset) + b"\n", offset)
     if not view.reads_to_end:
         rest = journal.read(view.size - view.complete, view.complete)
         verification.take(rest, view.complete)
@@ -93,6 +118,26 @@ def verify(journal: Journal, progress: Progress | None = None) -> list[Damage]:
     verification.finish()
     _verify_blobs(journal, needed, view.report)
     return view.damage
+
+
+def _shares(journal: Journal, end: int) -> list[Share]:
+    """A file's whole lines in shares of about the same size."""
+    shares: list[Share] = []
+    start = 0
+    while start < end:
+        stop = min(start + SHARE, end)
+        if stop < end:
+            stop += len(rest_of_line(journal.read, stop)) + 1
+        shares.append((start, stop))
+        start = stop
+    return shares
+
+
+def unsound_in(journal: Journal, share: Share) -> list[int]:
+    """The offsets of the lines of a share that are to be looked into; see `unsound`."""
+    blocks = whole_lines(journal.read, *share)
+    found = (unsound(ended_lines(block), offset) for offset, block in blocks)
+    return [offset for lines in found for offset, _ in lines]
 
 
 def _note_blobs(block: bytes, offset: int, report: Report, needed: dict[Blob, int]) -> None:
