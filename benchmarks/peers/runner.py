@@ -59,6 +59,7 @@ class Runner:
             if not any(self._wanted(job, corpus, contender) for job, contender in cells):
                 continue
             self._make(corpus)
+            _read_once(self._place(corpus))
             for turn in range(self._runs):
                 for job, contender in cells:
                     made = len(self._record.runs.get((job.key, corpus, contender.name), []))
@@ -136,6 +137,15 @@ def _copy(place: Path, scratch: Path, format: str) -> None:
             shutil.copyfile(place / name, scratch / name)
     if format:
         shutil.copytree(place / format, scratch / format)
+
+
+def _read_once(folder: Path) -> None:
+    """Let the system have the files in memory, else whoever comes first waits for the disk."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with open(path, "rb", buffering=0) as file:
+                while file.read(1 << 20):
+                    pass
 
 
 def size(folder: Path) -> int:
