@@ -21,6 +21,7 @@ from zlib import crc32
 
 import msgspec
 import orjson
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.codec import (
     CRC_LENGTH,
@@ -72,7 +73,7 @@ def stand_in(window: bytes, file: str, *, is_whole: bool) -> StandIn | None:
         file: its path, whose name may tell an id.
         is_whole: whether that is all of the file.
     """
-    if _CRC_KEY not in window or _ARCHIVE.search(file):
+    if stringzilla.find(window, _CRC_KEY) < 0 or _ARCHIVE.search(file):
         return None
     rows = list(_rows(window, is_whole=is_whole))
     while rows and not rows[0].line.strip(_NOTHING):
