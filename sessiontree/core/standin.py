@@ -65,6 +65,12 @@ class StandIn(NamedTuple):
     mending: str
 
 
+def may_lack_header(start: bytes) -> bool:
+    """Whether a file that starts so can be one whose header is lost; cheaper than `stand_in`."""
+    line, ended, _ = start.partition(b"\n")
+    return not ended or not line.strip(_NOTHING) or _may_be_damaged(line)
+
+
 def stand_in(window: bytes, file: str, *, is_whole: bool) -> StandIn | None:
     """What stands for the lost header of a file; None where it is no session of ours.
 

@@ -7,21 +7,27 @@ so that the cost is that of the file's start; damage is told at the places of th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from sessiontree.core.codec import decode, lines_in
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
-from sessiontree.core.standin import LOOK, StandIn, stand_in
+from sessiontree.core.standin import LOOK, StandIn, may_lack_header, stand_in
 from sessiontree.errors import FileError, HeaderLostError
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import Read, count_newlines
 from sessiontree.storage.view import View
 
+_START: Final = 64 * 1024
+"""Bytes in which the first line of another agent's file ends, as a rule."""
+
 
 def stand_in_of(read: Read, size: int, file: str) -> StandIn | None:
     """What stands for the lost header of a file; None where it is no session of ours."""
+    if not may_lack_header(read(_START, 0)):
+        return None
     return stand_in(read(LOOK, 0), file, is_whole=size <= LOOK)
 
 
