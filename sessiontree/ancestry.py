@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from sessiontree.core.entry import Entry
+from sessiontree.stretch import Stretch
 
 if TYPE_CHECKING:
     from sessiontree.reader import Reader
@@ -51,15 +53,7 @@ def downwards(session: Reader, entry: Entry | None = None) -> Iterator[Entry]:
     Raises:
         FileReplacedError: what was read on the way up is not there any more.
     """
-    with session._journal.lock.alone():
-        offsets = array("q", (above.offset for above in upwards(session, entry)))
-        view = session._view
-    offsets.reverse()
-    for offset, line in zip(offsets, view.lines_at(offsets), strict=True):
-        found = view.decode(line, offset)
-        if found is None:
-            raise session._changed(offset)
-        yield found
+    yield from below(session, None, entry)
 
 
 def common(session: Reader, one: Entry, other: Entry) -> Entry | None:
@@ -82,16 +76,14 @@ def _common_anyhow(session: Reader, one: Entry, other: Entry) -> Entry | None:
     return nearest(session, lambda entry: entry.offset in above_one, other)
 
 
-def below(session: Reader, above: Entry | None, entry: Entry | None = None) -> list[Entry]:
+def below(session: Reader, above: Entry | None, entry: Entry | None = None) -> Stretch:
     """The path from below an ancestor to an entry, by default the leaf.
 
     An ancestor of None, or one that is not above it, is above all.
     """
-    found: list[Entry] = []
     with session._journal.lock.alone():
-        for passed in upwards(session, entry):
-            if passed == above:
-                break
-            found.append(passed)
-    found.reverse()
-    return found
+        passed = takewhile(lambda one: one != above, upwards(session, entry))
+        offsets = array("q", (one.offset for one in passed))
+        view = session._view
+    offsets.reverse()
+    return Stretch(session, view, offsets)

@@ -130,7 +130,7 @@ def _prompt_with_work(session: Writer) -> Entry:
     return prompt
 
 
-def entries_left(session: Writer, target: Entry) -> list[Entry]:
+def entries_left(session: Writer, target: Entry) -> Sequence[Entry]:
     """The entries of the current path that a move to another entry leaves."""
     return ancestry.below(session, ancestry.common(session, session.leaf, target))
 

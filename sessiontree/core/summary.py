@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sessiontree.core.display import one_line
@@ -41,13 +41,10 @@ _PATH_KEYS: Final = ("path", "file_path", "filePath", "filename", "file", "noteb
 
 def summarize(entries: Sequence[Entry]) -> str:
     """The requests, the files read and changed, earlier summaries and the last answer."""
-    parts = [
-        _listed("Asked", _requests(entries)),
-        _listed("Earlier", _earlier(entries)),
-        *_files(entries),
-        _last_answer(entries),
-    ]
-    told = [part for part in parts if part]
+    seen = _Seen()
+    for entry in entries:
+        seen.take(entry)
+    told = [part for part in seen.parts() if part]
     return "\n\n".join(told) or f"{len(entries)} entries without a request or an answer."
 
 
@@ -64,42 +61,46 @@ def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
     return text
 
 
-def _messages(entries: Iterable[Entry]) -> Iterable[dict[str, Any]]:
-    for entry in entries:
+class _Seen:
+    """What was found in the entries so far; none of them is kept."""
+
+    def __init__(self) -> None:
+        self._asked: list[str] = []
+        self._earlier: list[str] = []
+        self._read: dict[str, None] = {}
+        self._changed: dict[str, None] = {}
+        self._answer = ""
+
+    def take(self, entry: Entry) -> None:
+        if entry.type in SUMMARIES or entry.type == "compaction":
+            text = entry.get("summary")
+            self._earlier += [one_line(text, _ANSWER_WIDTH)] if isinstance(text, str) else []
         message = entry.get("message") if entry.type == "message" else None
         if isinstance(message, dict):
-            yield message
+            self._take_message(message)
 
-
-def _requests(entries: Sequence[Entry]) -> list[str]:
-    return [
-        one_line(text, _REQUEST_WIDTH)
-        for message in _messages(entries)
-        if is_prompt(message) and (text := text_of(message))
-    ]
-
-
-def _earlier(entries: Sequence[Entry]) -> list[str]:
-    kinds = SUMMARIES | {"compaction"}
-    found = (entry.get("summary") for entry in entries if entry.type in kinds)
-    return [one_line(text, _ANSWER_WIDTH) for text in found if isinstance(text, str)]
-
-
-def _files(entries: Sequence[Entry]) -> list[str]:
-    read: dict[str, None] = {}
-    changed: dict[str, None] = {}
-    for message in _messages(entries):
+    def _take_message(self, message: dict[str, Any]) -> None:
+        text = text_of(message)
+        if text and is_prompt(message):
+            self._asked.append(one_line(text, _REQUEST_WIDTH))
+        if text and message.get("role") == "assistant":
+            self._answer = one_line(text, _ANSWER_WIDTH)
         for call in calls_of(message):
-            path = _path_in(call.arguments)
-            if path is None:
-                continue
-            name = call.name.lower()
-            if name in _CHANGING:
-                changed[path] = None
-            elif name in _READING:
-                read[path] = None
-    only_read = [path for path in read if path not in changed]
-    return [_listed("Files changed", list(changed)), _listed("Files read", only_read)]
+            path, name = _path_in(call.arguments), call.name.lower()
+            if path is not None and name in _CHANGING:
+                self._changed[path] = None
+            elif path is not None and name in _READING:
+                self._read[path] = None
+
+    def parts(self) -> list[str]:
+        only_read = [path for path in self._read if path not in self._changed]
+        return [
+            _listed("Asked", self._asked),
+            _listed("Earlier", self._earlier),
+            _listed("Files changed", list(self._changed)),
+            _listed("Files read", only_read),
+            f"Last answer: {self._answer}" if self._answer else "",
+        ]
 
 
 def _path_in(arguments: Any) -> str | None:
@@ -107,14 +108,6 @@ def _path_in(arguments: Any) -> str | None:
         return None
     found = (arguments.get(key) for key in _PATH_KEYS)
     return next((one_line(path, _REQUEST_WIDTH) for path in found if isinstance(path, str)), None)
-
-
-def _last_answer(entries: Sequence[Entry]) -> str:
-    answers = (
-        text_of(m) for m in reversed(list(_messages(entries))) if m.get("role") == "assistant"
-    )
-    answer = next((text for text in answers if text), "")
-    return f"Last answer: {one_line(answer, _ANSWER_WIDTH)}" if answer else ""
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:

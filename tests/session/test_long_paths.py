@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree import Session, ancestry
+from sessiontree import Session, ancestry, summarize
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.pattern import Pattern
 from sessiontree.recording import StreamAccumulator
@@ -83,6 +83,7 @@ MOVES: dict[str, Callable[[Session], object]] = {
     "compact from an entry": lambda session: session.compact("s", uuid_of(MESSAGES - 10)),
     "edit": lambda session: session.edit_context(uuid_of(MESSAGES - 10), None),
     "go back far": lambda session: session.branch(uuid_of(MESSAGES // 2)),
+    "leave a lot, summarized": lambda session: session.branch(uuid_of(1), summary=summarize),
     "leave a little": lambda session: session.branch(uuid_of(MESSAGES - 10), summary="s"),
     "merge": merge,
     "record": record,
@@ -103,6 +104,19 @@ def test_a_move_costs_no_memory_for_the_path_above(
         finally:
             tracemalloc.stop()
     assert peak < BOUND
+
+
+def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
+    with Session.open(file, readonly=True) as session:
+        left = ancestry.below(session, session.entry(uuid_of(MESSAGES - 10)))
+        path = session.path()[-9:]
+        assert left == path
+        assert len(left) == 9
+        assert (left[0], left[-1], *left[2:5]) == (path[0], path[-1], *path[2:5])
+        assert list(reversed(left)) == path[::-1]
+        assert path[3] in left
+        with pytest.raises(IndexError):
+            left[9]
 
 
 @pytest.mark.parametrize("to", ["claude-code", "atif"])
