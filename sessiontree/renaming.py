@@ -15,6 +15,7 @@ from sessiontree.errors import NothingToDoError, SessionBusyError
 from sessiontree.listing import listed
 from sessiontree.storage.folder import Report, session_files
 from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.refusal import speaking_of
 from sessiontree.storage.relocation import move_session, moving
 
 
@@ -47,11 +48,13 @@ def rename_project(
         _check_free(files)
         try:
             fs.replace(source, target)
-            fs.sync_folder(root)
         except OSError:  # the new one has sessions already
             for file in files:
                 inside = os.path.dirname(os.path.relpath(file, source))
                 move_session(fs, file, os.path.join(target, inside).rstrip(os.sep))
+        else:
+            with speaking_of(root, "sync"):
+                fs.sync_folder(root)
         return len(files)
 
 

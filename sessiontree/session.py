@@ -243,7 +243,9 @@ class Session(Mover):
         entry = self.entry(ref)
         return entry.line if self._upgraded is None else self._upgraded.line_of(entry)
 
-    def verify(self, progress: Progress | None = None, *, processes: int = 1) -> list[Damage]:
+    def verify(
+        self, progress: Progress | None = None, *, processes: int | None = 1
+    ) -> list[Damage]:
         found = super().verify(progress, processes=processes)
         return found if self._upgraded is None else self._upgraded.in_original(found)
 

@@ -56,8 +56,3 @@ class Stretch(Sequence[Entry]):
             if found is None:
                 raise self._session._changed(offset)
             yield found
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]  # as a list has none

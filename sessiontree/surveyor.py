@@ -215,28 +215,31 @@ class Surveyor(Reader):
         """The size of the session file in bytes."""
         return self._view.size
 
-    def verify(self, progress: Progress | None = None, *, processes: int = 1) -> list[Damage]:
+    def verify(
+        self, progress: Progress | None = None, *, processes: int | None = 1
+    ) -> list[Damage]:
         """Read everything, follow every reference, and give all that is not sound.
 
         Args:
             progress: told of the bytes done and the bytes in all, now and then.
-            processes: with more than one, checksums of a large file are looked at by forked
-                processes, so many at most; as for any fork, in a program without threads.
+            processes: how many look at the checksums of a large file; None: as many as are
+                worth it. More than this one are forked.
 
         Returns:
             One finding a fault, in file order; empty where all is sound.
         """
         from sessiontree.storage import recovery  # few sessions are ever looked over
+        from sessiontree.workers import Crew, available
 
         self._ready()
-        if processes == 1:
+        count = processes or available()
+        if count == 1:
             return recovery.verify(self._journal, progress)
-        from sessiontree.workers import Crew
 
         def work(share: recovery.Share) -> Iterator[list[int]]:
             yield recovery.unsound_in(self._journal, share)
 
-        crew = Crew(work, orjson.dumps, orjson.loads, processes)
+        crew = Crew(work, orjson.dumps, orjson.loads, count)
         with ExitStack() as opened:
 
             def elsewhere(shares: Sequence[recovery.Share]) -> Iterator[list[int]]:

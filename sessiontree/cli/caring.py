@@ -24,7 +24,6 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.newfile import strays
 from sessiontree.storage.recovery import Progress, Repair, repair_file
 from sessiontree.storage.sidecar import FOLDER
-from sessiontree.workers import available
 
 PATIENCE_SECONDS = 1.0
 """How long a command may be silent on a terminal before it shows its progress."""
@@ -50,7 +49,7 @@ def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> Non
         try:
             file = session_file(given)
             with Session.open(file, readonly=True) as session, _progress(file) as progress:
-                damage = session.verify(progress, processes=available())
+                damage = session.verify(progress, processes=None)
                 left = strays(DISK, file)
                 unfinished: list[str] = []
                 with contextlib.suppress(DiskError):  # which is among the findings

@@ -110,7 +110,7 @@ def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
     with Session.open(file, readonly=True) as session:
         left = ancestry.below(session, session.entry(uuid_of(MESSAGES - 10)))
         path = session.path()[-9:]
-        assert left == path
+        assert list(left) == path
         assert len(left) == 9
         assert (left[0], left[-1], *left[2:5]) == (path[0], path[-1], *path[2:5])
         assert list(reversed(left)) == path[::-1]
@@ -221,7 +221,7 @@ def test_ancestors_are_those_of_the_paths(
         shared = [entry for entry in ours if entry in theirs]
         assert list(ancestry.downwards(session, one)) == ours
         assert ancestry.common(session, one, other) == shared[-1]
-        assert ancestry.below(session, shared[-1], one) == ours[len(shared) :]
+        assert list(ancestry.below(session, shared[-1], one)) == ours[len(shared) :]
         assert ancestry.is_above(session, other, one) == (other in ours)
 
 
@@ -239,4 +239,4 @@ def test_entries_without_a_common_ancestor_have_none(tmp_path: Path) -> None:
         one, other = session.entry(uuid_of(1)), session.entry(uuid_of(3))
         assert ancestry.common(session, one, other) is None
         assert ancestry.common(session, other, one) is None
-        assert ancestry.below(session, None, other) == [session.entry(uuid_of(2)), other]
+        assert list(ancestry.below(session, None, other)) == [session.entry(uuid_of(2)), other]
