@@ -16,6 +16,7 @@ from sessiontree.core.summary import Summary, text_of_summary
 from sessiontree.errors import BlobError, CallerError, DamageError, NothingToDoError
 from sessiontree.fetching import blocks_of
 from sessiontree.reader import Ref
+from sessiontree.refs import LEAF
 from sessiontree.writer import Writer
 
 _PICKABLE: Final = SUMMARIES | SETTINGS | {"message", "custom_message", "handle", "custom"}
@@ -84,6 +85,8 @@ def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
 def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
     """See `Session.edit_context`."""
     target, seen = session.entry(ref), session.leaf
+    if ref == LEAF:  # not a name or a label that was given since, which says nothing
+        target = session._standing(target)
     if isinstance(replacement, str):
         replacement = {"content": replacement}
     if not target.is_content or not _counts_here(session, target):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sessiontree.core.blocks import message_uuid
 from sessiontree.core.contents import Contents
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.message import (
@@ -56,13 +57,13 @@ def conversation(session: Surveyor, ref: Ref | None = None) -> Iterator[Event]:
     path = [contents.whole(entry) for entry in session.path(ref)]
     for cause in missing:
         warnings.warn(cause, SessionTreeWarning, stacklevel=2)
-    pieces: dict[Any, list[Entry]] = {}
+    pieces: dict[str, list[Entry]] = {}
     for entry in path:
         if entry.type in _PIECES:
-            pieces.setdefault(entry.get("messageUuid"), []).append(entry)
+            pieces.setdefault(message_uuid(entry), []).append(entry)
     for entry in path:
         if entry.type in _PIECES:
-            members = pieces[entry.get("messageUuid")]
+            members = pieces[message_uuid(entry)]
             found = _of_pieces(members) if members[0] is entry else iter(())
         elif entry.type == "message":
             found = _of_message(entry)

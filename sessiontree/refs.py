@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable, Container, Iterator
 from typing import Any, Final
 
+from sessiontree.core.display import JOINERS
 from sessiontree.core.entry import ANNOTATIONS, MAIN, MARKERS, Entry
 from sessiontree.core.tree import NO_ROW, Tree
 from sessiontree.errors import IllegalNameError, RefError
@@ -22,8 +23,6 @@ from sessiontree.errors import IllegalNameError, RefError
 LEAF: Final = "@"
 SHORTEST_PREFIX: Final = 4
 _CANDIDATES: Final = 8
-_JOINERS: Final = "\u200c\u200d"
-"""Characters that some scripts cannot be spelled without, though they are not seen."""
 _STEPS: Final = re.compile(r"~(\d{0,18})\Z")
 
 
@@ -51,7 +50,7 @@ def taken(name: str, uuids: set[str]) -> IllegalNameError:
 
 
 def _is_control(character: str) -> bool:
-    if character in _JOINERS:
+    if character in JOINERS:
         return False
     return unicodedata.category(character) in ("Cc", "Cf", "Cs")
 

@@ -30,7 +30,7 @@ from sessiontree.errors import (
     SessionTreeWarning,
 )
 from sessiontree.listing import Listed, facts_of, listed, moment
-from sessiontree.naming import named
+from sessiontree.naming import LATEST, named
 from sessiontree.storage.folder import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
 
@@ -141,7 +141,7 @@ class Store:
         Raises:
             RefError: it names none, or more than one.
         """
-        of_id = self._of_id(ref, cwd)
+        of_id = [] if ref == LATEST else self._of_id(ref, cwd)
         if len(of_id) == 1:
             return of_id[0]
         where = f"in {self.root}" if cwd is None else f"of {os.path.abspath(cwd)} in {self.root}"

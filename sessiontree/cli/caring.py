@@ -196,9 +196,9 @@ def _out_some(shown: list[str], kind: str) -> None:
 def repair(context: click.Context, file: str, dry_run: bool, as_json: bool) -> None:
     """Mend what can be mended without guessing.
 
-    Takes out torn fragments, NUL bytes and blank lines, parts fused lines, and
-    adopts lines without uuids. The original is kept beside the file. Exits with 1
-    if damage remains that only guessing could mend, and lists it.
+    Takes out torn fragments, NUL bytes and blank lines, parts fused lines, adopts
+    lines without uuids, and writes a lost header anew. The original is kept beside
+    the file. Exits with 1 if damage remains that only guessing could mend, and lists it.
     """
     if dry_run:
         with Session.open(file, readonly=True) as session:

@@ -27,7 +27,7 @@ from sessiontree.core.entry import MAIN
 from sessiontree.core.garbage import SCRATCH
 from sessiontree.core.message import check_message
 from sessiontree.errors import EntryError
-from sessiontree.refs import LEAF, check_name
+from sessiontree.refs import check_name
 from sessiontree.session import Session
 
 
@@ -239,10 +239,8 @@ def edit_context(
         raise click.UsageError("give one of --drop, --text and --content")
     replacement = content if text is None else {"content": text}
     with writing(file) as session:
-        target = session.entry(ref)
-        if ref == LEAF:  # not a name or a label that was given since, which says nothing
-            target = session._standing(target)
-        entry = session.edit_context(target, replacement)
+        entry = session.edit_context(ref, replacement)
+        target = session.entry(entry["targetUuid"])
     done = "Dropped" if drop else "Replaced the content of"
     out_written(entry, f"{done} {named(target)}, from here on", as_json=as_json)
 

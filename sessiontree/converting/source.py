@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from sessiontree.converting.losses import Losses
+from sessiontree.core.blocks import message_uuid
 from sessiontree.core.contents import Contents
 from sessiontree.core.context import Context
 from sessiontree.core.entry import Entry
@@ -103,14 +104,14 @@ class Source:
         merge that took it in.
         """
         path = self.session._read_path(leaf).entries
-        ends = {entry.get("messageUuid"): entry for entry in path if entry.type in PIECES}
+        ends = {message_uuid(entry): entry for entry in path if entry.type in PIECES}
         at = {entry.uuid: number for number, entry in enumerate(path)}
         merges = [number for number, entry in enumerate(path) if entry.type == "merge"]
         first = max((n for n, entry in enumerate(path) if entry.type == "compaction"), default=0)
         last = first
         found: list[int] = []
         for entry in entries:
-            whole = ends.get(entry.get("messageUuid"), entry) if entry.type in PIECES else entry
+            whole = ends.get(message_uuid(entry), entry) if entry.type in PIECES else entry
             at_merge = next((number for number in merges if number > last), last)
             number = at.get(whole.uuid, at_merge)
             if whole.uuid in at:
@@ -142,11 +143,12 @@ class Source:
         if any(tree.type_of(row) in _TOGETHER for row in rows):
             yield from self._folded([read(row) for row in rows])
             return
-        edits: dict[Any, Entry] = {}
+        edits: dict[str, Entry] = {}
         for row in rows:
             if tree.type_of(row) == "context_edit":
                 edit = read(row)
-                edits[edit.get("targetUuid")] = edit
+                target = edit.get("targetUuid")
+                edits |= {target: edit} if isinstance(target, str) else {}
         for start in range(0, len(rows), _AT_ONCE):
             run = rows[start : start + _AT_ONCE]
             entries = [read(row) for row in run if tree.type_of(row) != "context_edit"]

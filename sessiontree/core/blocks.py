@@ -17,13 +17,13 @@ class Blocks:
         self._members: dict[str, list[Entry]] = {}
         for entry in entries:
             if entry.type in ("block", "message_end"):
-                self._members.setdefault(_message_uuid(entry), []).append(entry)
+                self._members.setdefault(message_uuid(entry), []).append(entry)
 
     def message_at(self, entry: Entry) -> tuple[Message, list[str]] | None:
         """The message that starts at an entry, and the uuids of all its entries."""
         if entry.type not in ("block", "message_end"):
             return None
-        members = self._members.get(_message_uuid(entry), [])
+        members = self._members.get(message_uuid(entry), [])
         if not members or members[0] != entry:
             return None
         message = folded_message(members)
@@ -32,7 +32,8 @@ class Blocks:
         return message, [member.uuid for member in members]
 
 
-def _message_uuid(entry: Entry) -> str:
+def message_uuid(entry: Entry) -> str:
+    """The uuid of the message that an entry is a piece of; empty where it names none."""
     uuid = entry.get("messageUuid")
     return uuid if isinstance(uuid, str) else ""
 

@@ -137,7 +137,6 @@ class StreamAccumulator:
         if self._is_closed:
             return []
         found = self._take_lines()
-        self._write_prompt()
         self._is_closed = True
         rest = self._lines.rest()
         if rest.strip():
@@ -146,6 +145,7 @@ class StreamAccumulator:
                 found, rest = found + self._line(rest), b""
             elif self._main is None:
                 rest = torn_before(self._session) + rest
+        self._write_prompt()  # where no message came, before which it would stand
         for lane in (*self._subagents.values(), *([self._main] if self._main else ())):
             found += lane.close()
         for lane in self._subagents.values():

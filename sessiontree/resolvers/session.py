@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from sessiontree.core.blocks import message_uuid
 from sessiontree.core.contribution import custom_message, summary_message
 from sessiontree.core.entry import HEADER, SUMMARIES, Entry, decode_leniently
 from sessiontree.core.handle import Handle
@@ -141,25 +142,27 @@ def _no_block(handle: Handle, count: int) -> TargetMissingError:
 
 def _whole(entry: Entry) -> str:
     """The message that an entry is a piece of."""
-    uuid = entry.get("messageUuid")
-    return uuid if isinstance(uuid, str) else entry.uuid
+    return message_uuid(entry) or entry.uuid
 
 
 def _streamed_block(handle: Handle, session: Reader, uuid: str) -> dict[str, Any] | None:
     """The same of a message that was written block by block; reads the whole file."""
-    role, block, indices = "assistant", None, set()
+    role, block, is_there = "assistant", None, False
+    indices: set[int] = set()
     for entry in session.entries():
         if entry.type not in ("block", "message_end") or entry.get("messageUuid") != uuid:
             continue
-        indices.add(entry.get("index"))
+        is_there = True
+        if isinstance(index := entry.get("index"), int):
+            indices.add(index)
         if entry.type == "message_end":
             role = entry.get("role") or role
-        elif entry.get("index") == int(handle.meta[2]):
+        elif index == int(handle.meta[2]):
             block = entry.get("block")
     if isinstance(block, dict):
         return {"role": role, "content": [block]}
-    if indices:
-        raise _no_block(handle, len(indices - {None}))
+    if is_there:
+        raise _no_block(handle, len(indices))
     return None
 
 

@@ -2,7 +2,8 @@
 
 Invariants: bytes once written are never changed or cut off; a block is written
 whole, starting on a line of its own, by the holder of the lock, to the file that
-then stands at the path; `append` returns only after the sync that `durability`
+then stands at the path (a program that appends without the lock at that moment may
+share its line, which is an error); `append` returns only after the sync that `durability`
 asks for; after a write or sync that failed, nothing more is written until the
 file is opened again, for nobody can say what of it reached the medium.
 """
@@ -280,6 +281,13 @@ class Journal:
         before = standing.find(block)
         if before == 0 or (before > 0 and b"\n" in (standing[before - 1 : before], block[:1])):
             return end + before
+        if before < 0:
+            self._failed = (
+                f"what was written to {self.path} does not stand at its end: another program "
+                "changed the file in place; this session writes no more: run 'sessiontree "
+                "verify', then open it again"
+            )
+            raise WriteFailedError(self._failed, self.path)
         self._failed = (
             f"another program appended to {self.path} at the same moment, without its lock, and "
             "the last entry stands in one line with that; this session writes no more: "

@@ -20,7 +20,14 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from sessiontree.errors import DiskError, FileMissingError, FileTakenError
+from sessiontree.core.blob import Blob
+from sessiontree.errors import (
+    BlobError,
+    DiskError,
+    FileMissingError,
+    FileTakenError,
+    SessionTreeError,
+)
 from sessiontree.storage.folder import is_own_folder
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lock import WriterLock
@@ -98,7 +105,13 @@ def _move_locked(fs: FileSystem, file: str, target: str) -> None:
             finally:
                 second.close()
             return
-    _move_all(fs, file, target)
+    try:
+        _move_all(fs, file, target)
+    except (OSError, SessionTreeError):
+        if not _is_same(fs, file, target):  # the file is not there: nothing is to be locked
+            with contextlib.suppress(OSError):
+                fs.unlink(there)
+        raise
 
 
 def _move_all(fs: FileSystem, file: str, target: str) -> None:
@@ -204,9 +217,19 @@ def _take_in(fs: FileSystem, file: str, target: str) -> None:
             return
         there = dict(own.blobs())
         for blob in list(stray.blobs()):
-            if there.get(blob.sha256, blob.size) == blob.size:
+            if blob.sha256 not in there or _is_whole(stray, blob):
                 name = os.path.join(stray.folder, blob.sha256)
                 fs.replace(name, os.path.join(own.folder, blob.sha256))
+
+
+def _is_whole(sidecar: Sidecar, blob: Blob) -> bool:
+    """Whether a blob is what its name says; read and compared."""
+    try:
+        for _ in sidecar.blocks(*blob):
+            pass
+    except BlobError:
+        return False
+    return True
 
 
 def _check_free(fs: FileSystem, source: str, target: str) -> None:

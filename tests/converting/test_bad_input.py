@@ -242,3 +242,24 @@ def test_a_long_line_of_compactions_is_no_deeper_than_one(tmp_path: Path) -> Non
         for to in TARGETS:
             session.convert(to, tmp_path / to)
     assert (tmp_path / "claude-code").read_text().count("compact_boundary") == 1099
+
+
+@each_target
+@pytest.mark.parametrize("odd", [None, 1, [], {}], ids=repr)
+def test_a_piece_or_an_edit_of_no_name_stops_no_conversion(
+    tmp_path: Path, to: Any, odd: Json
+) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file, cwd="/project") as session:
+        leaf = session.append_message({"role": "user", "content": "Build it"}).uuid
+    block = {"type": "block", "messageUuid": odd, "index": odd, "block": {"type": "text"}}
+    edit = {"type": "context_edit", "targetUuid": odd, "replacement": None}
+    with file.open("ab") as out:
+        for number, fields in enumerate((edit, block, {**block, "type": "message_end"})):
+            entry = {**fields, "uuid": f"odd-{number}", "parentUuid": leaf}
+            out.write(json.dumps(entry).encode() + b"\n")
+            leaf = f"odd-{number}"
+    with Session.open(file, readonly=True) as session:
+        session.convert(to, tmp_path / "out")
+        assert any("Build it" in str(event) for event in session.conversation())
+    assert (tmp_path / "out").exists()

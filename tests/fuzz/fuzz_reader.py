@@ -3,7 +3,7 @@
 Atheris is not among the dependencies. To run the fuzzer for five minutes:
 
     pip install atheris
-    python -m tests.fuzz.fuzz_reader -max_total_time=300 -max_len=1500 /tmp/found tests/fuzz/corpus
+    python -m tests.fuzz.fuzz_reader -max_total_time=300 -max_len=1500 FOUND tests/fuzz/corpus
 
 New inputs that reach new code go to the first folder. What breaks an invariant is
 written to `crash-<hash>`; to see it again, give that file as the only argument:

@@ -386,3 +386,12 @@ def test_a_summarizer_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> 
             session.pop(summary=fails)
         assert (_file(tmp_path).read_bytes(), session.leaf) == (before, leaf)
         assert session.append_message(user("p2")).parent_uuid == leaf.uuid
+
+
+def test_an_edit_at_the_leaf_is_of_what_was_said_last() -> None:
+    with Session.create() as session:
+        said = session.append_message({"role": "user", "content": "secret"})
+        session.push("aside")
+        edit = session.edit_context("@", None)
+        assert edit["targetUuid"] == said.uuid
+        assert session.context().messages == []

@@ -153,3 +153,26 @@ def test_what_is_no_blob_stays_in_the_way(tmp_path: Path) -> None:
         store.restore(thrown)
     assert Path(f"{file}.blobs/notes").read_text() == "somebody's own"
     assert list(wholes(tmp_path)) == [thrown]
+
+
+def test_a_refused_move_leaves_no_lock_where_it_was_to_go(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = Path(str(store.trash(file)))
+    Path(f"{file}.v1").write_text("another file")
+    with pytest.raises(SessionTreeError):
+        store.restore(str(thrown))
+    assert not os.path.exists(f"{file}.lock")
+    assert list(wholes(tmp_path)) == [str(thrown)]
+
+
+def test_a_damaged_blob_in_the_way_takes_no_good_ones_place(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = Path(str(store.trash(file)))
+    (blob,) = Path(f"{thrown}.blobs").iterdir()
+    Path(f"{file}.blobs").mkdir()
+    Path(f"{file}.blobs", blob.name).write_bytes(b"x" * blob.stat().st_size)
+    with pytest.raises(SessionTreeError):
+        store.restore(str(thrown))
+    assert list(wholes(tmp_path)) == [str(thrown)]

@@ -429,3 +429,9 @@ def test_what_names_no_session_is_a_ref_error(store: Store, ref: str) -> None:
     said(store, "one")
     with pytest.raises(RefError):
         store.find(ref)
+
+
+def test_latest_is_the_latest_also_where_a_session_has_that_id(store: Store) -> None:
+    said(store, "older", cwd="/p", id="latest")
+    said(store, "newer", cwd="/p", id="other")
+    assert store.find("latest").id == "other"

@@ -361,3 +361,19 @@ def test_decoded_events_are_taken_as_lines_are() -> None:
         for event in conversation():
             accumulator.take(event)
         assert contents(session) == CONTENTS
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_ends(
+    end: bytes,
+) -> None:
+    begin = {"type": "system", "subtype": "init", "session_id": "s"}
+    said = {"id": "m1", "role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
+    answer = {"type": "assistant", "session_id": "s", "message": said}
+    stream = json.dumps(begin).encode() + b"\n" + json.dumps(answer).encode() + end
+    with Session.create() as session:
+        for _ in range(2):
+            with StreamAccumulator(session, prompt="Well?") as accumulator:
+                accumulator.feed(stream)
+        roles = [entry["message"]["role"] for entry in session.find(type="message")]
+        assert roles.count("user") == 1
