@@ -36,8 +36,8 @@ from zlib import crc32
 import orjson
 
 from sessiontree import Session
+from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.storage.surroundings import SETTLED_SECONDS
-from sessiontree.writer import fresh_uuid, now
 
 Durability = Literal["fsync", "os"]
 Message = dict[str, str]

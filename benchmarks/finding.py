@@ -24,10 +24,10 @@ from time import perf_counter
 
 from benchmarks import corpus
 from sessiontree import Store
-from sessiontree.core.pattern import Pattern
-from sessiontree.searching import Wanted, search
-from sessiontree.storage.folder import session_files
-from sessiontree.workers import available
+from sessiontree.catalog.search import Wanted, search
+from sessiontree.operations.workers import available
+from sessiontree.storage.files import session_files
+from sessiontree.text.pattern import Pattern
 
 BLOCK = 256 * 1024
 

@@ -18,7 +18,7 @@ from statistics import median
 
 from benchmarks import corpus
 from sessiontree import Session
-from sessiontree.workers import available
+from sessiontree.operations.workers import available
 
 BLOCK = 256 * 1024
 

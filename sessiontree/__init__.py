@@ -8,17 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sessiontree.core.compaction import estimate_tokens
-    from sessiontree.core.context import Context
+    from sessiontree.catalog.hit import Hit
+    from sessiontree.catalog.listing import Listed
+    from sessiontree.context.compaction import estimate_tokens
+    from sessiontree.context.context import Context
+    from sessiontree.context.resolved import ResolvedHandle
+    from sessiontree.context.summary import summarize
     from sessiontree.core.damage import Damage
     from sessiontree.core.entry import Entry
     from sessiontree.core.handle import Handle
-    from sessiontree.core.redaction import Redaction
-    from sessiontree.core.resolved import ResolvedHandle
-    from sessiontree.core.schema import HandleSchema, MetaField
-    from sessiontree.core.summary import summarize
-    from sessiontree.core.tree import Branch
+    from sessiontree.core.index import Branch
     from sessiontree.core.usage import Usage
+    from sessiontree.engine.repair import Repair, repair_file
     from sessiontree.errors import (
         BlobDamagedError,
         BlobError,
@@ -60,14 +61,13 @@ if TYPE_CHECKING:
         Veto,
         WriteFailedError,
     )
-    from sessiontree.handles import Registry
-    from sessiontree.hit import Hit
+    from sessiontree.handles.registry import Registry
+    from sessiontree.handles.schema import HandleSchema, MetaField
     from sessiontree.importing import Imported, import_session
-    from sessiontree.listing import Listed
-    from sessiontree.outline import TreeRow
+    from sessiontree.operations.outline import TreeRow
+    from sessiontree.operations.stats import Stats
+    from sessiontree.redact.redaction import Redaction
     from sessiontree.session import Session
-    from sessiontree.stats import Stats
-    from sessiontree.storage.recovery import Repair, repair_file
     from sessiontree.store import Store
 
 __version__ = "0.1.0"
@@ -138,29 +138,29 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Branch": "core.tree",
-    "Context": "core.context",
+    "Branch": "core.index",
+    "Context": "context.context",
     "Damage": "core.damage",
     "Entry": "core.entry",
     "Handle": "core.handle",
-    "HandleSchema": "core.schema",
-    "Hit": "hit",
+    "HandleSchema": "handles.schema",
+    "Hit": "catalog.hit",
     "Imported": "importing",
-    "Listed": "listing",
-    "MetaField": "core.schema",
-    "Redaction": "core.redaction",
-    "Registry": "handles",
-    "Repair": "storage.recovery",
-    "ResolvedHandle": "core.resolved",
+    "Listed": "catalog.listing",
+    "MetaField": "handles.schema",
+    "Redaction": "redact.redaction",
+    "Registry": "handles.registry",
+    "Repair": "engine.repair",
+    "ResolvedHandle": "context.resolved",
     "Session": "session",
-    "Stats": "stats",
+    "Stats": "operations.stats",
     "Store": "store",
-    "TreeRow": "outline",
+    "TreeRow": "operations.outline",
     "Usage": "core.usage",
-    "estimate_tokens": "core.compaction",
+    "estimate_tokens": "context.compaction",
     "import_session": "importing",
-    "repair_file": "storage.recovery",
-    "summarize": "core.summary",
+    "repair_file": "engine.repair",
+    "summarize": "context.summary",
 }
 """Where each name that is no error is defined."""
 

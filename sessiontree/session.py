@@ -13,27 +13,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sessiontree import following, lanes, refs
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.fields import check_fields, check_session_name
+from sessiontree.engine import opening, refs
+from sessiontree.engine.mover import Mover
+from sessiontree.engine.reader import PathLike, Ref
+from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import CallerError
-from sessiontree.mover import Mover
-from sessiontree.reader import PathLike, Ref
-from sessiontree.storage import upgrade
+from sessiontree.operations import follow as following
+from sessiontree.operations import lanes
+from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Durability, Journal
 from sessiontree.storage.memory import Memory
-from sessiontree.storage.newfile import create_file
-from sessiontree.writer import fresh_uuid, now
 
 if TYPE_CHECKING:
-    from sessiontree.handles import Registry
-    from sessiontree.storage.collection import Collection
-    from sessiontree.storage.foreign import Foreign
-    from sessiontree.storage.headless import Headless
-    from sessiontree.storage.recovery import Progress, Repair
+    from sessiontree.engine.gc import Collection
+    from sessiontree.engine.headless import Headless
+    from sessiontree.engine.repair import Progress, Repair
+    from sessiontree.engine.translated import Foreign
+    from sessiontree.handles.registry import Registry
 
 SPILL_OVER: Final = 32 * 1024
 """Bytes of a string that stay in the file by default."""
@@ -58,7 +59,7 @@ class Session(Mover):
         self, journal: Journal, lane: str, hooks: Iterable[Any], spill_over: int | None
     ) -> None:
         refs.check_name(lane, "lane name")
-        self._upgraded: upgrade.Upgraded | Foreign | Headless | None = None
+        self._upgraded: opening.Upgraded | Foreign | Headless | None = None
         self._closing = threading.Event()
         self._origin: Session | None = None
         self._followed: list[tuple[tuple[int, int], Damage]] = []
@@ -168,7 +169,7 @@ class Session(Mover):
             spill_over: strings of content with more UTF-8 bytes go into the sidecar folder;
                 None: none does, 0: all do.
             migrate: False refuses a version 1 file where it would be written.
-            hooks: objects told of what is written; see `sessiontree.hooks`.
+            hooks: objects told of what is written; see `sessiontree.engine.hooks`.
             registry: resolves handles; by default `Registry.default()`.
             root: the folder that `file` handles are below; without it none is read.
             fs: the seam to the disk; another one is for tests.
@@ -189,7 +190,7 @@ class Session(Mover):
             raise CallerError("a session is opened readonly or exclusive, not both")
         journal = Journal(fs, os.fspath(file), readonly=readonly, durability=durability)
         try:
-            upgraded = upgrade.to_current(journal, migrate=migrate)
+            upgraded = opening.to_current(journal, migrate=migrate)
             if exclusive:
                 journal.lock.keep()
             session = cls(upgraded.journal if upgraded else journal, lane, hooks, spill_over)
@@ -229,7 +230,7 @@ class Session(Mover):
         if self._upgraded is not None and self._upgraded.is_outdated():
             original = self._upgraded.original
             original.reopen()
-            again = upgrade.to_current(original, migrate=False)
+            again = opening.to_current(original, migrate=False)
             if self._upgraded.ends_by_rule:
                 self._leaf = self.header
             self._reopen_on(again.journal if again else original)  # none: a writer migrated it
@@ -261,7 +262,7 @@ class Session(Mover):
         Raises:
             MigrationRefusedError: the file is of version 1, and was opened to read.
         """
-        from sessiontree.storage import recovery  # few sessions are ever mended
+        from sessiontree.engine import repair as recovery  # few sessions are ever mended
 
         self._ready()
         if dry_run:
@@ -323,7 +324,7 @@ class Session(Mover):
         Raises:
             DamageError: the file has lines that cannot be read; repair it first.
         """
-        from sessiontree.storage.collection import collect  # seldom called
+        from sessiontree.engine.gc import collect  # seldom called
 
         moment = datetime.now(UTC) if now is None else now
         if moment.tzinfo is None:

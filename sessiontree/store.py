@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from sessiontree.catalog.listing import Listed, facts_of, listed, moment
+from sessiontree.catalog.lookup import LATEST, named
 from sessiontree.core.project import directory_of, encoded, folder_name
 from sessiontree.errors import (
     CallerError,
@@ -29,16 +31,14 @@ from sessiontree.errors import (
     FileMissingError,
     SessionTreeWarning,
 )
-from sessiontree.listing import Listed, facts_of, listed, moment
-from sessiontree.naming import LATEST, named
-from sessiontree.storage.folder import SUFFIX, Report, session_files
+from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from datetime import datetime
 
-    from sessiontree.hit import Hit
+    from sessiontree.catalog.hit import Hit
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]
@@ -94,9 +94,9 @@ class Store:
         Raises:
             FileTakenError, EntryError, DiskError: as `Session.create` does.
         """
+        from sessiontree.engine.writer import fresh_uuid, now
         from sessiontree.session import Session  # heavy, and a list needs none of this
-        from sessiontree.storage.relocation import make_folders
-        from sessiontree.writer import fresh_uuid, now
+        from sessiontree.storage.move import make_folders
 
         about = os.path.abspath(os.getcwd() if cwd is None else cwd)
         for attempt in range(_ATTEMPTS):
@@ -202,7 +202,7 @@ class Store:
         """The entries whose text matches a pattern, in all branches, as they are found.
 
         The sessions named for a later time come first, those of other agents among them.
-        What counts as text is said in `core.texts`: not types, roles, ids and images.
+        What counts as text is said in `text.searchable`: not types, roles, ids and images.
 
         Args:
             pattern: the text, accents spelled either way, or the regular expression.
@@ -224,8 +224,8 @@ class Store:
             CallerError: an empty pattern, or no regular expression.
             DiskError: as for `survey`.
         """
-        from sessiontree import searching  # heavy, and a list needs none of this
-        from sessiontree.core.pattern import Pattern
+        from sessiontree.catalog import search as searching  # heavy, and a list needs none of this
+        from sessiontree.text.pattern import Pattern
 
         report = report or _warn
         return searching.search(
@@ -289,7 +289,7 @@ class Store:
             FileTakenError: both have a file of one name; what was moved before stays so.
             DiskError: the system refused.
         """
-        from sessiontree.renaming import rename_project  # not needed to look at sessions
+        from sessiontree.catalog.move import rename_project  # not needed to look at sessions
 
         source, target = self.folder_of(old), self.folder_of(new)
         return rename_project(self._fs, self.root, os.path.abspath(old), source, target, _warn)
@@ -306,14 +306,14 @@ class Store:
             SessionBusyError: a writer holds it.
             DiskError: the system refused.
         """
-        from sessiontree import trash  # heavy, and not needed to look at sessions
+        from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
 
         file = path_given(ref) or self.find(ref).file
         return trash.throw_away(self._fs, self.root, file, self._stamp())
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[Listed]:
         """The sessions in the trash, the one that was put away last first."""
-        from sessiontree import trash  # heavy, and not needed to look at sessions
+        from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
 
         folder = os.path.join(self.root, trash.TRASH)
         found = Store(folder, fs=self._fs).list(report=report)
@@ -332,7 +332,7 @@ class Store:
             FileTakenError: another file has its place now.
             DiskError: the system refused.
         """
-        from sessiontree import trash  # heavy, and not needed to look at sessions
+        from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
 
         file = path_given(ref) or self.find_trashed(ref)
         return trash.bring_back(self._fs, self.root, file)
@@ -344,7 +344,7 @@ class Store:
         return named(ref, self.trashed(report=report), where, command).file
 
     def _stamp(self) -> str:
-        from sessiontree.writer import fresh_uuid, now
+        from sessiontree.engine.writer import fresh_uuid, now
 
         return f"{_for_names(now())}_{fresh_uuid()[:8]}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.collector import held_back
+from sessiontree.engine.collector import held_back
 
 
 @pytest.fixture(autouse=True)

@@ -286,7 +286,7 @@ def test_a_file_removed_and_made_anew_is_waited_for(path: Path) -> None:
 
 
 def test_a_file_that_stays_away_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessiontree.following.GONE_SECONDS", 0.0)
+    monkeypatch.setattr("sessiontree.operations.follow.GONE_SECONDS", 0.0)
     with Session.open(path, readonly=True) as session:
         follower = Following(session)
         path.unlink()
@@ -295,7 +295,7 @@ def test_a_file_that_stays_away_is_an_error(path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_folder_that_goes_away_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessiontree.following.GONE_SECONDS", 0.0)
+    monkeypatch.setattr("sessiontree.operations.follow.GONE_SECONDS", 0.0)
     with Session.open(path, readonly=True) as session:
         follower = Following(session)
         shutil.rmtree(path.parent)

@@ -20,7 +20,7 @@ from benchmarks import corpus
 from sessiontree import Session
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.damage import ignore
-from sessiontree.core.tree import Tree
+from sessiontree.core.index import Tree
 
 MESSAGES = 1000
 SMALL = {"role": "user", "content": "And what about the next one?"}

@@ -9,10 +9,10 @@ import click
 
 from sessiontree.cli.arguments import PATH, file_argument, json_option, root_option
 from sessiontree.cli.opening import reading
+from sessiontree.cli.output import out_json
 from sessiontree.cli.printing import finish, out, tell
-from sessiontree.cli.showing import out_json
-from sessiontree.converting import TARGETS, convert, converted
-from sessiontree.converting.losses import Loss
+from sessiontree.formats.writing import Loss
+from sessiontree.operations.convert import TARGETS, convert, converted
 
 _PIPE = "-"
 

@@ -20,8 +20,8 @@ from typing import Final
 import click
 
 from sessiontree.cli.printing import out, short
+from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.newfile import create_file
 
 _CHAT: Final = "chat.jsonl"
 _OLD: Final = "old.jsonl"

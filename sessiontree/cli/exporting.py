@@ -17,14 +17,14 @@ from sessiontree.cli.arguments import (
     root_option,
 )
 from sessiontree.cli.opening import reading
+from sessiontree.cli.output import out_json
 from sessiontree.cli.printing import out, tell
-from sessiontree.cli.showing import out_json
 from sessiontree.core.display import one_line
+from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.newfile import create_file
 
 if TYPE_CHECKING:
-    from sessiontree.core.redaction import Redaction
+    from sessiontree.redact.redaction import Redaction
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ _MOST_PLACES: Final = 8
 
 def _list_rules(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked:
-        from sessiontree.core.secrets import RULES  # which take a while to compile
+        from sessiontree.redact.secrets import RULES  # which take a while to compile
 
         for rule in RULES:
             out(f"{rule.name:<18} {rule.what}")
@@ -72,8 +72,8 @@ def redaction_asked(redact: bool, rules: str | None) -> Redaction | None:
         if rules is not None:
             raise click.UsageError("--rules is for --redact; give both")
         return None
-    from sessiontree.core.redaction import Redaction
-    from sessiontree.core.secrets import RULES, read_rules
+    from sessiontree.redact.redaction import Redaction
+    from sessiontree.redact.secrets import RULES, read_rules
 
     given = RULES if rules is None else read_rules(Path(rules).read_text(encoding="utf-8"), rules)
     return Redaction(given, homes=[os.path.expanduser("~")])

@@ -13,15 +13,15 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
+from sessiontree.catalog.listing import Listed, moment
 from sessiontree.cli.arguments import PATH, json_option
+from sessiontree.cli.output import out_json_list
 from sessiontree.cli.printing import finish, out, short, tell
-from sessiontree.cli.showing import out_json_list
 from sessiontree.cli.stores import Problems, store_at
 from sessiontree.core.display import one_line
-from sessiontree.core.preview import size_in_short
 from sessiontree.errors import SessionTreeError
-from sessiontree.listing import Listed, moment
 from sessiontree.store import Store, in_time
+from sessiontree.text.preview import size_in_short
 
 PATIENCE_SECONDS: Final = 0.5
 """How long to be silent before progress is shown."""
@@ -111,7 +111,7 @@ def _found(
 
 
 def _with_branches(one: Listed, problems: Problems) -> Listed:
-    from sessiontree.outline import count_branches
+    from sessiontree.operations.outline import count_branches
     from sessiontree.session import Session
 
     try:

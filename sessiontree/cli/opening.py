@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from sessiontree.cli import printing, showing
+from sessiontree.cli import output, printing
 from sessiontree.core.entry import Entry
+from sessiontree.engine.opening import KEPT_AS
 from sessiontree.errors import MigrationRefusedError
 from sessiontree.session import Session
-from sessiontree.storage.upgrade import KEPT_AS
 
 
 @contextlib.contextmanager
@@ -54,7 +54,7 @@ class _ToldOfOthers:
 
     def moved_elsewhere(self, session: Any, entry: Entry) -> None:
         printing.tell(
-            f"Warning: another writer went on meanwhile, to {showing.named(entry)}; "
+            f"Warning: another writer went on meanwhile, to {output.named(entry)}; "
             "what this command wrote is now the leaf, and that a branch beside it"
         )
 

@@ -10,7 +10,7 @@ import click
 
 from sessiontree.cli import printing
 from sessiontree.errors import FileMissingError, RefError
-from sessiontree.storage.folder import unreadable
+from sessiontree.storage.files import unreadable
 from sessiontree.store import Store
 
 HOME_VARIABLE = "SESSIONTREE_HOME"

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from sessiontree.cli.showing import speaker, text_of_message
+from sessiontree.cli.output import speaker, text_of_message
+from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import text_of
-from sessiontree.core.preview import preview
-from sessiontree.core.summary import Summary, summarize
 from sessiontree.errors import CallerError
+from sessiontree.text.preview import preview
 
 
 class GivenSummary:

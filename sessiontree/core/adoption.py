@@ -14,7 +14,7 @@ from typing import Any
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry, decode_leniently
-from sessiontree.core.migration import uuid_of_line, values_of
+from sessiontree.core.migrate import uuid_of_line, values_of
 from sessiontree.errors import EntryError
 
 _NOWHERE = -1

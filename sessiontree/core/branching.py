@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from sessiontree.core.tree import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, Tree
 
 
 class Branching:

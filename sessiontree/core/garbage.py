@@ -15,7 +15,7 @@ from typing import Final
 from sessiontree.core.entry import Entry
 from sessiontree.core.fields import REFERENCES
 from sessiontree.core.handle import Handle
-from sessiontree.core.tree import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, Tree
 from sessiontree.errors import HandleError
 
 SCRATCH: Final = "scratch/"

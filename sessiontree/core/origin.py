@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sessiontree.core.migration import uuid_of_line
+from sessiontree.core.migrate import uuid_of_line
 
 KEY: Final = "sessiontree"
 

@@ -34,9 +34,9 @@ from sessiontree.core.codec import (
 )
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry, decode_object
-from sessiontree.core.fragment import take_apart
 from sessiontree.core.header import check_header, is_version_1
-from sessiontree.core.migration import uuid_of_line
+from sessiontree.core.migrate import uuid_of_line
+from sessiontree.core.salvage import take_apart
 from sessiontree.errors import ForeignFormatError, NewerFormatError, SessionTreeError
 
 LOOK: Final = 1024 * 1024

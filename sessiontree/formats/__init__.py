@@ -2,18 +2,18 @@
 
 One module a format. A file is recognised by its content, whatever its name, and
 translated line by line into lines of version 2, so that every command that reads
-works on it. See `formats.translation` for what a format promises.
+works on it. See `formats.base` for what a format promises.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sessiontree.formats.claude_code import ClaudeCode
+from sessiontree.formats.base import Facts, Format
+from sessiontree.formats.claude_code.reader import ClaudeCode
 from sessiontree.formats.codex import Codex
-from sessiontree.formats.gemini import Gemini
-from sessiontree.formats.pi import Pi
-from sessiontree.formats.translation import Facts, Format
+from sessiontree.formats.gemini.reader import Gemini
+from sessiontree.formats.pi.reader import Pi
 
 __all__ = ["FORMATS", "HEAD", "Facts", "Format", "recognise"]
 

@@ -19,15 +19,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import text_of
-from sessiontree.formats.translation import (
-    Facts,
-    Lines,
-    Place,
-    Report,
-    Source,
-    Translated,
-    with_numbers,
-)
+from sessiontree.formats.base import Facts, Lines, Place, Report, Source, Translated, with_numbers
 from sessiontree.formats.values import Values, first_values, values
 
 _TYPES: Final = frozenset(

@@ -19,9 +19,9 @@ from typing import Final
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.fields import REFERENCES
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.migration import uuid_of_line
+from sessiontree.core.migrate import uuid_of_line
 from sessiontree.formats.values import Values
-from sessiontree.importing.carried import Carried, keep_original
+from sessiontree.importing.entries import Carried, keep_original
 from sessiontree.importing.source import Source
 
 _ABOVE: Final = "firstKeptEntryUuid"

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from sessiontree.catalog.listing import header_of
 from sessiontree.core.damage import Damage
 from sessiontree.core.origin import derived_uuid
 from sessiontree.errors import (
@@ -26,7 +27,6 @@ from sessiontree.errors import (
     SessionBusyError,
     SessionTreeError,
 )
-from sessiontree.importing.grown import Grown
 from sessiontree.importing.source import Progress, Source, files_in
 from sessiontree.importing.target import (
     IMPORTED_FROM,
@@ -39,12 +39,12 @@ from sessiontree.importing.target import (
     create,
     is_at,
 )
-from sessiontree.listing import header_of
+from sessiontree.importing.update import Grown
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.refusal import speaking_of
-from sessiontree.storage.relocation import make_folders
+from sessiontree.storage.move import make_folders
+from sessiontree.storage.oserrors import speaking_of
 from sessiontree.store import Store, file_name
 
 _ATTEMPTS: Final = 5

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from sessiontree.core.damage import Damage
-from sessiontree.core.migration import migrate
+from sessiontree.core.migrate import migrate
 from sessiontree.core.origin import KEY as ORIGIN
+from sessiontree.engine.headless import view_of
+from sessiontree.engine.translated import SourceFile, agent_files, damage_of, recognised
+from sessiontree.engine.view import View
 from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
-from sessiontree.formats.translation import Place, Translated
-from sessiontree.storage.foreign import SourceFile, agent_files, damage_of, recognised
+from sessiontree.formats.base import Place, Translated
 from sessiontree.storage.fs import READ_PLAIN, FileSystem
-from sessiontree.storage.headless import view_of
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.view import View
 
 Progress = Callable[[int, int], object]
 """Takes the bytes that were read, and those that there are."""

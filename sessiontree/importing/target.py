@@ -1,6 +1,6 @@
 """The target: the session of ours that a source is imported into, made anew.
 
-One that is there already grows: see `importing.grown`.
+One that is there already grows: see `importing.update`.
 
 Invariant: a new target has its name when it is whole, with its blobs.
 """
@@ -20,15 +20,15 @@ from sessiontree.core.entry import decode_leniently, decode_object
 from sessiontree.core.handle import Handle
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.formats.translation import encoded
-from sessiontree.importing.carried import Carried, carried
+from sessiontree.formats.base import encoded
+from sessiontree.importing.entries import Carried, carried
 from sessiontree.importing.hanging import Hanging
 from sessiontree.importing.source import Source
+from sessiontree.storage.atomic import create_file
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import Backwards
-from sessiontree.storage.newfile import create_file
 
 IMPORTED_FROM: Final = "importedFrom"
 """The metadata key that tells what a session was imported from."""

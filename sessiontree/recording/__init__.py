@@ -6,6 +6,6 @@ from its deltas; `lines`, bytes into lines; `stray`, lines that are no events; `
 what was counted already.
 """
 
-from sessiontree.recording.accumulator import StreamAccumulator
+from sessiontree.recording.recorder import StreamAccumulator
 
 __all__ = ["StreamAccumulator"]

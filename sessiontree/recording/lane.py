@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sessiontree import ancestry
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry
+from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import blocks_of, is_prompt, is_result_block, text_of
-from sessiontree.core.tree import NO_ROW
 from sessiontree.core.usage import usage_of
+from sessiontree.engine import ancestry
 from sessiontree.errors import BlobError
 from sessiontree.recording import events
 from sessiontree.recording.block import storable
 from sessiontree.recording.events import Event, Passthrough, Position
 from sessiontree.recording.response import MESSAGE_ID, PARTIAL, Response
 from sessiontree.recording.spending import Spending
-from sessiontree.streaming import Granularity
+from sessiontree.recording.stream import Granularity
 
 if TYPE_CHECKING:
     from sessiontree.session import Session

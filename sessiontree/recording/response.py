@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sessiontree.core.message import json_text
+from sessiontree.engine.writer import Writer, fresh_uuid
 from sessiontree.recording import events
 from sessiontree.recording.block import OpenBlock, delta_text, started_by, storable
 from sessiontree.recording.events import Event, Position
-from sessiontree.streaming import ABORTED, Granularity, MessageStream
-from sessiontree.writer import Writer, fresh_uuid
+from sessiontree.recording.stream import ABORTED, Granularity, MessageStream
 
 MESSAGE_ID: Final = "messageId"
 """The metadata key of a block or an end: the id that the provider gave the message."""

@@ -20,9 +20,9 @@ from typing import Literal
 
 from sessiontree.core.blob import Blob
 from sessiontree.errors import BlobError, BlobMissingError, CallerError
+from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
 from sessiontree.storage.fs import CREATE, READ_PLAIN, FileSystem, write_all
 from sessiontree.storage.journal import Durability
-from sessiontree.storage.newfile import NO_LINKS, UNFINISHED
 from sessiontree.storage.sidecar import ASIDE, BLOCK, Sidecar, refused
 
 

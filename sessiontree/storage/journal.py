@@ -24,7 +24,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.fs import APPEND, READ, FileSystem, Stat, write_all
 from sessiontree.storage.lock import WriterLock
-from sessiontree.storage.refusal import real_path, speaking_of
+from sessiontree.storage.oserrors import real_path, speaking_of
 
 Durability = Literal["fsync", "os"]
 """`fsync`: an acknowledged entry survives a power cut; `os`: the death of the process."""

@@ -14,8 +14,8 @@ from typing import Final
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.errors import DiskError
-from sessiontree.storage.compressed import MAGIC, Decompressed
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.zstd import MAGIC, Decompressed
 
 Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
 """Takes whole lines and where they end, gives where the lines wanted begin and end."""

@@ -26,9 +26,9 @@ from sessiontree.errors import (
     BlobUnreadableError,
     DiskError,
 )
+from sessiontree.storage.atomic import UNFINISHED
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, Stat
-from sessiontree.storage.newfile import UNFINISHED
-from sessiontree.storage.refusal import next_step
+from sessiontree.storage.oserrors import next_step
 
 FOLDER: Final = ".blobs"
 """Added to the session file's name."""

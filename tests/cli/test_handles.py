@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.core.handle import Handle
-from sessiontree.handles import Registry
+from sessiontree.handles.registry import Registry
 from tests.cli.terminal import done, driving, printed_json, run
 from tests.handles.plugins import Plugin
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import NothingToDoError, Session
-from sessiontree.converting import Conversion
+from sessiontree.operations.convert import Conversion
 from tests.converting.atif import check_trajectory
 from tests.converting.trees import PIXEL, USAGE, PiShaped
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS

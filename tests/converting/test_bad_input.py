@@ -20,7 +20,7 @@ from sessiontree import (
     Session,
     SessionTreeError,
 )
-from sessiontree.converting import TARGETS
+from sessiontree.operations.convert import TARGETS
 from tests.converting.trees import PiShaped
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout

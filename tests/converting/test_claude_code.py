@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import CallerError, NothingToDoError, Session
-from sessiontree.converting import Conversion
+from sessiontree.operations.convert import Conversion
 from tests.converting.trees import PiShaped
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told
 from tests.formats.conftest import sdk as sdk  # a fixture

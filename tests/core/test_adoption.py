@@ -12,7 +12,7 @@ from sessiontree.core.adoption import Adoption
 from sessiontree.core.codec import decode, encode, is_sealed
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry
-from sessiontree.core.migration import migrate
+from sessiontree.core.migrate import migrate
 
 HEADER = b'{"type":"session","id":"s","timestamp":"t","cwd":"/p"}'
 

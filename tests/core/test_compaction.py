@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.compaction import IMAGE_TOKENS, Piece, cut_point, estimate_tokens
+from sessiontree.context.compaction import IMAGE_TOKENS, Piece, cut_point, estimate_tokens
+from sessiontree.context.pairing import pair
 from sessiontree.core.message import Message
-from sessiontree.core.pairing import pair
 
 from .histories import call, fault_of, histories, result, said
 from .lines import values

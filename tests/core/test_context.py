@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.context import Context
+from sessiontree.context.context import Context
+from sessiontree.context.fold import Fold
+from sessiontree.context.pairing import pair
+from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.entry import Entry
-from sessiontree.core.fold import Fold
-from sessiontree.core.pairing import pair
-from sessiontree.core.settings import header_settings, settings_of
 
 from .histories import call, result, said
 from .lines import Path, entry, message, path, segments

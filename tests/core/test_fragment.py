@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.codec import encode
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.fragment import Parts, take_apart
+from sessiontree.core.salvage import Parts, take_apart
 
 from .lines import values
 

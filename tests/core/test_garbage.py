@@ -14,7 +14,7 @@ from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired, unkept
 from sessiontree.core.handle import Handle
-from sessiontree.core.tree import Tree
+from sessiontree.core.index import Tree
 
 OLD, YOUNG = "2026-01-01T00:00:00.000Z", "2026-03-01T00:00:00.000Z"
 BETWEEN = datetime(2026, 2, 1, tzinfo=UTC)

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sessiontree.core import markdown
 from sessiontree.core.display import JOINERS
-from sessiontree.core.redaction import _UNSEEN
+from sessiontree.redact.redaction import _UNSEEN
+from sessiontree.text import markdown
 
 PIECES = st.sampled_from(
     [

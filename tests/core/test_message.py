@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.fold import Fold
+from sessiontree.context.fold import Fold
+from sessiontree.context.pairing import pair
 from sessiontree.core.message import (
     Message,
     block_preview,
@@ -22,7 +23,6 @@ from sessiontree.core.message import (
     system_text,
     text_of,
 )
-from sessiontree.core.pairing import pair
 from sessiontree.errors import EntryError
 
 from .histories import SHAPES, call, result, said

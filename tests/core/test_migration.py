@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessiontree.context.fold import Fold
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_leniently
-from sessiontree.core.fold import Fold
-from sessiontree.core.migration import migrate, uuid_of_line, values_of
-from sessiontree.core.tree import Tree
+from sessiontree.core.index import Tree
+from sessiontree.core.migrate import migrate, uuid_of_line, values_of
 from sessiontree.errors import EntryError
 
 from .lines import path, segments

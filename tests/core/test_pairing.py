@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from sessiontree.context.pairing import Pairing, pair
 from sessiontree.core.message import Message
-from sessiontree.core.pairing import Pairing, pair
 
 from .histories import SHAPES, call, fault_of, histories, result, said, spoken_in
 

@@ -12,8 +12,8 @@ from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import KNOWN, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.message import preview_of
-from sessiontree.core.preview import preview, role
 from sessiontree.core.spill import spill
+from sessiontree.text.preview import preview, role
 
 from .lines import entry, message, values
 

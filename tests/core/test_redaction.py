@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import CallerError
-from sessiontree.core.redaction import Redaction
-from sessiontree.core.rule import lowered
-from sessiontree.core.secrets import RULES, read_rules
+from sessiontree.redact.redaction import Redaction
+from sessiontree.redact.rule import lowered
+from sessiontree.redact.secrets import RULES, read_rules
 
 LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
 ALNUM = LETTERS + "23456789"

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.entry import Entry
-from sessiontree.core.handle import Handle
-from sessiontree.core.resolved import (
+from sessiontree.context.resolved import (
     LARGEST_PDF,
     LONGEST_TEXT,
     ResolvedHandle,
@@ -19,8 +17,10 @@ from sessiontree.core.resolved import (
     fenced,
     message_of,
 )
-from sessiontree.core.schema import Kind
+from sessiontree.core.entry import Entry
+from sessiontree.core.handle import Handle
 from sessiontree.errors import HandleDataError
+from sessiontree.handles.schema import Kind
 from tests.core.lines import entry
 
 HANDLE = Handle("p", "1.0.0", "m", ("x",))

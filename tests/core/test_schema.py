@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.handle import Handle
-from sessiontree.core.schema import HandleSchema, MetaField
 from sessiontree.errors import CallerError, HandleError, HandleSchemaError
+from sessiontree.handles.schema import HandleSchema, MetaField
 
 CHAT = HandleSchema(
     "cone",

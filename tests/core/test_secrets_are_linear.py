@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.core.redaction import Redaction
-from sessiontree.core.secrets import RULES
+from sessiontree.redact.redaction import Redaction
+from sessiontree.redact.secrets import RULES
 
 constants: Any = re._constants  # type: ignore[attr-defined]
 REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT)

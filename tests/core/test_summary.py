@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from sessiontree.context.summary import summarize, text_of_summary
 from sessiontree.core.entry import Entry
-from sessiontree.core.summary import summarize, text_of_summary
 from sessiontree.errors import EntryError
 
 from .histories import result, said

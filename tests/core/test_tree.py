@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.entry import CONTENT
-from sessiontree.core.tree import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, Tree
 
 from .lines import Findings
 

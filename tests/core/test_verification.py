@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.codec import encode, seal
-from sessiontree.core.verification import Verification
+from sessiontree.core.verify import Verification
 
 from .lines import Findings
 

@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _each_piece_is_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessiontree.storage.newfile._WRITE", 1)
+    monkeypatch.setattr("sessiontree.storage.atomic._WRITE", 1)

@@ -19,7 +19,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.damage import Damage
-from sessiontree.core.migration import uuid_of_line
+from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.fs import CREATE, READ
 from sessiontree.storage.memory import Memory

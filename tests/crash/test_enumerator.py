@@ -331,7 +331,7 @@ def _uuids(session: Session) -> list[str]:
 @pytest.fixture(autouse=True)
 def _clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the same crash leaves the same bytes."""
-    monkeypatch.setattr("sessiontree.writer.now", lambda: "2026-01-01T00:00:00.000Z")
+    monkeypatch.setattr("sessiontree.engine.writer.now", lambda: "2026-01-01T00:00:00.000Z")
 
 
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)

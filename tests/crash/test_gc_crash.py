@@ -18,11 +18,11 @@ import pytest
 
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.handle import Handle
+from sessiontree.engine import gc
 from sessiontree.errors import BlobError, BlobMissingError
-from sessiontree.storage import collection
+from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.newfile import swap_file
 
 from .crashdisk import CrashDisk, crash_states
 from .faultydisk import KINDS, Fault, FaultyDisk
@@ -129,7 +129,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def replaces_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The entries leave the session before they are in the archive."""
     later: list[Callable[[], None]] = []
-    archive = collection._archive
+    archive = gc._archive
 
     def late(*args: object) -> None:
         later.append(lambda: archive(*args))  # type: ignore[arg-type]
@@ -139,8 +139,8 @@ def replaces_first(monkeypatch: pytest.MonkeyPatch) -> None:
         while later:
             later.pop()()
 
-    monkeypatch.setattr(collection, "_archive", late)
-    monkeypatch.setattr(collection, "swap_file", swapped)
+    monkeypatch.setattr(gc, "_archive", late)
+    monkeypatch.setattr(gc, "swap_file", swapped)
 
 
 def forgets_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:

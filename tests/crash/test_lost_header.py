@@ -25,11 +25,11 @@ from sessiontree import (
     SessionTreeError,
     repair_file,
 )
+from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import main
 from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.standin import LOOK, stand_in
-from sessiontree.listing import facts_of
 from sessiontree.storage.fs import CREATE, Disk
 from sessiontree.storage.memory import Memory
 

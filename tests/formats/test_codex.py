@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.core.pattern import Pattern
+from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import DecoderMissingError
 from sessiontree.formats import recognise
-from sessiontree.searching import Wanted, search
+from sessiontree.text.pattern import Pattern
 
 Line = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
+from sessiontree.catalog.listing import facts_of
 from sessiontree.formats import recognise
-from sessiontree.listing import facts_of
 
 Line = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.listing import facts_of
+from sessiontree.catalog.listing import facts_of
 from tests.formats import test_codex
 from tests.formats.transcripts import assistant, user, written
 

@@ -18,7 +18,7 @@ gives a session, and then
 from __future__ import annotations
 
 from sessiontree import Session, SessionTreeError
-from sessiontree.core.tree import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, Tree
 from sessiontree.storage.fs import CREATE
 from sessiontree.storage.memory import Memory
 

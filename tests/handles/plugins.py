@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sessiontree.core.handle import Handle
-from sessiontree.core.schema import HandleSchema, Kind, MetaField
-from sessiontree.handles import Scope
+from sessiontree.handles.registry import Scope
+from sessiontree.handles.schema import HandleSchema, Kind, MetaField
 
 Resolve = Callable[[Handle, Scope], Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
-from sessiontree.core.resolved import ResolvedHandle
 from sessiontree.errors import (
     HandleError,
     HandleSchemaError,
@@ -19,8 +19,8 @@ from sessiontree.errors import (
     TargetMissingError,
     TargetRefusedError,
 )
-from sessiontree.handles import Registry, Scope
-from sessiontree.resolvers.file import FileResolver
+from sessiontree.handles.builtin import FileResolver
+from sessiontree.handles.registry import Registry, Scope
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc")
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
-from sessiontree.core.resolved import ResolvedHandle
-from sessiontree.core.schema import HandleSchema, MetaField
 from sessiontree.errors import (
     CallerError,
     HandleCycleError,
@@ -20,7 +19,8 @@ from sessiontree.errors import (
     TargetRefusedError,
     UnknownHandleError,
 )
-from sessiontree.handles import DEEPEST, Registry, Scope
+from sessiontree.handles.registry import DEEPEST, Registry, Scope
+from sessiontree.handles.schema import HandleSchema, MetaField
 from tests.handles.plugins import Batching, Plugin, handle, said
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sessiontree import Entry, Session
+from sessiontree.context.resolved import LONGEST_TEXT, ResolvedHandle
 from sessiontree.core.contents import Shown
 from sessiontree.core.handle import Handle
-from sessiontree.core.resolved import LONGEST_TEXT, ResolvedHandle
 from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
-from sessiontree.handles import Registry
-from sessiontree.resolving import (
+from sessiontree.handles.registry import Registry
+from sessiontree.handles.resolve import (
     entry_fields,
     messages,
     resolve,

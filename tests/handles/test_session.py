@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
+from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
-from sessiontree.core.resolved import ResolvedHandle
 from sessiontree.errors import (
     BlobError,
     HandleCycleError,
@@ -21,7 +21,7 @@ from sessiontree.errors import (
     TargetMissingError,
     TargetRefusedError,
 )
-from sessiontree.resolving import resolve, resolve_many
+from sessiontree.handles.resolve import resolve, resolve_many
 from tests.cli.terminal import contents
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.converting import convert
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing import import_session
+from sessiontree.operations.convert import convert
 from tests.converting.trees import PiShaped
 from tests.importing.conftest import messages
 

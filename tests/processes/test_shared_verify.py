@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.storage import recovery
+from sessiontree.engine import repair
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def findings(file: Path, processes: int) -> list[tuple[int, str, str]]:
 def test_several_processes_find_what_one_finds(
     sound: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
 ) -> None:
-    monkeypatch.setattr(recovery, "SHARE", data.draw(st.integers(1, len(sound))))
+    monkeypatch.setattr(repair, "SHARE", data.draw(st.integers(1, len(sound))))
     damaged = bytearray(sound)
     header = sound.index(b"\n") + 1
     places = st.integers(header, len(sound) - 1)
@@ -48,7 +48,7 @@ def test_several_processes_find_what_one_finds(
 def test_what_only_a_checksum_tells_is_found_in_every_share(
     sound: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "SHARE", 2_000)
+    monkeypatch.setattr(repair, "SHARE", 2_000)
     file = tmp_path / "s.jsonl"
     file.write_bytes(sound.replace(b'"role":"user"', b'"role":"USER"'))
     found = findings(file, 3)

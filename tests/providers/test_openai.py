@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sessiontree import CallerError
-from sessiontree.core.providers.chat import request as chat_request
+from sessiontree.context.providers.chat import request as chat_request
 
 from .rules import chat, fault, responses
 from .saying import IMAGE, PIXEL, assistant, call, chat_call, context, result, text, user

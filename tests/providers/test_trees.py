@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session, SessionTreeError
+from sessiontree.context.providers.notes import Notes, Request
+from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message
-from sessiontree.core.providers.notes import Notes, Request
-from sessiontree.core.providers.reading import Reading
 
 from .declared import check_types
 from .rules import JUDGES, fault, strings_in

@@ -11,12 +11,12 @@ import pytest
 
 from benchmarks import corpus, mixed
 from sessiontree import Session, Store
-from sessiontree.core.pattern import Pattern
-from sessiontree.core.preview import role
-from sessiontree.core.texts import texts
+from sessiontree.catalog.search import Hit, Wanted, search
 from sessiontree.errors import NotASessionError
-from sessiontree.searching import Hit, Wanted, search
-from sessiontree.storage.folder import session_files
+from sessiontree.storage.files import session_files
+from sessiontree.text.pattern import Pattern
+from sessiontree.text.preview import role
+from sessiontree.text.searchable import texts
 
 REAL = Path(__file__).parents[2] / ".." / "shared" / "corpus" / "claude-code"
 PATTERNS = ("part-3", "await", "toolu_", "edit", "é", "the", "00:0", "needlezz")

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.core.pattern import Pattern
-from sessiontree.core.texts import texts
-from sessiontree.searching import Wanted, search
+from sessiontree.catalog.search import Wanted, search
 from sessiontree.storage.scan import BLOCK
+from sessiontree.text.pattern import Pattern
+from sessiontree.text.searchable import texts
 from tests.formats import test_codex, test_gemini, test_pi, transcripts
 from tests.formats.conftest import SESSION
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.cli.searching import as_they_come, out_hits
-from sessiontree.core.pattern import Pattern
-from sessiontree.searching import Hit, Wanted, search
+from sessiontree.catalog.search import Hit, Wanted, search
+from sessiontree.cli.search import as_they_come, out_hits
+from sessiontree.text.pattern import Pattern
 from tests.cli.terminal import contents, done, driving, printed_json, run
 from tests.store.sessions import by_hand, said
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.pattern import Pattern, lines_with
 from sessiontree.errors import CallerError
+from sessiontree.text.pattern import Pattern, lines_with
 
 TELLING = "aAzZkKsSiI09 /\\\"'\n\t\b\f\r\x00\x1b\x7fußẞéÉıİſK日本😀\ud83d\ude00\ufffd\u2028"
 """Letters whose spelling or case is out of the ordinary, and a few that are not."""

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
+from sessiontree.catalog.search import Hit, Wanted, search
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.pattern import Pattern
-from sessiontree.core.texts import texts
-from sessiontree.searching import Hit, Wanted, search
 from sessiontree.storage.scan import BLOCK, Scanner
+from sessiontree.text.pattern import Pattern
+from sessiontree.text.searchable import texts
 
 
 def hits(file: Path, text: str, *, report: Any = pytest.fail, **wanted: Any) -> list[Hit]:

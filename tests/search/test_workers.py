@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.core.pattern import Pattern
-from sessiontree.searching import Wanted, search
-from sessiontree.workers import Crew
+from sessiontree.catalog.search import Wanted, search
+from sessiontree.operations.workers import Crew
+from sessiontree.text.pattern import Pattern
 
 HERE = os.getpid()
 
@@ -88,7 +88,7 @@ def test_who_closes_the_results_leaves_no_process() -> None:
 
 ENDLESS = """
 import os, sys
-from sessiontree.workers import Crew
+from sessiontree.operations.workers import Crew
 def work(item):
     yield str(os.getpid())
 results = Crew(work, str.encode, bytes.decode, 2).results(range(10**9))

@@ -14,7 +14,6 @@ import pytest
 
 from sessiontree import CallerError, DiskError, ReadOnlyError, Session, SessionTreeWarning
 from sessiontree.core.handle import Handle
-from sessiontree.core.schema import HandleSchema
 from sessiontree.errors import (
     BlobDamagedError,
     BlobMissingError,
@@ -22,8 +21,9 @@ from sessiontree.errors import (
     TargetMissingError,
     UnknownHandleError,
 )
-from sessiontree.handles import Registry, Scope
-from sessiontree.resolvers import built_in
+from sessiontree.handles.registry import Registry, Scope
+from sessiontree.handles.resolvers import built_in
+from sessiontree.handles.schema import HandleSchema
 from sessiontree.storage.fs import Disk
 
 PNG = bytes(range(256)) * 300

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import CallerError, Entry, HookDepthError, Session, Veto
-from sessiontree.hooks import DEEPEST, EVENTS
+from sessiontree.engine.hooks import DEEPEST, EVENTS
 
 from .conversation import assistant, in_memory, said, talk, user
 

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree import Session, ancestry, summarize
+from sessiontree import Session, summarize
+from sessiontree.catalog.search import Wanted, search
 from sessiontree.core.codec import FORMAT, VERSION, encode
-from sessiontree.core.pattern import Pattern
+from sessiontree.engine import ancestry
 from sessiontree.recording import StreamAccumulator
-from sessiontree.searching import Wanted, search
+from sessiontree.text.pattern import Pattern
 
 MESSAGES = 2000
 TEXT = "what was said " * 600

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Handle, Session
-from sessiontree.core.redaction import Redaction
+from sessiontree.redact.redaction import Redaction
 
 KEY = "ghp_" + "a1B2" * 9
 MAIL = "mary@people.org"

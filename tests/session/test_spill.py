@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from sessiontree import FileTakenError, Redaction, Session, SessionTreeWarning, Veto
-from sessiontree.core.pattern import Pattern
+from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import (
     BlobDamagedError,
     BlobError,
@@ -24,8 +24,8 @@ from sessiontree.errors import (
     BlobUnreadableError,
     CallerError,
 )
-from sessiontree.searching import Wanted, search
 from sessiontree.storage.fs import DISK, Disk, FileSystem
+from sessiontree.text.pattern import Pattern
 
 PNG = base64.b64encode(bytes(range(256)) * 400).decode()
 LONG = "a long answer, " * 4000

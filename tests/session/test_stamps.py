@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Entry, Session
+from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import ReadOnlyError
-from sessiontree.writer import fresh_uuid, now
 
 FREE = ~(0xF << 76 | 0x3 << 62) & (1 << 128) - 1
 """The bits of a UUID that its version and its variant leave to chance."""
@@ -38,7 +38,7 @@ def test_every_other_bit_of_a_fresh_uuid_is_left_to_chance() -> None:
 def test_a_moment_is_spelled_to_the_millisecond_below_it(moments: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for nanoseconds in [*moments, *moments]:
-            patch.setattr("sessiontree.writer.time_ns", lambda ns=nanoseconds: ns)
+            patch.setattr("sessiontree.engine.writer.time_ns", lambda ns=nanoseconds: ns)
             seconds, rest = divmod(nanoseconds, 1_000_000_000)
             moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
             assert now() == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from sessiontree import CallerError, Session, SessionTreeWarning, Veto
-from sessiontree.streaming import MessageStream
+from sessiontree.recording.stream import MessageStream
 
 
 def stream(session: Session, granularity: Literal["message", "block"]) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sessiontree.storage.atomic import create_file, replace_file, swap_file
 from sessiontree.storage.fs import DISK, READ
 from sessiontree.storage.memory import Memory
-from sessiontree.storage.newfile import create_file, replace_file, swap_file
 
 
 class Writes(Memory):

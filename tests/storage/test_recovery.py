@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.core.codec import encode
+from sessiontree.engine import repair
 from sessiontree.errors import MigrationRefusedError, NotASessionError, ReadOnlyError
-from sessiontree.storage import recovery
 from sessiontree.storage.fs import CREATE, DISK, READ
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.memory import Memory
@@ -63,7 +63,7 @@ def content_of(disk: Memory, path: str = FILE) -> bytes:
 def test_a_sound_file_is_left_alone(path: Path) -> None:
     before, inode = path.read_bytes(), path.stat().st_ino
     with Session.open(path) as session:
-        assert session.repair() == recovery.Repair([], None, [])
+        assert session.repair() == repair.Repair([], None, [])
     assert (path.read_bytes(), path.stat().st_ino) == (before, inode)
     assert {file.name for file in path.parent.iterdir()} == {"chat.jsonl", "chat.jsonl.lock"}
 
@@ -210,7 +210,7 @@ def test_a_file_of_version_1_is_to_be_migrated_first(tmp_path: Path) -> None:
     path.write_bytes(VERSION_1)
     journal = Journal(DISK, str(path))
     with pytest.raises(MigrationRefusedError, match="migrate it first"):
-        recovery.repair(journal)
+        repair.repair(journal)
     journal.close()
     with (
         Session.open(path, readonly=True) as session,
@@ -274,7 +274,7 @@ def test_what_a_killed_repair_left_beside_is_taken_away_by_the_next(path: Path) 
 def test_a_session_in_memory_is_sound() -> None:
     with Session.create(cwd="/p") as session:
         session.append_message(said("one"))
-        assert session.repair() == recovery.Repair([], None, [])
+        assert session.repair() == repair.Repair([], None, [])
 
 
 def test_verify_tells_how_far_it_is(path: Path) -> None:

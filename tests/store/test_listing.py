@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.ends import HEAD, TAIL
+from sessiontree.catalog.ends import HEAD, TAIL
+from sessiontree.catalog.listing import Listed, facts_of, listed
 from sessiontree.errors import DiskError, FileError, FileMissingError
-from sessiontree.listing import Listed, facts_of, listed
-from sessiontree.storage.folder import session_files
+from sessiontree.storage.files import session_files
 from tests.store.sessions import by_hand
 
 MUCH = "x" * 2 * TAIL

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sessiontree.storage.relocation import make_folders, move_session
+from sessiontree.storage.move import make_folders, move_session
 from tests.crash.crashdisk import SLASH, CrashDisk, Folders, crash_states
 
 HERE, THERE = "/store/old", "/store/.trash/today/old"

@@ -13,7 +13,7 @@ import pytest
 
 from sessiontree import Session, Store
 from sessiontree.errors import FileMissingError, FileTakenError, SessionTreeError
-from sessiontree.storage.folder import session_files
+from sessiontree.storage.files import session_files
 from tests.crash.faultydisk import KINDS, Fault, FaultyDisk
 
 TEXT = "a text too large for a line " * 2000

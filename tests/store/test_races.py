@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from sessiontree import Session, Store
-from sessiontree.storage.folder import session_files
+from sessiontree.storage.files import session_files
 
 CREATE = """
 import sys

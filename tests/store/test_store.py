@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import SessionTreeWarning, Store
+from sessiontree.catalog.listing import Listed
 from sessiontree.errors import (
     CallerError,
     DiskError,
@@ -20,7 +21,6 @@ from sessiontree.errors import (
     RefError,
     SessionBusyError,
 )
-from sessiontree.listing import Listed
 from sessiontree.store import default_root
 from tests.store.sessions import by_hand, first_messages, read, said
 

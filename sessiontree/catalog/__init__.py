@@ -1,0 +1,1 @@
+"""Many sessions: listing, finding, searching and moving them."""

@@ -1,0 +1,317 @@
+"""What a list of sessions tells of each file, from its head and its tail alone.
+
+The cost of a file does not depend on its size: its last 32 KB are read, and its
+first 16 KB where those lie before that. So what is told is bounded as well:
+
+- the name is the last one given in the tail; else that of the last compaction there,
+  which repeats the name in force; else the last one given in the head; else the
+  header's. A name given in the middle of a large file and never since is not seen
+  here, and is by `Session.name`.
+- the first message is looked for in the first 256 KB.
+- lane and time of the last change are those of the last whole entry.
+
+Invariant: looking changes nothing, makes no file, and never waits: a lock that is
+tried is one that another program left its name in, and is let go of at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from sessiontree.catalog.ends import (
+    FIRST_MESSAGE_WIDTH,
+    FIRST_MESSAGE_WITHIN,
+    HEAD,
+    TAIL,
+    Last,
+    first_message,
+    last_before,
+    last_in,
+    name_given_in,
+    name_in,
+    text,
+)
+from sessiontree.core.display import one_line
+from sessiontree.core.entry import decode_object
+from sessiontree.core.header import check_header
+from sessiontree.errors import (
+    ForeignFormatError,
+    NewerFormatError,
+    NotASessionError,
+    SessionTreeError,
+)
+from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, Stat
+from sessiontree.storage.lines import Read, rest_of_line
+from sessiontree.storage.zstd import MAGIC, Decompressed
+
+LOCK: Final = ".lock"
+
+_HEADER_LIMIT: Final = 64 * 1024 * 1024
+_LOOK: Final = 2 * FIRST_MESSAGE_WIDTH
+
+
+class Listed(msgspec.Struct, frozen=True, rename="camel"):
+    """What a list tells of one session.
+
+    Attributes:
+        file: its path.
+        id: the session's id.
+        cwd: the working directory it is about, or None.
+        name: its name, or None.
+        first_message: what its first prompt says, in up to 200 characters on one line, or None.
+        created: when, as the header has it, or None.
+        modified: when its last entry was written; of one without a time, its file. RFC 3339.
+        bytes: the size of the file.
+        lane: the lane of its last entry.
+        writer: who holds it to write alone, in words, or None.
+        branches: how many branches it has; None where that was not asked.
+        program: the agent whose own file this is; None for a session of ours.
+    """
+
+    file: str
+    id: str
+    cwd: str | None
+    name: str | None
+    first_message: str | None
+    created: str | None
+    modified: str
+    bytes: int
+    lane: str
+    writer: str | None
+    branches: int | None = None
+    program: str | None = None
+
+
+def listed(
+    files: Iterable[str], report: Report, look: Callable[[str], Listed] | None = None
+) -> Iterator[Listed]:
+    """What is told of each file; one that cannot be listed is reported, and left out.
+
+    Args:
+        files: their paths.
+        report: told why.
+        look: looks at one of them, by default `facts_of`.
+    """
+    look = look or facts_of
+    for file in files:
+        try:
+            yield look(file)
+        except SessionTreeError as error:
+            report(str(error))
+
+
+def facts_of(file: str, fs: FileSystem = DISK) -> Listed:
+    """What a list tells of one file.
+
+    Raises:
+        NotASessionError, ForeignFormatError, NewerFormatError: it is no session.
+        DiskError: it cannot be read.
+    """
+    try:
+        fd = _open(fs, file)
+        with closing(_Opened(fs, fd, file)) as opened:
+            return opened.facts()
+    except OSError as error:
+        raise unreadable(file, error) from error
+
+
+def header_of(file: str, fs: FileSystem = DISK) -> dict[str, Any]:
+    """The keys of a file's header; raises as `facts_of` does."""
+    try:
+        with closing(_Opened(fs, _open(fs, file), file)) as opened:
+            return opened.header()
+    except OSError as error:
+        raise unreadable(file, error) from error
+
+
+def _open(fs: FileSystem, file: str) -> int:
+    """A descriptor to read a file; a pipe in its place is not waited for."""
+    try:
+        return fs.open(file, READ_PLAIN)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK):
+            raise
+    return fs.open(os.path.realpath(file, strict=True), READ_PLAIN)
+
+
+class _Opened:
+    """One file while it is looked at, by positioned reads.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, fs: FileSystem, fd: int, file: str) -> None:
+        self._fs = fs
+        self._fd = fd
+        self.path = file
+        self._stat: Stat = fs.stat(fd)
+
+    def close(self) -> None:
+        self._fs.close(self._fd)
+
+    def read(self, size: int, offset: int) -> bytes:
+        return self._fs.read(self._fd, size, offset)
+
+    def size(self) -> int:
+        return self._stat.size
+
+    def facts(self) -> Listed:
+        size = self._checked_size()
+        tail = self.read(TAIL, max(0, size - TAIL))
+        head = tail if size <= TAIL else self.read(HEAD, 0)
+        if head.startswith(MAGIC):
+            return self._facts_of_compressed()
+        is_whole = size <= TAIL
+        try:
+            header = _header(head, self.read, self.path)
+        except (ForeignFormatError, NewerFormatError, NotASessionError):
+            is_document = head.startswith(b"{\n")
+            last = None if is_document else last_in(tail, whole=is_whole)
+            listed = self._facts_of_other(head, tail, self.read, last or Last(""))
+            if listed is not None:
+                return listed
+            lost = self._lost_header()
+            if lost is None:
+                raise
+            header = lost
+        last = last_in(tail, whole=is_whole) or last_before(self.read, size)
+        return Listed(
+            file=self.path,
+            id=str(header.get("id", "")),
+            cwd=text(header, "cwd"),
+            name=name_in(tail) or name_given_in(head) or text(header, "name"),
+            first_message=first_message(head, self.read, size),
+            created=text(header, "timestamp"),
+            modified=last.timestamp or _spelled(self._stat.modified),
+            bytes=size,
+            lane=last.lane or "main",
+            writer=_writer(self._fs, self.path),
+        )
+
+    def _facts_of_compressed(self) -> Listed:
+        """What the start of a compressed file tells; its end is not worth what is before."""
+        inside = Decompressed(self)
+        head = inside.head(HEAD)
+        listed = self._facts_of_other(head, b"", inside.read, Last(""))
+        if listed is None:
+            raise NotASessionError(
+                f"{self.path} is compressed, and no session of an agent that is known; "
+                "if it is one of ours, decompress it",
+                self.path,
+            )
+        return listed
+
+    def _facts_of_other(self, head: bytes, tail: bytes, read: Read, last: Last) -> Listed | None:
+        """What is told of another agent's file; None where nobody knows whose it is."""
+        from sessiontree import formats  # heavy, and not needed for files of ours
+
+        format = formats.recognise(head)
+        if format is None and len(head) >= HEAD:
+            head = read(formats.HEAD, 0)
+            format = formats.recognise(head)
+        if format is None:
+            return None
+        told = format.facts(head, tail)
+        while None in (told.id, told.first_message) and HEAD <= len(head) < FIRST_MESSAGE_WITHIN:
+            before, head = head, read(4 * len(head), 0)
+            if len(head) == len(before):
+                break
+            told = format.facts(head, tail)
+        first = told.first_message
+        return Listed(
+            file=self.path,
+            id=told.id or "",
+            cwd=told.cwd,
+            name=told.name,
+            first_message=first and one_line(first[:_LOOK], FIRST_MESSAGE_WIDTH),
+            created=told.created,
+            modified=last.timestamp or told.modified or _spelled(self._stat.modified),
+            bytes=self._stat.size,
+            lane="main",
+            writer=None,
+            program=format.program,
+        )
+
+    def header(self) -> dict[str, Any]:
+        size = self._checked_size()
+        try:
+            return _header(self.read(min(HEAD, size), 0), self.read, self.path)
+        except (ForeignFormatError, NewerFormatError, NotASessionError):
+            lost = self._lost_header()
+            if lost is None:
+                raise
+            return lost
+
+    def _lost_header(self) -> dict[str, Any] | None:
+        """What stands for the keys of a header that is lost; None of a file that is no session."""
+        from sessiontree.engine.headless import stand_in_of  # few headers are ever lost
+
+        standing = stand_in_of(self.read, self.size(), self.path)
+        return None if standing is None else decode_object(standing.header)
+
+    def _checked_size(self) -> int:
+        file = self.path
+        if self._stat.is_folder or self._stat.is_stream:
+            what = "a folder" if self._stat.is_folder else "a device or a pipe"
+            raise NotASessionError(f"{file} is no session file: it is {what}", file)
+        if not self._stat.size:
+            raise NotASessionError(f"{file} is no session: it is empty", file)
+        return self._stat.size
+
+
+def _header(head: bytes, read: Read, file: str) -> dict[str, Any]:
+    """The header's keys: the first line that is not blank."""
+    offset = 0
+    for number in range(1, 1000):
+        end = head.find(b"\n", offset)
+        line = head[offset:end] if end >= 0 else rest_of_line(read, offset, _HEADER_LIMIT)
+        if line.strip(b"\0\r\t \xef\xbb\xbf"):
+            return check_header(line, file, f"line {number} (byte {offset})")
+        if end < 0:
+            break
+        offset = end + 1
+    raise NotASessionError(f"{file} is no session: it holds no entry", file)
+
+
+def _spelled(seconds: float) -> str:
+    """A time of the system as the format writes it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def moment(timestamp: str | None) -> float:
+    """A time as stored, in seconds since 1970; 0 where it is none."""
+    try:
+        return datetime.fromisoformat(timestamp or "").timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0
+
+
+def _writer(fs: FileSystem, file: str) -> str | None:
+    """Who holds the session to write alone: the name in the lock file, if it is held."""
+    lock = file + LOCK
+    try:
+        if not fs.stat(lock).size:
+            return None
+        fd = fs.open(lock, READ_PLAIN)
+    except OSError:
+        return None
+    try:
+        if fs.lock(fd):
+            fs.unlock(fd)
+            return None  # its owner died
+        owner = orjson.loads(fs.read(fd, 4096, 0))
+        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return "another writer"
+    finally:
+        fs.close(fd)

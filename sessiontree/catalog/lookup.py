@@ -1,0 +1,97 @@
+"""Naming: which session of many is meant by `latest`, an id, a name, or the start of an id.
+
+Invariants: one is found or none is: what may be meant by more is an error that names
+them; a name is the one that the session has now, wherever in its file it was given.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sessiontree.catalog.ends import TAIL
+from sessiontree.catalog.listing import Listed
+from sessiontree.core.entry import decode_object
+from sessiontree.errors import RefError
+from sessiontree.storage.scan import Scanner
+from sessiontree.text.pattern import lines_with
+
+LATEST: Final = "latest"
+SHORTEST_PREFIX: Final = 4
+
+_MOST_NAMED: Final = 8
+
+
+def named(ref: str, among: Sequence[Listed], where: str, command: str) -> Listed:
+    """The session that a ref names.
+
+    Args:
+        ref: what names it.
+        among: the sessions, the one that `latest` means first.
+        where: where they are, in words.
+        command: what lists them.
+
+    Raises:
+        RefError: it names none, or more than one.
+    """
+    if ref == LATEST and among:
+        return among[0]
+    found = [one for one in among if one.id == ref] or _by_name(ref, among)
+    if not found and len(ref) >= SHORTEST_PREFIX:
+        found = [one for one in among if one.id.startswith(ref)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise RefError(_none_named(ref, among, where, command), ref)
+    likely = ", ".join(f"{one.id} ({one.file})" for one in found[:_MOST_NAMED])
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    whole = "" if found[0].id == ref else "a whole id, or "
+    message = f"{ref!r} is ambiguous: it may be {likely}{more}; give {whole}the path of the file"
+    raise RefError(message, ref, [one.id for one in found])
+
+
+def _by_name(name: str, among: Sequence[Listed]) -> list[Listed]:
+    """Those of that name. A list may not see a name that was given in mid-file."""
+    scanner = Scanner()
+    given = _as_typed(name)
+
+    def is_named(one: Listed) -> bool:
+        return _as_typed(_name_of(one, scanner)) == given
+
+    likely = [one for one in among if _as_typed(one.name) == given]
+    return list(filter(is_named, likely)) or list(filter(is_named, among))
+
+
+def _none_named(ref: str, among: Sequence[Listed], where: str, command: str) -> str:
+    """What is said of a ref that names no session."""
+    if ref == LATEST:
+        return f"there is no session {where}"
+    is_short = 0 < len(ref) < SHORTEST_PREFIX and any(one.id.startswith(ref) for one in among)
+    hint = f"give {SHORTEST_PREFIX} characters or more of an id; " if is_short else ""
+    return f"no session {where} is named {ref!r}; {hint}'{command}' lists them"
+
+
+def _as_typed(name: str | None) -> str | None:
+    """A name however its accents are spelled: by a character, or by a mark of their own."""
+    return name and unicodedata.normalize("NFC", name)
+
+
+def _name_of(one: Listed, scanner: Scanner) -> str | None:
+    """The last name given in a file, wherever; else what a list tells."""
+    if one.bytes <= TAIL:
+        return one.name  # as a list has seen the whole file
+    name = None
+    try:
+        for _, line in scanner.lines(one.file, _naming):
+            body = decode_object(line)
+            given = body.get("name")
+            if body.get("type") == "session_info" and isinstance(given, str):
+                name = given
+    except OSError:
+        return None
+    return name or one.name
+
+
+def _naming(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
+    return lines_with(b'"session_info"', block, end)

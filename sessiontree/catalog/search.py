@@ -1,0 +1,99 @@
+"""Searching: the entries of many sessions whose text matches a pattern.
+
+Raw bytes are looked through first (`text.pattern`), and only a line that may match is
+decoded. What counts as text is said in `text.searchable`. Each entry that matches is one
+hit, its first match marked. One file is searched by `searched`.
+
+Invariants: an entry whose text matches is always found, however its line spells it;
+what cannot be read is reported, and hides nothing else; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from typing import Final
+
+import msgspec
+
+from sessiontree.catalog.hit import Hit, Wanted
+from sessiontree.catalog.search_file import Searched
+from sessiontree.errors import SessionTreeError
+from sessiontree.operations.workers import Crew, available
+from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.scan import Scanner
+from sessiontree.text.pattern import Pattern
+
+__all__ = ["Hit", "Wanted", "processes_for", "search"]
+
+WORTH_SHARING: Final = 32_000_000
+"""Bytes to be searched by more than one process: less is done before another is at it."""
+
+
+def search(
+    pattern: Pattern,
+    files: Sequence[str],
+    wanted: Wanted,
+    report: Report,
+    *,
+    limit: int | None = None,
+    processes: int | None = 1,
+) -> Generator[Hit, None, None]:
+    """The hits in files, as they are found: file by file, in file order.
+
+    Args:
+        pattern: what to look for.
+        files: the paths of session files.
+        wanted: which entries count.
+        report: told of each file and line that cannot be read, and why.
+        limit: how many at most.
+        processes: how many share the files; None: as many as are worth it. More than this
+            one end when the iterator is closed.
+    """
+    if limit is not None and limit < 1:
+        return
+    if processes is None:
+        processes = processes_for(files)
+    scanner = Scanner()
+
+    def found_in(file: str) -> Iterator[Hit | str]:
+        return _found_in(file, pattern, wanted, scanner)
+
+    crew = Crew(found_in, msgspec.msgpack.encode, _decode_found, processes)
+    with closing(crew.results(files)) as results:
+        given = 0
+        for found in results:
+            if isinstance(found, str):
+                report(found)
+                continue
+            yield found
+            given += 1
+            if given == limit:
+                return
+
+
+_decode_found: Final = msgspec.msgpack.Decoder(Hit | str).decode
+
+
+def processes_for(files: Iterable[str]) -> int:
+    """How many processes are worth it to search files: one where there is little to read."""
+    size = 0
+    for file in files:
+        with suppress(OSError):
+            size += os.stat(file).st_size
+        if size >= WORTH_SHARING:
+            return available()
+    return 1
+
+
+def _found_in(file: str, pattern: Pattern, wanted: Wanted, scanner: Scanner) -> Iterator[Hit | str]:
+    """The hits in a file, and what is wrong with it."""
+    problems: list[str] = []
+    try:
+        yield from Searched(file, pattern, wanted, scanner, problems.append).hits()
+    except SessionTreeError as error:
+        problems.append(str(error))
+    except OSError as error:
+        problems.append(str(unreadable(file, error)))
+    yield from problems

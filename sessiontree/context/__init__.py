@@ -1,0 +1,1 @@
+"""Entries as the context that a model gets."""

@@ -1,0 +1,116 @@
+"""What the model sees at a leaf: messages, and the settings in force.
+
+Invariants: the same entries always give the same messages, which are the stored
+objects themselves wherever nothing had to be changed. How they come about is in
+`context.fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from sessiontree.context.compaction import TokenCounter, estimate_tokens
+from sessiontree.core.entry import Entry
+from sessiontree.core.message import Message
+from sessiontree.errors import CallerError
+
+if TYPE_CHECKING:
+    from sessiontree.context.providers.notes import Request
+
+
+class Context:
+    """The messages a model would get at a leaf, and what they were made from.
+
+    Attributes:
+        leaf: the entry the context belongs to.
+        messages: dicts with a `role`, in order; shared with the session, not to be changed.
+        entries: for each message the entry it came from.
+        warnings: what had to be corrected or left out, in words.
+    """
+
+    __slots__ = ("_count", "_settings", "_tokens", "entries", "leaf", "messages", "warnings")
+
+    def __init__(
+        self,
+        leaf: Entry,
+        messages: list[Message],
+        entries: list[Entry],
+        warnings: list[str],
+        settings: Callable[[str], Any],
+        count: TokenCounter = estimate_tokens,
+    ) -> None:
+        self.leaf = leaf
+        self.messages = messages
+        self.entries = entries
+        self.warnings = warnings
+        self._settings = settings
+        self._count = count
+        self._tokens = -1
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of all messages, counted when first asked for."""
+        if self._tokens < 0:
+            self._tokens = sum(map(self._count, self.messages))
+        return self._tokens
+
+    @property
+    def model(self) -> dict[str, Any] | None:
+        """`{"provider", "modelId"}` in force, or None; looked up when asked for."""
+        model: dict[str, Any] | None = self._settings("model")
+        return model
+
+    @property
+    def thinking_level(self) -> str | None:
+        """The thinking level in force, or None; looked up when asked for."""
+        level: str | None = self._settings("thinkingLevel")
+        return level
+
+    @property
+    def system(self) -> str | None:
+        """The text of the latest system message on the path, or None."""
+        system: str | None = self._settings("system")
+        return system
+
+    def to_anthropic(self) -> Request:
+        """The context as Anthropic's Messages API takes it.
+
+        `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`.
+        The rules are in `sessiontree.context.providers`.
+        """
+        from sessiontree.context.providers import anthropic
+
+        return anthropic.request(self.messages, self._uuids(), **self._in_force())
+
+    def to_openai(self, api: Literal["responses", "chat"] = "responses") -> Request:
+        """The context as an API of OpenAI takes it: Responses, or Chat Completions.
+
+        Raises:
+            CallerError: `api` names another.
+        """
+        from sessiontree.context.providers import chat, responses
+
+        if api not in ("responses", "chat"):
+            raise CallerError(f"OpenAI has no api {api!r} here; give 'responses' or 'chat'")
+        request = chat.request if api == "chat" else responses.request
+        return request(self.messages, self._uuids(), **self._in_force())
+
+    def _uuids(self) -> list[str]:
+        return [entry.uuid for entry in self.entries]
+
+    def _in_force(self) -> dict[str, str | None]:
+        model = self.model
+        return {"system": self.system, "model": model.get("modelId") if model else None}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `context --json` prints."""
+        return {
+            "leaf": self.leaf.uuid,
+            "messages": self.messages,
+            "model": self.model,
+            "thinkingLevel": self.thinking_level,
+            "system": self.system,
+            "tokens": self.tokens,
+            "warnings": self.warnings,
+        }

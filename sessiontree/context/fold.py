@@ -1,0 +1,299 @@
+"""The fold: a path from the root to a leaf, folded into messages.
+
+Invariants: only the path counts, so a compaction, an edit or a setting on
+another branch has no effect; the latest compaction puts its summary in place of
+everything before its first kept entry; a merge contributes each entry at most
+once; the same entries always give the same messages. Messages are the stored
+objects themselves wherever nothing had to be changed.
+
+A fold is kept between two contexts: an entry that only adds to the end costs
+that entry alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from msgspec import UNSET
+
+from sessiontree.context.compaction import Piece
+from sessiontree.context.contribution import custom_message, replaced, summary_message
+from sessiontree.context.pairing import Pairing
+from sessiontree.context.settings import model_of, settings_of
+from sessiontree.core.blocks import Blocks
+from sessiontree.core.contents import Contents, Resolve
+from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
+from sessiontree.core.message import Message, system_text
+
+Segment = Callable[[str, str], Sequence[Entry]]
+"""Takes `baseUuid` and `mergedUuid`, gives the path below the one down to the other."""
+
+_REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
+
+
+class PathRead(Protocol):
+    """A path as far as a context needs it.
+
+    Attributes:
+        entries: oldest first, the leaf last; from the first kept entry of the
+            latest compaction, or from the top where there is none.
+        compaction: the latest compaction among them.
+        whole: whether the entries reach up to the top of the path.
+        cut_above: whether the file itself ends above them, as in a subtree export.
+    """
+
+    entries: list[Entry]
+    compaction: Entry | None
+    whole: bool
+    cut_above: bool
+
+
+class _Verbatim:
+    """Takes messages and gives them back as they are; stands where a Pairing would."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._sources: list[Entry] = []
+
+    def take(self, message: Message, source: Entry) -> None:
+        self._messages.append(message)
+        self._sources.append(source)
+
+    def result(self) -> tuple[list[Message], list[Entry], list[str]]:
+        return self._messages.copy(), self._sources.copy(), []
+
+
+class Fold:
+    """A path folded into messages, ready to take the next entry.
+
+    Attributes:
+        settings: the settings that the folded entries hold, by `SETTING_KEYS`.
+    """
+
+    def __init__(
+        self,
+        path: PathRead,
+        segment: Segment,
+        resolve: Resolve | None = None,
+        *,
+        verbatim: bool = False,
+        strict: bool = False,
+    ) -> None:
+        self.settings: dict[str, Any] = {}
+        self._segment = segment
+        self._verbatim = verbatim
+        self._out: _Verbatim | Pairing[Entry] = _Verbatim() if verbatim else Pairing()
+        self._warnings: list[str] = []
+        self._unknown: set[str] = set()
+        self._contents = Contents(resolve, strict, self._warnings)
+        visible = _visible(path, self._warnings)
+        self._contents.prepare(visible)
+        plain = _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction})
+        self._edits = {} if plain else _edits(visible)
+        if not plain:
+            visible = [self._contents.whole(entry) for entry in visible]
+        self._blocks = Blocks(() if plain else visible, self._warnings)
+        if not plain:
+            for _, message, source in self._contributions(visible):
+                self._out.take(message, source)
+        else:
+            for entry in visible:
+                self._take(entry)
+        if path.compaction is not None:  # it stands before what it kept, and speaks after it
+            self.settings = {}
+            for entry in path.entries:
+                self._note_setting(entry)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing had to be replaced by a placeholder, which may not be so again."""
+        return self._contents.complete
+
+    def take(self, entry: Entry) -> bool:
+        """Take in one more entry at the end; False where the fold must be made anew."""
+        if entry.type in _REBUILD:
+            return False
+        self._take(entry)
+        return True
+
+    def _take(self, entry: Entry) -> None:
+        source, message = entry, entry._message
+        if message is UNSET:
+            entry = self._contents.whole(entry)
+            message = entry.get("message")
+        if entry.type == "message" and type(message) is dict:
+            role = message.get("role")
+            if role == "assistant":
+                if "model" in message:
+                    self._set_model(message)
+            elif role == "system":
+                self.settings["system"] = system_text(message)
+                if not self._verbatim:
+                    return
+            self._out.take(message, source)
+            return
+        self._note_setting(entry)
+        said = self._message(entry)
+        if said is not None and self._speaks(said):
+            self._out.take(said, source)
+
+    def _speaks(self, message: Message) -> bool:
+        """Whether a message is one, and no setting."""
+        return self._verbatim or message.get("role") != "system"
+
+    def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
+        """For each message: the entry of this path it stands for, itself, its source."""
+        told: set[str] = set()
+        for entry in visible:
+            self._note_setting(entry)
+            if entry.type == "merge":
+                for message, source in self._merge(entry, told):
+                    yield entry, message, source
+                continue
+            own = self._edited(entry, self._edits, self._blocks)
+            told.add(entry.uuid)
+            if own is not None and self._speaks(own):
+                yield entry, own, entry
+
+    def _merge(self, merge: Entry, told: set[str]) -> Iterator[tuple[Message, Entry]]:
+        """What a merge contributes, merges inside it included, each entry once."""
+        frames: list[tuple[Iterator[Entry], dict[str, Any], Blocks]] = [
+            (iter([merge]), self._edits, self._blocks)
+        ]
+        while frames:
+            entries, edits, blocks = frames[-1]
+            entry = next(entries, None)
+            if entry is None:
+                frames.pop()
+                continue
+            if entry.uuid in told:
+                continue
+            told.add(entry.uuid)
+            is_told = entry.get("summary") is not None or entry.uuid in edits
+            if entry.type == "merge" and not is_told:
+                segment = _visible_segment(self._segment_of(entry))
+                self._contents.prepare(segment)
+                visible = [self._contents.whole(below) for below in segment]
+                inside = {**_edits(visible), **edits}
+                frames.append((iter(visible), inside, Blocks(visible, self._warnings)))
+                continue
+            message = self._edited(entry, edits, blocks)
+            if message is not None and self._speaks(message):
+                yield message, entry
+
+    def _segment_of(self, merge: Entry) -> Sequence[Entry]:
+        base, merged = merge.get("baseUuid"), merge.get("mergedUuid")
+        named = isinstance(base, str) and isinstance(merged, str)
+        segment = self._segment(base, merged) if named else ()
+        if not segment:
+            self._warnings.append(f"merge {merge.uuid} says nothing: {merged} is not in the file")
+        return segment
+
+    def _edited(self, entry: Entry, edits: Mapping[str, Any], blocks: Blocks) -> Message | None:
+        """What an entry contributes under the edits of its path."""
+        folded = blocks.message_at(entry)
+        message = folded[0] if folded else self._message(entry)
+        if message is None or not edits:
+            return message
+        for uuid in folded[1] if folded else (entry.uuid,):
+            if uuid in edits:
+                return replaced(message, edits[uuid])
+        return message
+
+    def _message(self, entry: Entry) -> Message | None:
+        """What an entry contributes by itself."""
+        kind = entry.type
+        if kind == "message":
+            message = entry.get("message")
+            if isinstance(message, dict):
+                return message
+            self._warnings.append(f"message {entry.uuid} holds no message and was left out")
+        elif kind in SUMMARIES or kind == "merge":
+            return summary_message("branchSummary", entry)
+        elif kind == "compaction":
+            return summary_message("compactionSummary", entry)
+        elif kind == "custom_message":
+            return custom_message(entry)
+        elif kind == "handle":
+            return self._contents.of_handle(entry)
+        elif kind not in KNOWN and kind not in self._unknown:
+            self._unknown.add(kind)
+            self._warnings.append(f"entries of the unknown type {kind!r} are kept and say nothing")
+        return None
+
+    def _note_setting(self, entry: Entry) -> None:
+        found = settings_of(self._contents.whole(entry))
+        if found:
+            self.settings.update(found)
+
+    def _set_model(self, message: Message) -> None:
+        model = model_of(message)
+        if model is not None:
+            self.settings["model"] = model
+
+    def result(self) -> tuple[list[Message], list[Entry], list[str]]:
+        """The messages, the entry each came from, and the warnings, in fresh lists."""
+        messages, entries, warnings = self._out.result()
+        return messages, entries, self._warnings + warnings
+
+    def pieces(self, path: PathRead) -> list[Piece]:
+        """What each entry of a path contributes, for choosing where to cut it."""
+        visible = _visible(path, [])
+        said: dict[str, tuple[list[Message], list[Entry]]] = {e.uuid: ([], []) for e in visible}
+        for entry, message, source in self._contributions(visible):
+            messages, sources = said[entry.uuid]
+            messages.append(message)
+            sources.append(source)
+        return [Piece(uuid, *told) for uuid, told in said.items()]
+
+
+def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
+    """The entries that count, in the order they speak: a compaction before what it kept."""
+    compaction = path.compaction
+    if compaction is None:
+        return path.entries
+    entries = path.entries
+    at = next(i for i in reversed(range(len(entries))) if entries[i] is compaction)
+    first_kept = compaction.get("firstKeptEntryUuid")
+    after = entries[at + 1 :]
+    if first_kept == compaction.uuid:
+        return [compaction, *after]
+    kept_from = next((i for i in reversed(range(at)) if entries[i].uuid == first_kept), None)
+    if kept_from is not None:
+        return [compaction, *_without_compactions(entries[kept_from:at]), *after]
+    if path.cut_above:
+        return [compaction, *_without_compactions(entries[:at]), *after]
+    warnings.append(
+        f"the first kept entry {first_kept} of compaction {compaction.uuid} is not on the path; "
+        "only what follows the compaction was taken"
+    )
+    return [compaction, *after]
+
+
+def _visible_segment(entries: Sequence[Entry]) -> list[Entry]:
+    """The same for a merged segment, whose first kept entry may lie above its base."""
+    at = next((i for i in reversed(range(len(entries))) if entries[i].type == "compaction"), None)
+    if at is None:
+        return list(entries)
+    compaction = entries[at]
+    first_kept = compaction.get("firstKeptEntryUuid")
+    kept_from = at
+    if first_kept != compaction.uuid:
+        kept_from = next((i for i in range(at) if entries[i].uuid == first_kept), 0)
+    kept = _without_compactions(entries[kept_from:at])
+    return [compaction, *kept, *entries[at + 1 :]]
+
+
+def _without_compactions(entries: Sequence[Entry]) -> list[Entry]:
+    """What a later compaction keeps: the earlier ones contribute nothing any more."""
+    return [entry for entry in entries if entry.type != "compaction"]
+
+
+def _edits(entries: Iterable[Entry]) -> dict[str, Any]:
+    """The replacement for each edited entry, the latest edit last."""
+    return {
+        target: entry.get("replacement")
+        for entry in entries
+        if entry.type == "context_edit" and isinstance(target := entry.get("targetUuid"), str)
+    }

@@ -1,0 +1,182 @@
+"""A context for Anthropic's Messages API.
+
+The rules, from the API's reference and its refusals (https://docs.anthropic.com):
+the first message is the user's; roles alternate (neighbours would be combined);
+text is never empty, nor all white space, and the assistant's last text does not
+end in white space; each `tool_use` is answered by a `tool_result` at the start of
+the very next message; ids and names are of `[a-zA-Z0-9_-]`, ids unique; `thinking`
+and `redacted_thinking` come back unmodified with their signature and never last
+in a message; an error result holds text alone; images are JPEG, PNG, GIF or WebP,
+documents PDF, both as base64 or by https; only the user shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+from sessiontree.context.providers.media import stand_in
+from sessiontree.context.providers.names import fit_name, is_fit
+from sessiontree.context.providers.notes import Notes, Request
+from sessiontree.context.providers.part import Call, Hosted, Media, Part, Result, Text, Thinking
+from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
+from sessiontree.context.providers.values import clean_text, clean_value, object_in
+from sessiontree.core.message import Message, kind_of
+
+ID_LIMIT: Final = 64
+IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+HOSTED_TOOLS: Final = {
+    "web_search": "web_search_tool_result",
+    "web_fetch": "web_fetch_tool_result",
+    "code_execution": "code_execution_tool_result",
+    "bash_code_execution": "bash_code_execution_tool_result",
+    "text_editor_code_execution": "text_editor_code_execution_tool_result",
+}
+"""The tools that Anthropic runs itself, and the kind of block each answers with."""
+
+_OPENING: Final = "(The conversation begins with the assistant.)"
+
+
+def request(
+    messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
+) -> Request:
+    """Messages as `system` and `messages` of the Messages API.
+
+    Args:
+        messages: a context's, of any shape.
+        uuids: for each message the entry it came from.
+        system: the system text in force.
+        model: the id of the model in force; thinking of any other is left out.
+    """
+    notes = Notes()
+    turns = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, notes=notes)
+    notes.uuid = ""
+    turns = joined(_fit(turn, notes) for turn in turns)
+    if turns and turns[0].side == "assistant":
+        notes.add("a first message of the user was put before the assistant's")
+        turns.insert(0, Turn("user", [Text(_OPENING)]))
+    if not turns:
+        notes.add("there is nothing to send: the context holds no message")
+    params: dict[str, Any] = {"system": clean_text(system)} if system and system.strip() else {}
+    params["messages"] = [_message(turn, notes) for turn in turns]
+    return Request(params, notes.warnings())
+
+
+def _fit(turn: Turn, notes: Notes) -> Turn:
+    """The turn with those parts alone that Anthropic takes."""
+    if turn.side == "user":
+        return turn
+    hosted = _sound_hosted(turn.parts)
+    parts: list[Part] = []
+    for part in turn.parts:
+        if isinstance(part, Thinking) and part.maker != "anthropic":
+            notes.add("thinking without a signature of Anthropic was left out")
+        elif isinstance(part, Hosted) and id(part) not in hosted:
+            notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
+        else:
+            parts.append(part)
+    while parts and isinstance(parts[-1], Thinking):
+        notes.add("thinking that nothing followed was left out")
+        parts.pop()
+    if parts and isinstance(last := parts[-1], Text):
+        parts[-1] = replace(last, text=last.text.rstrip())
+    return Turn("assistant", parts)
+
+
+def _sound_hosted(parts: Sequence[Part]) -> set[int]:
+    """Which blocks of hosted tools are a call and the result that directly follows."""
+    sound: set[int] = set()
+    blocks = [part for part in parts if isinstance(part, Hosted)]
+    for call, result in pairwise(blocks):
+        answered_by = HOSTED_TOOLS.get(str(call.block.get("name")))
+        if (
+            kind_of(call.block) == "server_tool_use"
+            and isinstance(call.block.get("input"), dict)
+            and answered_by == kind_of(result.block)
+            and isinstance(result.block.get("content"), list | dict)
+            and call.id == result.id
+            and is_fit(call.id, ID_LIMIT)
+        ):
+            sound |= {id(call), id(result)}
+    return sound
+
+
+def _message(turn: Turn, notes: Notes) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    after_results: list[Part] = []
+    for part in turn.parts:
+        if isinstance(part, Result):
+            result, apart = media_apart(part) if part.failed else (part, [])
+            if apart:
+                notes.add("the images of a failed call were put behind its result")
+            after_results += apart
+            blocks.append(_result(result, notes))
+        else:
+            after_results.append(part)
+    blocks += [_block(part, turn.side, notes) for part in after_results]
+    return {"role": turn.side, "content": blocks}
+
+
+def _block(part: Part, side: str, notes: Notes) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Media):
+        return _media(part, side, notes)
+    if isinstance(part, Call):
+        return _call(part, notes)
+    if isinstance(part, Thinking):
+        if part.redacted:
+            return {"type": "redacted_thinking", "data": part.seal}
+        return {"type": "thinking", "thinking": part.text, "signature": part.seal}
+    if isinstance(part, Result):
+        return _result(part, notes)
+    kept = ("type", "id", "tool_use_id", "name", "input", "content")
+    return {key: clean_value(part.block[key]) for key in kept if key in part.block}
+
+
+def _call(call: Call, notes: Notes) -> dict[str, Any]:
+    name = fit_name(call.name)
+    if name != call.name:
+        notes.add(f"the tool {call.name!r} is called {name!r}")
+    given = call.arguments
+    if call.freeform:
+        notes.add("the free text that a tool takes was put into an object")
+        given = {"input": given}
+    elif isinstance(given, str):
+        given = clean_value(object_in(given) or {})
+    return {"type": "tool_use", "id": call.id, "name": name, "input": given}
+
+
+def _result(result: Result, notes: Notes) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
+    if result.parts:
+        block["content"] = [_block(part, "user", notes) for part in result.parts]
+    if result.failed:
+        block["is_error"] = True
+    return block
+
+
+def _media(media: Media, side: str, notes: Notes) -> dict[str, Any]:
+    source = source_of(media)
+    if source is None or side == "assistant":
+        notes.add(
+            f"the {stand_in(media)[1:-1]} cannot be sent to Anthropic; its name stands for it"
+        )
+        return {"type": "text", "text": stand_in(media)}
+    return {"type": media.kind, "source": source}
+
+
+def source_of(media: Media) -> dict[str, Any] | None:
+    """The `source` of an image or document block, or None where the API takes none such."""
+    if media.data:
+        types = IMAGE_TYPES if media.kind == "image" else {"application/pdf"}
+        if media.media_type not in types:
+            return None
+        return {"type": "base64", "media_type": media.media_type, "data": media.data}
+    if media.url and media.url.lower().startswith("https://"):
+        return {"type": "url", "url": media.url}
+    if media.file_id and media.file_host == "anthropic":
+        return {"type": "file", "file_id": media.file_id}
+    return None

@@ -1,0 +1,130 @@
+"""A context for OpenAI's Chat Completions API, and the many that speak its dialect.
+
+The rules (https://platform.openai.com/docs/api-reference/chat): the system text is
+the first message; each assistant message with `tool_calls` is followed by one
+`tool` message for each call, and by nothing else before them; a `tool` message
+holds text alone; ids have at most 40 characters, names are of `[a-zA-Z0-9_-]` and
+have at most 64; arguments are JSON text; thinking has no place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from sessiontree.context.providers import openai
+from sessiontree.context.providers.notes import Notes, Request
+from sessiontree.context.providers.part import Call, Hosted, Media, Part, Result, Text, Thinking
+from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
+from sessiontree.context.providers.values import clean_text
+from sessiontree.core.message import Message, kind_of
+
+ID_LIMIT: Final = 40
+
+
+def request(
+    messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
+) -> Request:
+    """Messages as `messages` of the Chat Completions API.
+
+    Args:
+        messages: a context's, of any shape.
+        uuids: for each message the entry it came from.
+        system: the system text in force.
+        model: the id of the model in force.
+    """
+    notes = Notes()
+    turns = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, notes=notes)
+    notes.uuid = ""
+    said: list[dict[str, Any]] = []
+    if system and system.strip():
+        said.append({"role": "system", "content": clean_text(system)})
+    for turn in joined(_fit(turn, notes) for turn in turns):
+        if turn.side == "assistant":
+            said.append(_assistant(turn.parts, notes))
+        else:
+            said.extend(_user(turn.parts, notes))
+    if not turns:
+        notes.add("there is nothing to send: the context holds no message")
+    return Request({"messages": said}, notes.warnings())
+
+
+def _fit(turn: Turn, notes: Notes) -> Turn:
+    """The turn with those parts alone that Chat Completions takes."""
+    parts: list[Part] = []
+    for part in turn.parts:
+        if isinstance(part, Thinking):
+            notes.add("thinking was left out: Chat Completions takes none back")
+        elif isinstance(part, Hosted):
+            notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
+        else:
+            parts.append(part)
+    return Turn(turn.side, parts)
+
+
+def _assistant(parts: Sequence[Part], notes: Notes) -> dict[str, Any]:
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    texts += [openai.instead_of(part, notes) for part in parts if isinstance(part, Media)]
+    calls = [_call(part, notes) for part in parts if isinstance(part, Call)]
+    message: dict[str, Any] = {"role": "assistant", "content": _text_content(texts)}
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _text_content(texts: list[str]) -> str | list[dict[str, Any]] | None:
+    if len(texts) > 1:
+        return [{"type": "text", "text": text} for text in texts]
+    return texts[0] if texts else None
+
+
+def _call(call: Call, notes: Notes) -> dict[str, Any]:
+    name = openai.name_of(call, notes)
+    if call.freeform:
+        return {
+            "id": call.id,
+            "type": "custom",
+            "custom": {"name": name, "input": call.arguments},
+        }
+    made = {"name": name, "arguments": openai.arguments_of(call)}
+    return {"id": call.id, "type": "function", "function": made}
+
+
+def _user(parts: Sequence[Part], notes: Notes) -> Iterator[dict[str, Any]]:
+    behind: list[Part] = []
+    for part in parts:
+        if isinstance(part, Result):
+            result, apart = media_apart(part)
+            if apart:
+                notes.add("the images of a result were put behind it, as the user's")
+            behind += apart
+            yield {
+                "role": "tool",
+                "tool_call_id": result.id,
+                "content": openai.output_text(result),
+            }
+    behind += [part for part in parts if not isinstance(part, Result)]
+    for role, run in openai.by_authority(behind):
+        yield {"role": role, "content": _content(run, notes)}
+
+
+def _content(run: Sequence[Text | Media], notes: Notes) -> str | list[dict[str, Any]]:
+    if len(run) == 1 and isinstance(only := run[0], Text):
+        return only.text
+    return [_content_part(part, notes) for part in run]
+
+
+def _content_part(part: Text | Media, notes: Notes) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if part.kind == "image":
+        if openai.is_sendable_data(part):
+            return {"type": "image_url", "image_url": {"url": openai.data_url(part)}}
+        if part.url:
+            return {"type": "image_url", "image_url": {"url": part.url}}
+    elif openai.is_sendable_data(part):
+        file = {"filename": openai.file_name(part), "file_data": openai.data_url(part)}
+        return {"type": "file", "file": file}
+    elif part.file_id and part.file_host == "openai":
+        return {"type": "file", "file": {"file_id": part.file_id}}
+    return {"type": "text", "text": openai.instead_of(part, notes)}

@@ -1,0 +1,164 @@
+"""Turns: what was said, in turns that alternate, with every call answered.
+
+What holds of the turns: sides alternate; no turn is empty; each call of an
+assistant's turn has exactly one result in the user's turn that follows, results
+first and in the order of the calls; a result stands nowhere else; ids are fit to
+be sent and no two calls share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sessiontree.context.pairing import Pairing
+from sessiontree.context.providers.names import Ids
+from sessiontree.context.providers.notes import Notes
+from sessiontree.context.providers.part import Call, Media, Part, Result, Side, Text
+from sessiontree.context.providers.reading import Reading
+from sessiontree.core.message import Message
+
+_INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side says before the other does."""
+
+    side: Side
+    parts: list[Part]
+
+
+def turns_of(
+    messages: Sequence[Message],
+    uuids: Sequence[str],
+    *,
+    model: str | None,
+    id_limit: int,
+    notes: Notes,
+) -> list[Turn]:
+    """Messages of any shape as turns.
+
+    Args:
+        messages: a context's; system messages among them are left to the caller.
+        uuids: for each message the entry it came from.
+        model: the id of the model in force; None where it is not known.
+        id_limit: the longest id of a call that the provider takes.
+        notes: takes what was said in another way, or left out.
+    """
+    pairing: Pairing[str] = Pairing()
+    for message, uuid in zip(messages, uuids, strict=True):
+        if message.get("role") != "system":
+            pairing.take(message, uuid)
+    paired, sources, warnings = pairing.result()
+    for warning in warnings:
+        notes.add(warning)
+    return _answered(_spoken(paired, sources, Reading(notes, model)), Ids(id_limit), notes)
+
+
+def joined(turns: Iterable[Turn]) -> list[Turn]:
+    """The turns without empty ones, neighbours of the same side as one."""
+    out: list[Turn] = []
+    for turn in turns:
+        if not turn.parts:
+            continue
+        if out and out[-1].side == turn.side:
+            out[-1] = Turn(turn.side, [*out[-1].parts, *turn.parts])
+        else:
+            out.append(turn)
+    return out
+
+
+def media_apart(result: Result) -> tuple[Result, list[Part]]:
+    """A result without its media, and those under words that say where they came from."""
+    texts = tuple(part for part in result.parts if isinstance(part, Text))
+    media = [part for part in result.parts if isinstance(part, Media)]
+    if not media:
+        return result, []
+    return replace(result, parts=texts), [Text(f"From the result of call {result.id}:"), *media]
+
+
+def _spoken(paired: Sequence[Message], sources: Sequence[str], reading: Reading) -> list[Turn]:
+    turns: list[Turn] = []
+    ids: list[str | None] = []  # the id of the last message in each turn
+    for message, uuid in zip(paired, sources, strict=True):
+        reading.notes.uuid = uuid
+        id = message.get("id")
+        id = id if isinstance(id, str) and message.get("role") == "assistant" else None
+        said = list(reading.parts_of(message))
+        if id and _goes_on(turns, ids, id, said):
+            turns[-2].parts.extend(part for _, part in said)
+            continue
+        for side, part in said:
+            if not turns or turns[-1].side != side:
+                turns.append(Turn(side, []))
+                ids.append(None)
+            turns[-1].parts.append(part)
+            ids[-1] = id
+    return turns
+
+
+def _goes_on(
+    turns: Sequence[Turn], ids: Sequence[str | None], id: str, said: Sequence[tuple[Side, Part]]
+) -> bool:
+    """Whether calls belong to the message before the last results, of which they are a piece.
+
+    An agent that stores a message block by block stores parallel calls apart, and
+    the pairing then puts results between them.
+    """
+    return (
+        len(turns) > 1
+        and ids[-2] == id
+        and turns[-1].side == "user"
+        and bool(said)
+        and all(isinstance(part, Call) for _, part in said)
+        and all(isinstance(part, Result) for part in turns[-1].parts)
+    )
+
+
+def _answered(turns: Sequence[Turn], ids: Ids, notes: Notes) -> list[Turn]:
+    """The turns with fit ids, each call with its one result directly behind it."""
+    out: list[Turn] = []
+    waiting: list[tuple[str, Call]] = []
+    for turn in turns:
+        if turn.side == "user":
+            out.append(Turn("user", _with_results(turn.parts, waiting, notes)))
+            waiting = []
+            continue
+        parts: list[Part] = []
+        for part in turn.parts:
+            if isinstance(part, Call):
+                fit = replace(part, id=ids.give(part.id))
+                waiting.append((part.id, fit))
+                part = fit
+            parts.append(part)
+        out.append(Turn("assistant", parts))
+    if waiting:
+        out.append(Turn("user", _with_results([], waiting, notes)))
+    return joined(out)
+
+
+def _with_results(
+    parts: Sequence[Part], waiting: Sequence[tuple[str, Call]], notes: Notes
+) -> list[Part]:
+    """What the user's side says, the results of the calls that wait for one first."""
+    brought: dict[str, list[Result]] = {}
+    for part in parts:
+        if isinstance(part, Result):
+            brought.setdefault(part.id, []).append(part)
+    said: list[Part] = []
+    for stored, call in waiting:
+        results = brought.get(stored)
+        if results:
+            result = results.pop(0)
+        else:
+            notes.add(f"call {stored} of {call.name or 'a tool'} was never answered")
+            result = Result(stored, (Text(_INTERRUPTED),), failed=True)
+        name = result.name or call.name
+        said.append(replace(result, id=call.id, name=name, freeform=call.freeform))
+    for stored, results in brought.items():
+        for _ in results:
+            notes.add(f"a result for call {stored or '(no id)'} was left out: no such call is open")
+    said.extend(part for part in parts if not isinstance(part, Result))
+    return said

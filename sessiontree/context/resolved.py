@@ -1,0 +1,231 @@
+"""What a handle resolved to, and what of it a model gets.
+
+Invariants: the data of a `ResolvedHandle` has the shape of its kind; the same
+resolved handle gives the same message; what cannot be shown to a model is named
+in one line, never left out, and the lack is told.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.core.contents import Shown
+from sessiontree.core.entry import Entry
+from sessiontree.core.handle import Handle
+from sessiontree.core.media import PDF, UNKNOWN_BYTES, is_text, text_in
+from sessiontree.core.message import RESPONSES_ITEMS, Message, check_message, json_text, kind_of
+from sessiontree.errors import EntryError, HandleDataError
+from sessiontree.handles.schema import KINDS, Kind
+
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What models take as an image; another would make them refuse the whole context."""
+
+LONGEST_TEXT: Final = 256 * 1024
+"""Bytes of a text that are shown to a model; a longer one is named."""
+
+LARGEST_PDF: Final = 20 * 1024 * 1024
+"""Bytes of a PDF that are shown to a model: as base64, with room beside it in a request
+of the 32 MB that Anthropic takes (docs.anthropic.com, PDF support)."""
+
+_SHOWN: Final = "images, PDF of up to 20 MiB, text of up to 256 KiB"
+
+
+class ResolvedHandle(msgspec.Struct, frozen=True):
+    """A handle and what it points to.
+
+    Attributes:
+        handle: what was resolved.
+        kind: `message`, `output`, `document` or `binary`.
+        data: message: a dict with a `role`; output: `{stdout, stderr, exitCode}`, the
+            code None where there is none; document: any JSON; binary: bytes.
+        media_type: of a binary; else None.
+
+    Raises:
+        HandleDataError: when made with data that is not of its kind.
+    """
+
+    handle: Handle
+    kind: Kind
+    data: Any
+    media_type: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            fault = f"the kind {self.kind!r}; a kind is one of {', '.join(KINDS)}"
+        else:
+            fault = _FAULTS[self.kind](self.data) or ""
+        if fault:
+            raise HandleDataError(
+                f"{self.handle} resolved to {fault}; mend what it points to, or its resolver",
+                str(self.handle),
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `handle resolve --json` prints; bytes as base64."""
+        data = _base64(self.data) if self.kind == "binary" else self.data
+        return {"handle": str(self.handle), "kind": self.kind, "data": data}
+
+
+def _message_fault(data: Any) -> str | None:
+    try:
+        check_message(data)
+    except EntryError as error:
+        return f"no message: {error}"
+    if not isinstance(data.get("content"), str | list | None):
+        return f"a message whose content is a {type(data['content']).__name__}"
+    says = any(key in data for key in ("content", "output", "tool_calls"))
+    if not says and kind_of(data) not in RESPONSES_ITEMS:
+        return "a message without content"
+    return None
+
+
+def _output_fault(data: Any) -> str | None:
+    if not isinstance(data, Mapping):
+        return f"a {type(data).__name__}, not {{stdout, stderr, exitCode}}"
+    for key in ("stdout", "stderr"):
+        if not isinstance(data.get(key), str):
+            return f"an output whose {key} is no string"
+    code = data.get("exitCode", "")
+    if not isinstance(code, int | None) or isinstance(code, bool):
+        return "an output whose exitCode is neither a number nor None"
+    return None
+
+
+def _document_fault(data: Any) -> str | None:
+    return "bytes, not a document" if isinstance(data, bytes | bytearray) else None
+
+
+def _binary_fault(data: Any) -> str | None:
+    return None if isinstance(data, bytes) else f"a {type(data).__name__}, not bytes"
+
+
+_FAULTS: Final = {
+    "message": _message_fault,
+    "output": _output_fault,
+    "document": _document_fault,
+    "binary": _binary_fault,
+}
+
+
+def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
+    """What a resolved handle contributes to a context.
+
+    A message is itself; an output is a fenced text; a document its JSON; an image
+    an image block; a PDF of up to 20 MiB a document block; a text of up to 256 KiB a
+    fenced text; any other binary is named in one line. The `role` of the entry goes
+    before that of a message, and is `user` where neither says.
+    """
+    role = role_of_entry(entry)
+    if resolved.kind == "message":
+        message: Message = resolved.data
+        return Shown(message if role is None else {**message, "role": role})
+    content, lack = _content(resolved, entry)
+    return Shown({"role": role or "user", "content": content}, lack)
+
+
+def carried_of(resolved: ResolvedHandle, entry: Entry) -> Message:
+    """The same message with all the bytes in it.
+
+    What a model is not shown, or not as it is, becomes a document block of its own
+    media type, which a provider that does not take it is told the name of.
+    """
+    message, lack = message_of(resolved, entry)
+    if not lack:
+        return message
+    return {**message, "content": [_document_block(resolved, entry)]}
+
+
+def role_of_entry(entry: Entry) -> str | None:
+    """The role that a `handle` entry asks for, or None."""
+    role = entry.get("role")
+    return role if isinstance(role, str) and role else None
+
+
+def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
+    """What of a resolved handle is shown, and what is lacking of it."""
+    if resolved.kind == "output":
+        return output_text(resolved.data), ""
+    if resolved.kind == "document":
+        return json_text(resolved.data), ""
+    media_type, size = base_type(resolved.media_type), len(resolved.data)
+    if media_type in IMAGES:
+        return [{"type": "image", "data": _base64(resolved.data), "mimeType": media_type}], ""
+    if not is_shown(media_type, size):
+        return only_named(resolved.handle, media_type, size)
+    if media_type == PDF:
+        return [_document_block(resolved, entry)], ""
+    found = text_in(resolved.data)
+    if found is None:
+        return reference(resolved.handle, media_type, size), (
+            f"is only named to a model: it is called {media_type} and is not UTF-8; store it "
+            "as UTF-8, or under the media type that it has"
+        )
+    text, wrong = found
+    places = "one place that is" if wrong == 1 else f"{wrong:,} places that are"
+    lack = f"is shown with U+FFFD in {places} not UTF-8; store it as UTF-8 to show it whole"
+    return fenced(text), lack if wrong else ""
+
+
+def _document_block(resolved: ResolvedHandle, entry: Entry) -> dict[str, Any]:
+    """Bytes as a block of Anthropic's shape, named by the entry's preview."""
+    media_type = base_type(resolved.media_type)
+    source = {"type": "base64", "media_type": media_type, "data": _base64(resolved.data)}
+    block: dict[str, Any] = {"type": "document", "source": source}
+    preview = entry.get("preview")
+    if isinstance(preview, str) and preview:
+        block["title"] = preview
+    return block
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def base_type(media_type: str | None) -> str:
+    """A media type without its parameters, in lower case."""
+    return (media_type or UNKNOWN_BYTES).partition(";")[0].strip().lower()
+
+
+def is_shown(media_type: str, size: int) -> bool:
+    """Whether content of a type and size (bytes) is shown to a model, or only named."""
+    if media_type in IMAGES:
+        return True
+    if media_type == PDF:
+        return size <= LARGEST_PDF
+    return size <= LONGEST_TEXT and is_text(media_type)
+
+
+def only_named(handle: Handle, media_type: str, size: int) -> tuple[str, str]:
+    """The line that stands for content that no model is shown, and what is lacking by it."""
+    lack = f"is only named to a model, as {media_type} of {size:,} bytes; models are shown {_SHOWN}"
+    return reference(handle, media_type, size), lack
+
+
+def reference(handle: Handle, media_type: str, size: int) -> str:
+    """Content in one line, by its handle, where a model cannot be shown it."""
+    return f"[{media_type}, {size:,} bytes: {handle}]"
+
+
+def output_text(output: Mapping[str, Any]) -> str:
+    """What a command put out, each stream in a fence that nothing inside it ends."""
+    parts = []
+    if output["stdout"] or not output["stderr"]:
+        parts.append(fenced(output["stdout"]))
+    if output["stderr"]:
+        parts.append("stderr:\n" + fenced(output["stderr"]))
+    if output["exitCode"]:
+        parts.append(f"exit code {output['exitCode']}")
+    return "\n".join(parts)
+
+
+def fenced(text: str) -> str:
+    """Text in a fence of backticks longer than any run of them inside it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    ended = text if text.endswith("\n") or not text else text + "\n"
+    return f"{fence}\n{ended}{fence}"

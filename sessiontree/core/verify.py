@@ -1,0 +1,169 @@
+"""Verification: every line of a file looked at, and every reference followed.
+
+Takes the lines in file order and finds what a reader would stumble over: bytes
+that are no entry, checksums that do not match, uuids that stand twice, parents
+that are missing, late or in a circle, and fields that name entries which are
+not there, or not where they must be. Reports; changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines
+from sessiontree.core.damage import Report, ignore
+from sessiontree.core.entry import ANNOTATIONS, HEADER
+from sessiontree.core.fields import REFERENCES
+from sessiontree.core.index import NO_ROW, Tree
+
+_SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
+
+
+class _Reference(msgspec.Struct, gc=False):
+    """A field that names another entry: the row that holds it, and whom it names."""
+
+    row: int
+    key: str
+    uuid: str
+
+
+def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
+    """Those of some lines, each with its LF, whose bytes are not as they were sealed, or no text.
+
+    A checksum seals bytes that are no text like any others.
+
+    Args:
+        lines: one behind the other.
+        offset: where the first starts.
+    """
+    for line in lines:
+        if not _is_sealed(line) or not (line.isascii() or _is_text(line)):
+            yield offset, line
+        offset += len(line)
+
+
+def _is_sealed(line: bytes) -> bool:
+    return line[-11:] == b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH])
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class Verification:
+    """A verification under way: feed it lines, then `finish`.
+
+    Args:
+        report: told of every finding.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._tree = Tree()
+        self._references: list[_Reference] = []
+        self._wrong: dict[int, list[str]] = {}
+        self._is_copy = False
+
+    @property
+    def entries(self) -> int:
+        """The entries found so far."""
+        return len(self._tree)
+
+    def take(self, line: bytes, offset: int) -> None:
+        """Look at one line, given without its LF."""
+        self.take_block(line + b"\n", offset)
+
+    def take_block(self, block: bytes, offset: int) -> None:
+        """Look at whole lines, each ended by LF, that start at `offset`."""
+        lines = ended_lines(block)
+        self._take_structure(lines, block, offset)
+        for at, line in unsound(lines, offset):
+            self.look_into(line, at)
+
+    def take_structure(self, block: bytes, offset: int) -> None:
+        """The same without a look at checksums and text: `unsound` tells what to look into."""
+        self._take_structure(ended_lines(block), block, offset)
+
+    def _take_structure(self, lines: list[bytes], block: bytes, offset: int) -> None:
+        tree = self._tree
+        first = len(tree)
+        tree.extend_by(lines, offset, self._report)
+        for row in tree.rows_of_type(HEADER, *REFERENCES, since=first):
+            start = tree.offsets[row] - offset
+            self._note_references(block[start : block.index(b"\n", start)], row)
+
+    def look_into(self, line: bytes, offset: int) -> None:
+        """Report what is wrong with an unsound line whose structure was taken."""
+        if not _is_sealed(line):
+            if self._tree.row_at(offset) != NO_ROW:
+                decode(line.removesuffix(b"\n"), offset, self._report)
+            return
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            cause = f"invalid UTF-8 {error.start} bytes into the line"
+            self._report("utf-8", offset, cause)
+
+    def _note_references(self, line: bytes, row: int) -> None:
+        kind = self._tree.type_of(row)
+        entry = decode(line, self._tree.offsets[row], ignore)
+        if entry is None:
+            return
+        if not row:
+            self._is_copy = "parentSession" in entry
+        for key in REFERENCES.get(kind, ()):
+            uuid = entry.get(key)
+            if isinstance(uuid, str):
+                self._references.append(_Reference(row, key, uuid))
+            else:
+                self._find(row, f"the {kind} has no {key}")
+
+    def _find(self, row: int, cause: str) -> None:
+        self._wrong.setdefault(row, []).append(cause)
+
+    def finish(self) -> None:
+        """Follow the references, now that all entries are known."""
+        tree = self._tree
+        bases = {found.uuid for found in self._references if found.key == "baseUuid"}
+        for row, parent in tree.missing_parents():
+            if self._is_copy and (parent in bases or tree.type_of(row) in ANNOTATIONS):
+                continue  # a copy takes merged branches and labels along, not what is above them
+            cause = f"the parent {parent} of entry {tree.uuids[row]} is not in the file"
+            self._report("missing parent", tree.offsets[row], cause)
+        for found in self._references:
+            self._follow(found)
+        for row, causes in self._wrong.items():
+            self._report("reference", tree.offsets[row], f"{tree.uuids[row]}: {'; '.join(causes)}")
+
+    def _follow(self, reference: _Reference) -> None:
+        row, key, uuid = reference.row, reference.key, reference.uuid
+        target = self._tree.row(uuid)
+        if target == NO_ROW:
+            if not self._is_copy:
+                self._find(row, f"its {key} {uuid} is not in the file")
+        elif key in _ABOVE and not self._is_above(row, target):
+            self._find(row, f"its {key} {uuid} is not on its path")
+
+    def _is_above(self, row: int, target: int) -> bool:
+        """Whether an entry, or another of the same uuid, is a row or an ancestor of it."""
+        tree = self._tree
+        uuid = tree.uuids[target]
+        may_jump = tree.has_late_parents or tree.has_duplicates
+        for above in tree.rows_up(row):
+            if above == target or tree.uuids[above] == uuid:
+                return True
+            if above < target and not may_jump:
+                return False
+        return False
+
+
+_ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})
+"""References that must name an ancestor, or the entry itself."""

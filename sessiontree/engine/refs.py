@@ -1,0 +1,245 @@
+"""Refs: how a person or a program names an entry, as git names a commit.
+
+A ref is tried in this order: `@` (the leaf), a whole uuid, a label or branch
+name, a lane's name, a unique prefix of four characters or more; `~3` behind any
+of them goes three content entries up. A branch name means the branch's tip, a
+lane's name (`main` too) where the lane stands, annotations aside.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from array import array
+from collections.abc import Callable, Container, Iterator
+from typing import Any, Final
+
+from sessiontree.core.display import JOINERS
+from sessiontree.core.entry import ANNOTATIONS, MAIN, MARKERS, Entry
+from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.errors import IllegalNameError, RefError
+
+LEAF: Final = "@"
+SHORTEST_PREFIX: Final = 4
+_CANDIDATES: Final = 8
+_STEPS: Final = re.compile(r"~(\d{0,18})\Z")
+
+
+def check_name(name: object, what: str) -> str:
+    """A label, branch or lane name, if refs can spell it.
+
+    Raises:
+        IllegalNameError: empty, or with one of `@ ~ :`, a space or a control character.
+    """
+    if not isinstance(name, str) or not name:
+        raise IllegalNameError(f"a {what} is a string that is not empty, not {name!r}")
+    bad = next((c for c in name if c in "@~:" or c.isspace() or _is_control(c)), None)
+    if bad is not None:
+        raise IllegalNameError(
+            f"{name!r} is no {what}: it holds {bad!r}; "
+            "names hold no @ ~ :, no spaces and no control characters"
+        )
+    return name
+
+
+def taken(name: str, uuids: set[str]) -> IllegalNameError:
+    """The refusal of a name that stands for something else already: entries, or else a lane."""
+    owner = _listed(uuids) if uuids else "a lane, which no ref could name then"
+    return IllegalNameError(f"the name {name!r} is taken by {owner}; choose another")
+
+
+def _is_control(character: str) -> bool:
+    if character in JOINERS:
+        return False
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs")
+
+
+class Names:
+    """The labels, branch names and session facts of a file, the latest word of each.
+
+    Attributes:
+        labels: the label of each labelled entry, by uuid.
+        branches: the rows of the `branch` entries that give a name, by name.
+        name: the session's name, or None.
+        metadata: the session's metadata, patches applied.
+    """
+
+    def __init__(self, header: Entry) -> None:
+        self.labels: dict[str, str] = {}
+        self.branches: dict[str, list[int]] = {}
+        name, metadata = header.get("name"), header.get("metadata")
+        self.name: str | None = name if isinstance(name, str) else None
+        self.metadata: dict[str, Any] = dict(metadata) if isinstance(metadata, dict) else {}
+        self._rows = 0
+
+    def extend(self, tree: Tree, read: Callable[[int], Entry | None]) -> None:
+        """Take in the rows that were added to the tree since the last time."""
+        for row in tree.rows_of_type("label", "branch", "session_info", since=self._rows):
+            entry = read(tree.offsets[row])
+            if entry is not None:
+                self._take(entry, row)
+        self._rows = len(tree)
+
+    def _take(self, entry: Entry, row: int) -> None:
+        if entry.type == "label":
+            target, label = entry.get("targetUuid"), entry.get("label")
+            if isinstance(target, str):
+                self.labels.pop(target, None)
+                if isinstance(label, str):
+                    self.labels[target] = label
+            return
+        name = entry.get("name")
+        if entry.type == "branch":
+            if isinstance(name, str):
+                self.branches.setdefault(name, []).append(row)
+            return
+        if isinstance(name, str):
+            self.name = name
+        patch = entry.get("metadata")
+        if isinstance(patch, dict):
+            self.metadata.update(patch)
+
+    def named(self, name: str, tree: Tree) -> set[str]:
+        """The uuids a name stands for: labelled entries, and tips of branches."""
+        found = {uuid for uuid, label in self.labels.items() if label == name}
+        if name in self.branches:
+            tips = self.tips(tree)
+            found.update(tree.uuids[tips[row]] for row in self.branches[name])
+        return found
+
+    def tips(self, tree: Tree) -> dict[int, int]:
+        """The tip of each named branch, by the row that names it.
+
+        It is the last row on its lane for which no other name stands nearer above,
+        annotations aside: a branch named from within another has a tip of its own.
+        """
+        tips = {row: row for rows in self.branches.values() for row in rows}
+        nearest = _nearest_above(tree, tips)
+        tips.update(
+            (named, row)
+            for row, named in enumerate(nearest)
+            if named != NO_ROW
+            and tree.lane_of(row) == tree.lane_of(named)
+            and tree.type_of(row) not in MARKERS
+        )
+        return tips
+
+    def all_names(self) -> set[str]:
+        return set(self.labels.values()) | set(self.branches)
+
+
+def _nearest_above(tree: Tree, wanted: Container[int]) -> array[int]:
+    """For each row the nearest wanted one, itself or an ancestor, or NO_ROW."""
+    unknown = NO_ROW - 1
+    nearest = array("i", [unknown]) * len(tree)
+    for row in range(len(tree)):
+        chain = []
+        at = row
+        while at != NO_ROW and nearest[at] == unknown:
+            chain.append(at)
+            if at in wanted:
+                break
+            at = tree.parents[at]
+        found = at if at == NO_ROW or at in wanted else nearest[at]
+        for below in chain:
+            nearest[below] = found
+    return nearest
+
+
+def tip_of(tree: Tree, row: int) -> int:
+    """The last row on the same lane at or below a row, annotations aside, or itself."""
+    lane = tree.lane_of(row)
+    below = [
+        found
+        for found in tree.subtree(row)
+        if tree.lane_of(found) == lane and tree.type_of(found) not in MARKERS
+    ]
+    return below[-1] if below else row
+
+
+def lane_leaf(name: str, tree: Tree) -> int:
+    """The row where a lane stands, annotations aside, or NO_ROW where it has no entry."""
+    last = NO_ROW
+    for row in tree.rows_on(None if name == MAIN else name):
+        if tree.type_of(row) not in ANNOTATIONS:
+            return row
+        last = max(last, row)
+    return last
+
+
+def standing(entry: Entry, up: Callable[[Entry], Iterator[Entry]]) -> Entry:
+    """The entry one stands at: itself, or what the markers above it mark."""
+    if entry.type not in MARKERS:
+        return entry
+    return next((above for above in up(entry) if above.type not in MARKERS), entry)
+
+
+def steps_up(ref: str, entry: Entry, steps: int, up: Callable[[Entry], Iterator[Entry]]) -> Entry:
+    """The entry `steps` content entries above the one that a ref named."""
+    at = standing(entry, up)
+    passed = 0
+    for above in up(at):
+        if passed == steps:
+            break
+        if above.is_content:
+            at = above
+            passed += 1
+    if passed < steps:
+        raise RefError(f"{ref!r} goes too far: only {passed} content entries lie above", ref)
+    return at
+
+
+def split_steps(ref: str) -> tuple[str, int | None]:
+    """A ref without its `~n`, and n; None where it has none."""
+    steps = _STEPS.search(ref)
+    if steps is None:
+        return ref, None
+    return ref[: steps.start()], int(steps.group(1) or 1)
+
+
+def find_row(ref: str, tree: Tree, names: Names) -> int:
+    """The row that a uuid, name or prefix stands for.
+
+    Raises:
+        RefError: none, or more than one.
+    """
+    row = tree.row(ref)
+    if row != NO_ROW:
+        return row
+    uuids = names.named(ref, tree)
+    if not uuids and (row := lane_leaf(ref, tree)) != NO_ROW:
+        return row
+    if not uuids and len(ref) >= SHORTEST_PREFIX:
+        uuids = {tree.uuids[row] for row in tree.rows_with_prefix(ref)}
+    if len(uuids) == 1:
+        return tree.row(uuids.pop())
+    if uuids:
+        raise RefError(
+            f"{ref!r} is ambiguous: it may be {_listed(uuids)}; give more of the uuid",
+            ref,
+            sorted(uuids),
+        )
+    near = _near(ref, tree, names)
+    hint = (
+        f"did you mean {_listed(near)}?"
+        if near
+        else "'tree --all' shows what was said, and 'path' all entries on the path"
+    )
+    if 0 < len(ref) < SHORTEST_PREFIX:
+        hint = f"a prefix has {SHORTEST_PREFIX} characters or more; {hint}"
+    raise RefError(f"no entry is named {ref!r}; {hint}", ref, sorted(near))
+
+
+def _near(ref: str, tree: Tree, names: Names) -> set[str]:
+    known = names.all_names() | {lane or MAIN for lane in tree.lanes}
+    near = set(difflib.get_close_matches(ref, known, n=3))
+    if len(ref) >= 3:
+        near.update(tree.uuids[row] for row in tree.rows_with_prefix(ref[:4])[:_CANDIDATES])
+    return near
+
+
+def _listed(uuids: set[str]) -> str:
+    shown = sorted(uuids)[:_CANDIDATES]
+    more = f" and {len(uuids) - len(shown)} more" if len(uuids) > len(shown) else ""
+    return ", ".join(shown) + more

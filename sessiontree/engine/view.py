@@ -1,0 +1,251 @@
+"""A session file as a tree of entries: what was read of one state of it.
+
+The view knows the file up to `size`. It grows when told to look again, and then
+gives the new lines; what it knew stays true, for the file only ever grows. It
+collects the damage that its readers meet, each finding once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sessiontree.core.codec import Decode, decode, decoder, head, lines_in
+from sessiontree.core.damage import Damage, ignore
+from sessiontree.core.entry import Entry, stored
+from sessiontree.core.header import check_header, is_version_1
+from sessiontree.core.index import Tree
+from sessiontree.core.spill import Fetch
+from sessiontree.engine.walk import Walk
+from sessiontree.errors import NotASessionError
+from sessiontree.storage.journal import Journal
+from sessiontree.storage.lines import count_newlines, lines_at, rest_of_line, whole_lines
+
+_HEADER_LIMIT = 64 * 1024 * 1024
+
+
+class View:
+    """What is known of an open file.
+
+    Attributes:
+        size: the bytes of the file that are known.
+        header: the first entry. For a version 1 file it has no uuid.
+        decode: gives the entry of a line of the file; what is not sound is noted.
+    """
+
+    def __init__(self, journal: Journal, fetch: Fetch | None = None) -> None:
+        self._journal = journal
+        self.decode = decoder(self.report, fetch)
+        self._damage: dict[tuple[int, str], str] = {}
+        self._tree: Tree | None = None
+        self._tree_ends_open = False
+        self._walk: Walk | None = None
+        self._is_header_fused = False
+        self._set_size(journal.size())
+        self.header = self._read_header()
+
+    def _set_size(self, size: int) -> None:
+        self.size = size
+        self._walk = None
+        self._complete = size
+        if size and self._journal.read(1, size - 1) != b"\n":
+            self._complete = self.walk().last_line_start() if size else 0
+
+    def _read_header(self) -> Entry:
+        file = self._journal.path
+        if not self.size:
+            raise NotASessionError(
+                f"{file} is no session: it is empty; remove it, then make a session with 'new'",
+                file,
+            )
+        offset = 0
+        number = 1
+        while offset < self.size:
+            place = f"line {number} (byte {offset})"
+            start = self._journal.read(4096, offset)
+            if start.strip(b"\0\r\n\t \xef\xbb\xbf")[:1] not in (b"{", b""):
+                check_header(start.split(b"\n")[0], file, place)
+            line = rest_of_line(self._journal.read, offset, _HEADER_LIMIT)
+            if line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
+                return self._header_from(line, offset, file, place)
+            self.decode(line, offset)
+            offset += len(line) + 1
+            number += 1
+        raise NotASessionError(
+            f"{file} is no session: it holds no entry; make one with 'new'", file
+        )
+
+    def _header_from(self, line: bytes, offset: int, file: str, place: str) -> Entry:
+        try:
+            keys = check_header(line, file, place)
+        except NotASessionError:
+            line, keys = self._header_of_fused(line, offset, file, place)
+        if is_version_1(keys):
+            return stored(Entry(type="session", uuid=""), line, offset, keys)
+        entry = self.decode(line, offset)
+        if entry is None:
+            message = (
+                f"{file} is no session: its header has no usable uuid; restore it from a backup"
+            )
+            raise NotASessionError(message, file)
+        return entry
+
+    def _header_of_fused(
+        self, line: bytes, offset: int, file: str, place: str
+    ) -> tuple[bytes, dict[str, Any]]:
+        """The header and its keys, where its line goes on behind it."""
+        from sessiontree.core.salvage import take_apart  # few headers are fused
+
+        pieces = take_apart(line).pieces
+        part = pieces[0] if pieces else line
+        keys = check_header(part, file, place)
+        if is_version_1(keys):
+            raise NotASessionError(
+                f"{file}: {place} holds a header of version 1 and more behind it; "
+                "put the header on a line of its own and open it again",
+                file,
+            )
+        self.report("json", offset, "the header shares its line with something else")
+        self._is_header_fused = True
+        self.decode = _with_header(self.decode, self.decode(part, offset), offset)
+        self._walk = None  # one made before would decode as before
+        return part, keys
+
+    @property
+    def is_version_1(self) -> bool:
+        return not self.header.uuid
+
+    @property
+    def complete(self) -> int:
+        """The offset after the last newline."""
+        return self._complete
+
+    @property
+    def reads_to_end(self) -> bool:
+        """Whether the file ends with a newline."""
+        return self._complete == self.size
+
+    def report(self, kind: str, offset: int, cause: str) -> None:
+        """Note damage; see `core.damage`."""
+        if kind == "json" and offset >= self._complete:
+            kind, cause = "torn", "the file ends in the middle of an entry"
+        elif kind == "json" and (offset, "torn") in self._damage:
+            return
+        self._damage.setdefault((offset, kind), cause)
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What was met so far, in file order."""
+        findings = dict(self._damage)
+        if self._tree is not None and "parentSession" not in self.header:
+            for row, parent in self._tree.missing_parents():
+                cause = f"the parent {parent} of entry {self._tree.uuids[row]} is not in the file"
+                findings[self._tree.offsets[row], "missing parent"] = cause
+        damage: list[Damage] = []
+        line = 1
+        counted = 0
+        for (offset, kind), cause in sorted(findings.items()):
+            line += count_newlines(self._journal.read, counted, offset)
+            counted = offset
+            damage.append(Damage(self._journal.path, line, offset, kind, cause))
+        return damage
+
+    def walk(self) -> Walk:
+        """A walk over the file as it is known."""
+        if self._walk is None:
+            end = self.size
+            if end and self._journal.read(1, end - 1) == b"\n":
+                end -= 1
+            self._walk = Walk(self._journal.read, end, self.tree, self.decode)
+        return self._walk
+
+    def tree(self) -> Tree:
+        """The whole-file index, built or extended as far as the file is known."""
+        tree = self._tree
+        if tree is not None and self._tree_ends_open and tree.end < self.size:
+            if self._journal.read(1, tree.end) == b"\n":
+                tree.end += 1
+                self._tree_ends_open = False
+            else:
+                tree = None
+        if tree is None:
+            tree = self._tree = Tree()
+            self._tree_ends_open = False
+            if self._is_header_fused:  # its line gives no row
+                tree.add(self.header.line, self.header.offset, ignore)
+        for offset, block in whole_lines(self._journal.read, tree.end, self._complete):
+            tree.extend(block, offset, self.report)
+        if tree.end < self.size and not self._tree_ends_open:
+            rest = self._journal.read(self.size - tree.end, tree.end)
+            if decode(rest, tree.end, ignore) is not None:
+                tree.add(rest, tree.end, self.report)
+                tree.end = self.size
+                self._tree_ends_open = True
+        return tree
+
+    def grow(self, size: int) -> Iterator[Entry]:
+        """Look at what others appended, up to `size`; the entries in it, in file order."""
+        known = self._complete
+        for key in [key for key in self._damage if key[0] >= known]:
+            del self._damage[key]
+        seen = self.size
+        self._set_size(size)
+        for offset, block in whole_lines(self._journal.read, known, self._complete):
+            for line in lines_in(block):
+                yield from self._grown(line, offset, seen)
+                offset += len(line) + 1
+        if self._complete < size:
+            rest = self._journal.read(size - self._complete, self._complete)
+            yield from self._grown(rest, self._complete, seen)
+
+    def _grown(self, line: bytes, offset: int, seen: int) -> Iterator[Entry]:
+        found = head(line, offset, self.report)
+        if found is not None and offset + len(line) > seen:
+            entry = Entry(found.type, found.uuid, found.parent_uuid, found.lane)
+            yield stored(entry, line, offset)
+
+    def appended(self, size: int) -> None:
+        """Note that this process wrote whole lines, and how large the file is now."""
+        self.size = self._complete = size
+        self._walk = None
+
+    def read(self, offset: int) -> Entry | None:
+        """The entry whose line starts at `offset`, or None."""
+        return self.decode(rest_of_line(self._journal.read, offset), offset)
+
+    def lines_at(self, offsets: Iterable[int]) -> Iterator[bytes]:
+        """The lines that start at ascending offsets."""
+        return lines_at(self._journal.read, offsets)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether the file has this very line where the entry says."""
+        line = entry.line
+        if entry.offset == self.header.offset:  # which may share its line
+            return line == self.header.line
+        return entry.offset >= 0 and self._journal.read(len(line), entry.offset) == line
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """All lines of the file as it is known now, damaged ones too, and their offsets.
+
+        An open end comes last.
+        """
+        return self._lines(self._complete, self.size)
+
+    def _lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
+        for offset, block in whole_lines(self._journal.read, 0, complete):
+            for line in lines_in(block):
+                yield offset, line
+                offset += len(line) + 1
+        if complete < size:
+            yield complete, self._journal.read(size - complete, complete)
+
+
+def _with_header(decode: Decode, header: Entry | None, place: int) -> Decode:
+    """The same decoder, but for the line at `place`, which holds the header and more."""
+
+    def decode_but_header(line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
+        if offset != place:
+            return decode(line, offset, uuid)
+        return header if header is None or uuid in (None, header.uuid) else None
+
+    return decode_but_header

@@ -1,0 +1,176 @@
+"""The walk: from an entry to its parent, and on to the root, reading backwards.
+
+Only lines on the path are decoded. The parent is nearly always the line before;
+where it is not, its quoted uuid is searched for backwards, and a hit is decoded
+before it is believed. What this cannot settle (a parent that stands after its
+child or nowhere, a uuid that its line spells with escapes, a path that jumps
+about until the search has cost more than one pass) is settled by the whole-file
+index, so that both always give the same answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from sessiontree.core.codec import Decode, head, quoted
+from sessiontree.core.damage import ignore
+from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
+
+_PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
+"""Strings that JSON spells in one way, unless by escapes that `_ESCAPED` finds."""
+
+_PLAIN_LANE: Final = re.compile(r"[0-9A-Za-z_.\-/]+")
+"""The same for lanes, whose names have slashes; `_may_hide` looks for `\\/` too."""
+
+_ESCAPED: Final = re.compile(
+    rb"\\u00(?:2[dDeEfF]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])"
+)
+
+_LONGEST_ESCAPE: Final = len("\\u0000")
+
+_PARENT_KEY: Final = b'"parentUuid":'
+
+
+class Walk:
+    """Steps through one state of a file, whose lines up to `end` count.
+
+    Args:
+        read: reads the file.
+        end: where the last line ends: the offset of its LF, or of the end of the file.
+        index: gives the whole-file index when it has to be asked.
+        decode: gives the entry of a line, and reports the damage met.
+    """
+
+    def __init__(self, read: Read, end: int, index: Callable[[], Tree], decode: Decode) -> None:
+        self._read = read
+        self._end = end
+        self._index = index
+        self._decode = decode
+        self._backwards = Backwards(read)
+
+    def last_on(self, lane: str | None) -> Entry | None:
+        """The last entry of a lane, or None."""
+        if lane is None:
+            return self._last_on_main()
+        if not _PLAIN_LANE.fullmatch(lane):
+            return self._from_index(lambda tree: tree.last_on(lane))
+        for offset, line in self._backwards.find(b'"%b"' % lane.encode(), self._end):
+            entry = self._decode(line, offset)
+            if entry is not None and entry.lane == lane:
+                if self._may_hide(lane, offset + len(line), self._end):
+                    break
+                return entry
+        else:
+            if not self._may_hide(lane, 0, self._end):
+                return None
+        return self._from_index(lambda tree: tree.last_on(lane))
+
+    def last_line_start(self) -> int:
+        """The offset at which the last line starts."""
+        return self._backwards.line_before(self._end)[0]
+
+    def _last_on_main(self) -> Entry | None:
+        end = self._end
+        while end > 0:
+            offset, line = self._backwards.line_before(end)
+            end = offset - 1
+            if b'"lane"' in line:
+                found = head(line, offset, ignore)
+                if found is not None and found.lane is not None:
+                    continue
+            entry = self._decode(line, offset)
+            if entry is not None and entry.lane is None:
+                return entry
+        return None
+
+    def entry(self, uuid: str) -> Entry | None:
+        """The last entry with this uuid, or None."""
+        found = self._before(uuid, self._end) if _PLAIN.fullmatch(uuid) else None
+        return found or self._from_index(lambda tree: tree.row(uuid))
+
+    def up(self, entry: Entry) -> Iterator[Entry]:
+        """The ancestors of an entry, its parent first."""
+        backwards, decode = self._backwards, self._decode
+        window, start = backwards.window, backwards.start
+        offset = entry.offset
+        is_in_row = True  # whether the line before is worth decoding to see if it is the parent
+        while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
+            # `line_before`, inlined for a line that lies in the window: this is what a
+            # million entries cost.
+            end = offset - start - 1
+            at = window.rfind(b"\n", 0, end) if 0 < end <= len(window) else -1
+            if at >= 0:
+                line = window[at + 1 : end]
+                offset = start + at + 1
+            elif offset > 0:
+                offset, line = backwards.line_before(offset - 1)
+                window, start = backwards.window, backwards.start
+            else:
+                line = b""
+            is_in_row = is_in_row or quoted(uuid) in line
+            parent = decode(line, offset, uuid) if is_in_row else None
+            if parent is None:
+                parent = self._parent(entry, uuid)
+                if parent is None:
+                    return
+                offset = parent.offset
+                window, start = backwards.window, backwards.start
+                is_in_row = False
+            yield parent
+            entry = parent
+
+    def _parent(self, entry: Entry, uuid: str) -> Entry | None:
+        if _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end:
+            parent = self._before(uuid, entry.offset)
+            if parent is not None:
+                return parent
+        return self._from_index(lambda tree: _parent_row(tree, entry))
+
+    def _before(self, uuid: str, end: int) -> Entry | None:
+        """The nearest entry before `end` with this uuid, if that can be told by searching."""
+        needle = b'"%b"' % uuid.encode()
+        for offset, line in self._backwards.find(needle, end):
+            if _only_as_parent(line, needle):
+                continue
+            entry = self._decode(line, offset, uuid)
+            if entry is not None:
+                return entry
+        return None
+
+    def _may_hide(self, lane: str, start: int, end: int) -> bool:
+        """Whether some line between may spell the name of a lane with escapes."""
+        slashed = [f"{part}\\/".encode() for part in lane.split("/")[:-1]]
+        overlap = max(_LONGEST_ESCAPE, *map(len, slashed), 0) - 1
+        while start < end:
+            block = self._read(min(LARGEST_BLOCK, end - start), start)
+            if not block:
+                return False
+            if _ESCAPED.search(block) or any(spelled in block for spelled in slashed):
+                return True
+            start += len(block) if start + len(block) >= end else max(len(block) - overlap, 1)
+        return False
+
+    def _from_index(self, choose: Callable[[Tree], int]) -> Entry | None:
+        tree = self._index()
+        row = choose(tree)
+        if row == NO_ROW:
+            return None
+        offset = tree.offsets[row]
+        return self._decode(rest_of_line(self._read, offset), offset)
+
+
+def _parent_row(tree: Tree, entry: Entry) -> int:
+    row = tree.row_at(entry.offset)
+    return NO_ROW if row == NO_ROW else tree.parents[row]
+
+
+def _only_as_parent(line: bytes, needle: bytes) -> bool:
+    """Whether a line surely names the uuid as its parent alone."""
+    at = line.find(needle)
+    if not line.endswith(_PARENT_KEY, 0, at):
+        return False
+    return line.find(needle, at + len(needle)) < 0 and not _ESCAPED.search(line)

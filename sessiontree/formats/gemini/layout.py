@@ -1,0 +1,162 @@
+"""A chat of Gemini CLI in the layout that it writes, in which a message is found by itself.
+
+Of the log each line is a message. A document is `JSON.stringify(chat, null, 2)`.
+
+No string of JSON holds a newline. So in this layout the indent of a line tells how
+deep it lies, and a message is found around a line of it without decoding the document.
+
+Invariant: what is given stands between the lines that begin and end a message of the
+list, in which each has an id of its own: one that comes again changes what is between.
+Of anything else it is said that it is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
+from sessiontree.formats.base import Place
+
+_LIST: Final = b'\n  "messages": [\n'
+_BEGIN: Final = b"\n    {\n"
+_END: Final = b"\n    }"
+_BEFORE: Final = (b"\n    },", _LIST.removesuffix(b"\n"))
+_AFTER: Final = (b"," + _BEGIN, b"\n  ]")
+_ID: Final = b'\n      "id": '
+_INDENT: Final = len(b"    ")
+
+_OPENING: Final = 4096
+"""Bytes in which a response tells what it is."""
+
+_RESPONSE: Final = b'"functionResponse"'
+_OUTPUT: Final = re.compile(
+    _RESPONSE + rb'\s*:\s*{\s*(?:"(?:id|name)"\s*:\s*"[^"\\]*"\s*,\s*)*'
+    rb'"response"\s*:\s*{\s*"output"\s*:\s*"'
+)
+
+
+def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place, bytes] | None]:
+    """The messages that hold one of the lines, and their places.
+
+    Args:
+        lines: the offsets at which they start, in order.
+        document: the whole file.
+
+    Yields:
+        None where such a line is not known to lie in one message of its own.
+    """
+    ids: frozenset[bytes] | None = None
+    end = counted = 0
+    number = 1
+    for start in lines:
+        if start < end:
+            continue  # of the message that was given
+        begin = document.rfind(_BEGIN, 0, start)
+        end = document.find(_END, begin + 1) + len(_END)
+        if begin < 0 or end <= start or not _is_in_list(document, begin, end):
+            yield None
+            return
+        at = begin + 1 + _INDENT
+        message = document[at:end]
+        ids = _ids_once(document) if ids is None else ids
+        if next(_ids(message), b"") not in ids:
+            yield None
+            return
+        number += stringzilla.count(memoryview(document)[counted:at], b"\n")
+        counted = at
+        yield Place(0, number, at), message
+
+
+def is_plain_log(lines: Iterable[bytes]) -> bool:
+    """Whether each message of a log stands there once, and stays as it is.
+
+    Args:
+        lines: all but the first.
+    """
+    ids: set[str] = set()
+    for line in filter(None, lines):
+        try:
+            found = _decode_line(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        if found.id in ids or (found.change is not None and b'"messages"' in bytes(found.change)):
+            return False
+        if found.id is not None:
+            ids.add(found.id)
+    return True
+
+
+class _Line(msgspec.Struct, gc=False):
+    id: str | None = None
+    change: msgspec.Raw | None = msgspec.field(default=None, name="$set")
+
+
+_decode_line: Final = msgspec.json.Decoder(_Line).decode
+
+
+class Responses:
+    """Finds the responses of tools in a chat, which is given in blocks of whole lines.
+
+    Of one that is more than the text of its output, the text is JSON written anew, so it
+    need not stand in the file.
+    """
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    def structured(self, block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
+        """A line of each message with such a response, by where it begins and ends."""
+        searched = memoryview(block)[:end]
+        begun, self._begun = self._begun, b""
+        if begun and _OUTPUT.match(begun + bytes(searched[:_OPENING])) is None:
+            yield _line_at(block, 0, end)
+        at = stringzilla.find(searched, _RESPONSE)
+        while at >= 0:
+            following = stringzilla.find(searched, _RESPONSE, at + len(_RESPONSE))
+            if _OUTPUT.match(searched, at) is None:
+                start, stop = _line_at(block, at, end)
+                is_cut = following < 0 and end - at < _OPENING
+                if is_cut and block.endswith(b"{", start, stop):
+                    self._begun = bytes(searched[at:])
+                else:
+                    yield start, stop
+            at = following
+
+
+def _line_at(block: bytearray | bytes, at: int, end: int) -> tuple[int, int]:
+    stop = block.find(b"\n", at, end)
+    return block.rfind(b"\n", 0, at) + 1, end if stop < 0 else stop
+
+
+def first_message(head: bytes) -> Iterator[bytes]:
+    """The first message, where the start of a document holds it whole."""
+    at = head.find(_LIST.removesuffix(b"\n") + _BEGIN)
+    end = head.find(_END, at + len(_LIST) + 1)
+    if 0 <= at < end:
+        yield head[at + len(_LIST) + _INDENT : end + len(_END)]
+
+
+def _is_in_list(document: bytes, begin: int, end: int) -> bool:
+    """Whether the list, or a message of it, is before a span, and behind it as well."""
+    return document.endswith(_BEFORE, 0, begin) and document.startswith(_AFTER, end)
+
+
+def _ids_once(document: bytes) -> frozenset[bytes]:
+    """The ids of the messages; none where one comes twice."""
+    ids = list(_ids(document))
+    once = frozenset(ids)
+    return once if len(once) == len(ids) else frozenset()
+
+
+def _ids(part: bytes) -> Iterator[bytes]:
+    """The ids of messages, each as written."""
+    at = stringzilla.find(part, _ID)
+    while at >= 0:
+        stop = part.find(b"\n", at + len(_ID))
+        stop = len(part) if stop < 0 else stop
+        yield part[at + len(_ID) : stop].rstrip(b",")
+        at = stringzilla.find(part, _ID, stop)

@@ -1,0 +1,187 @@
+"""Messages of any shape as the pi coding agent keeps them.
+
+pi has one message for each result of a tool, and knows text and images by their bytes;
+what a message of pi's must hold beside that, it gets: who made it, its usage, its time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sessiontree.context.providers.media import stand_in
+from sessiontree.context.providers.part import (
+    Call,
+    Hosted,
+    Media,
+    Part,
+    Result,
+    Side,
+    Text,
+    Thinking,
+)
+from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.values import clean_value, object_in
+from sessiontree.core.message import Message, kind_of
+from sessiontree.formats.envelope import UNKNOWN, api_of, pis_stop, pis_usage, provider_of
+from sessiontree.formats.shapes import is_pi
+from sessiontree.formats.writing import Losses
+
+Model = tuple[str | None, str]
+"""The provider, where it is known, and the model's id."""
+
+
+class PiMessages:
+    """Makes messages of pi's.
+
+    Args:
+        losses: takes what is left out, or said in another way.
+    """
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._reading = Reading(losses, None)
+        self._tools: dict[str, str] = {}
+        self._counted: set[str] = set()
+
+    def of(self, message: Message, model: Model | None, time: int) -> list[dict[str, Any]]:
+        """The messages that stand for one, none where it says nothing.
+
+        Args:
+            message: of any shape.
+            model: the one in force.
+            time: of its entry, in milliseconds since 1970.
+        """
+        made = [dict(message)] if is_pi(message) else self._taken_apart(message)
+        for each in made:
+            self._complete(each, message, model, time)
+        return made
+
+    def _taken_apart(self, message: Message) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = []
+        last: Side | None = None
+        for side, part in self._reading.parts_of(message):
+            if isinstance(part, Result):
+                made.append(self._result(part))
+                last = None
+                continue
+            if side != last:
+                role = "assistant" if side == "assistant" else "user"
+                made.append({"role": role, "content": []})
+                last = side
+            block = self._block(part, side)
+            if block is not None:
+                made[-1]["content"].append(block)
+        return made
+
+    def blocks(self, content: Any, role: str) -> Any:
+        """Content that takes the place of a message's, as a message of that role has it."""
+        if isinstance(content, str):
+            return content if role in ("user", "custom") else _texts(content)
+        said = {"role": role, "content": content}
+        if is_pi({**said, "toolCallId": ""}):
+            return content
+        side: Side = "assistant" if role == "assistant" else "user"
+        parts = self._reading.parts_of({"role": side, "content": content})
+        blocks = (self._block(part, side) for _, part in parts if not isinstance(part, Result))
+        return [block for block in blocks if block is not None]
+
+    def _result(self, result: Result) -> dict[str, Any]:
+        return {
+            "role": "toolResult",
+            "toolCallId": result.id,
+            "toolName": result.name,
+            "content": [block for part in result.parts if (block := self._block(part, "user"))],
+            "isError": result.failed,
+        }
+
+    def _block(self, part: Part, side: Side) -> dict[str, Any] | None:
+        if isinstance(part, Text):
+            return {"type": "text", "text": part.text}
+        if isinstance(part, Media):
+            return self._media(part, side)
+        if isinstance(part, Thinking):
+            return _thinking(part)
+        if isinstance(part, Call):
+            return {"type": "toolCall", "id": part.id, "name": part.name, **_arguments(part)}
+        if isinstance(part, Hosted):
+            self._losses.add(f"a block of the kind {kind_of(part.block)!r} was left out")
+        return None
+
+    def _media(self, media: Media, side: Side) -> dict[str, Any]:
+        if media.kind == "image" and media.data and side == "user":
+            return {"type": "image", "data": media.data, "mimeType": media.media_type}
+        self._losses.add(f"the {stand_in(media)[1:-1]} is only named: pi keeps images by bytes")
+        return {"type": "text", "text": stand_in(media)}
+
+    def _complete(
+        self, made: dict[str, Any], message: Message, model: Model | None, time: int
+    ) -> None:
+        role = made["role"]
+        if role == "assistant":
+            self._complete_answer(made, message, model)
+        elif role == "toolResult":
+            made["content"] = _listed(made.get("content"))
+            id = str(made["toolCallId"])
+            made["toolName"] = made.get("toolName") or self._tools.get(id, "")
+            made["isError"] = made.get("isError") is True
+        elif role != "bashExecution" and made.get("content") is None:
+            made["content"] = []
+        at = message.get("timestamp")
+        made["timestamp"] = at if isinstance(at, int | float) else time
+
+    def _complete_answer(self, made: dict[str, Any], message: Message, model: Model | None) -> None:
+        made["content"] = _listed(made.get("content"))
+        calls = [block for block in made["content"] if kind_of(block) == "toolCall"]
+        for call in calls:
+            self._tools[call["id"]] = call["name"]
+        named = message.get("model")
+        id = named if isinstance(named, str) and named else model[1] if model else UNKNOWN
+        provider = provider_of(id, message)
+        if provider == UNKNOWN and model is not None and model[1] == id and model[0]:
+            provider = model[0]
+        made.update(api=api_of(message, provider), provider=provider, model=id)
+        made["usage"] = self._usage(message)
+        made["stopReason"] = pis_stop(message, calls=bool(calls))
+        made.pop("partial", None)
+
+    def _usage(self, message: Message) -> dict[str, Any]:
+        """The usage; nothing for a piece of an answer that another piece has told it of."""
+        id = message.get("id")
+        reported = message.get("usage")
+        if isinstance(id, str) and id:
+            if id in self._counted:
+                reported = None
+            elif reported is not None:
+                self._counted.add(id)
+        return pis_usage(reported)
+
+
+def _listed(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return _texts(content)
+    return list(content) if isinstance(content, list) else []
+
+
+def _texts(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}] if text else []
+
+
+def _arguments(call: Call) -> Mapping[str, Any]:
+    given = call.arguments
+    if isinstance(given, str):
+        held = None if call.freeform else object_in(given)
+        given = {"input": given} if held is None else clean_value(held)
+    return {"arguments": given}
+
+
+def _thinking(part: Thinking) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "thinking", "thinking": part.text or part.told}
+    if part.item is not None:
+        block["thinkingSignature"] = json.dumps(part.item, ensure_ascii=False)
+    elif part.seal:
+        block["thinkingSignature"] = part.seal
+    if part.redacted:
+        block["redacted"] = True
+    return block

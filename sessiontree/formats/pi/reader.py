@@ -1,0 +1,244 @@
+"""The pi coding agent's sessions, versions 2 and 3.
+
+`~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`: a header, then entries with `id`
+and `parentId` that form a tree; the last line is the leaf. The format is so near to
+ours that an entry keeps its type, its id as uuid, and all its other keys. (Version 1
+is our own version 1.)
+
+Where it differs: an entry without a parent starts a new root, and here hangs below
+the header. A system message patches the sections of those before it, and here has
+them all. A retain-none compaction names itself as the first kept entry, as ours does.
+A string that an edit puts in place of an assistant's or a tool's content is one text
+block. An edit of what pi does not edit, and a summary without text, do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sessiontree.core.message import text_of
+from sessiontree.core.origin import KEY as ORIGIN
+from sessiontree.formats.base import Facts, Lines, Place, Report, Source, Translated, with_numbers
+from sessiontree.formats.values import Values, first_values, prompt_text, values
+from sessiontree.text.pattern import lines_with
+
+_STRUCTURE: Final = frozenset({"type", "id", "parentId", "timestamp"})
+_OURS: Final = frozenset(
+    {"uuid", "parentUuid", "lane", "version", "format", "spilled", "crc", ORIGIN}
+)
+_RENAMED: Final = {
+    "firstKeptEntryId": "firstKeptEntryUuid",
+    "fromId": "fromUuid",
+    "targetId": "targetUuid",
+}
+_KNOWN: Final = frozenset(
+    {
+        "message",
+        "model_change",
+        "thinking_level_change",
+        "usage",
+        "compaction",
+        "branch_summary",
+        "custom",
+        "custom_message",
+        "label",
+        "session_info",
+        "context_edit",
+    }
+)
+_LISTS: Final = frozenset({"assistant", "toolResult"})
+"""Roles whose content is a list of blocks, never a string."""
+
+_EDITABLE: Final = _LISTS | {"user", "custom"}
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class Pi:
+    """See the module."""
+
+    name = "pi"
+    program = "the pi coding agent"
+
+    def recognises(self, head: bytes) -> bool:
+        """A header with version 2 or 3, without `uuid` and `format`."""
+        first = next(first_values(head), None)
+        return (
+            first is not None
+            and first.text("type") == "session"
+            and first.value("version") in (2, 3)
+            and "id" in first
+            and "uuid" not in first
+            and "format" not in first
+        )
+
+    def facts(self, head: bytes, tail: bytes) -> Facts:
+        lines = first_values(head)
+        header = next(lines, Values({}))
+        first = next((text for entry in lines if (text := _prompt_in(entry))), None)
+        name = next(
+            (entry.text("name") for part in (tail, head) for entry in _named_in(part)), None
+        )
+        return Facts(
+            header.text("id"), header.text("cwd"), name or None, first, header.text("timestamp")
+        )
+
+    def translate(self, source: Source, report: Report) -> Iterator[Translated]:
+        lines: Lines | None = None
+        entries = _Entries()
+        waiting: tuple[Place, bytes] | None = None
+        for place, line in with_numbers(source.lines(), 0):
+            if waiting is not None:
+                yield from entries.translated(*waiting, is_last=False)
+            waiting = None
+            if lines is None:
+                header = values(line)
+                if header is None or header.text("type") != "session":
+                    continue
+                lines = Lines(self, report, header.text("id") or "")
+                entries.lines = lines
+                yield entries.header(place, header)
+            else:
+                waiting = place, line
+        if waiting is not None:
+            yield from entries.translated(*waiting, is_last=not source.is_complete())
+        if lines is not None:
+            lines.report_unknown()
+
+
+def _named_in(part: bytes) -> Iterator[Values]:
+    """The entries of a part of a file that may name the session, latest first."""
+    for start, end in reversed(list(lines_with(b'"session_info"', part, len(part)))):
+        entry = values(part[start:end])
+        if entry is not None:
+            yield entry
+
+
+def _prompt_in(entry: Values) -> str | None:
+    """The text of a prompt; None for any other entry."""
+    message = entry.value("message") if entry.text("type") == "message" else None
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return None
+    return prompt_text(message)
+
+
+class _Entries:
+    """The entries of one file, one after the other.
+
+    Attributes:
+        lines: makes the lines.
+    """
+
+    lines: Lines
+
+    def __init__(self) -> None:
+        self._roles: dict[str, str] = {}
+        self._prompts: dict[str, _Prompt] = {}
+
+    def header(self, place: Place, header: Values) -> Translated:
+        facts = Facts(header.text("id"), header.text("cwd"), created=header.text("timestamp"))
+        rest = {
+            key: header.kept(key)
+            for key in header
+            if key not in ("type", "version", "id", "cwd", "timestamp") and key not in _OURS
+        }
+        return self.lines.header(place, facts, agentVersion=header.value("version"), **rest)
+
+    def translated(self, place: Place, line: bytes, *, is_last: bool) -> Iterator[Translated]:
+        lines = self.lines
+        entry = values(line)
+        if entry is None:
+            yield from lines.stray(line, place, is_last=is_last)
+            return
+        kind, id = entry.text("type"), entry.text("id")
+        uuid = lines.uuid(id, place, line)
+        prompt = self._prompts.get(parent := self._parent(entry))
+        more = {"parent": parent, "timestamp": entry.text("timestamp")}
+        if prompt is not None:
+            self._prompts[uuid] = prompt
+        if kind not in _KNOWN or not id:
+            lines.note_unknown(kind or "", place)
+            yield lines.custom(kind or "line", place, uuid, entry.whole(), **more)
+            return
+        fields: dict[str, Any] = {
+            _RENAMED.get(key, key): entry.kept(key)
+            for key in entry
+            if key not in _STRUCTURE and key not in _OURS
+        }
+        kind = self._adjusted(kind, uuid, entry, fields)
+        if kind == "":
+            yield lines.custom(entry.text("type") or "", place, uuid, entry.whole(), **more)
+        else:
+            yield lines.entry(kind, place, uuid, fields, **more)
+
+    def _parent(self, entry: Values) -> str:
+        if "parentId" not in entry:
+            return self.lines.leaf
+        return entry.text("parentId") or self.lines.root
+
+    def _adjusted(self, kind: str, uuid: str, entry: Values, fields: dict[str, Any]) -> str:
+        """Put right what pi understands in another way; the type, empty for what does nothing."""
+        if kind == "message":
+            self._adjust_message(uuid, entry.value("message"), fields)
+        elif kind == "custom_message":
+            self._roles[uuid] = "custom"
+        elif kind == "context_edit":
+            return self._adjust_edit(entry, fields)
+        elif kind == "branch_summary" and not entry.text("summary"):
+            return "branch"
+        elif kind == "compaction" and "systemMessage" in entry:
+            message = entry.value("systemMessage")
+            if isinstance(message, dict):
+                self._prompts[uuid] = _Prompt().patched(message)
+                fields["state"] = {"system": self._prompts[uuid].text()}
+        return kind
+
+    def _adjust_message(self, uuid: str, message: Any, fields: dict[str, Any]) -> None:
+        if not isinstance(message, dict):
+            return
+        role = message.get("role")
+        if isinstance(role, str):
+            self._roles[uuid] = role
+        if role == "hookMessage":  # the name that version 2 has for it
+            fields["message"] = {**message, "role": "custom"}
+        elif role == "system":
+            prompt = self._prompts[uuid] = self._prompts.get(uuid, _Prompt()).patched(message)
+            rest = {key: value for key, value in message.items() if key != "sections"}
+            fields["message"] = {**rest, "content": prompt.text()}
+        elif role in ("user", *_LISTS) and message.get("content") is None:
+            fields["message"] = {**message, "content": []}
+
+    def _adjust_edit(self, entry: Values, fields: dict[str, Any]) -> str:
+        replacement = entry.value("replacement")
+        role = self._roles.get(entry.text("targetId") or "")
+        if replacement is None:
+            return "context_edit"
+        if role not in _EDITABLE or not isinstance(replacement, dict):
+            return ""
+        content = replacement.get("content")
+        if role in _LISTS and isinstance(content, str):
+            block = {"type": "text", "text": content}
+            fields["replacement"] = {**replacement, "content": [block]}
+        return "context_edit"
+
+
+class _Prompt:
+    """A system prompt: what was said so far, and its sections by name."""
+
+    __slots__ = ("said", "sections")
+
+    def __init__(self, said: tuple[str, ...] = (), sections: Mapping[str, Any] = _NOTHING) -> None:
+        self.said = said
+        self.sections = sections
+
+    def patched(self, message: Mapping[str, Any]) -> _Prompt:
+        """The prompt after one more system message: its content added, its sections replaced."""
+        text = text_of(message)
+        patch = message.get("sections")
+        sections = {**self.sections, **patch} if isinstance(patch, dict) else self.sections
+        return _Prompt((*self.said, text) if text else self.said, sections)
+
+    def text(self) -> str:
+        """The whole prompt, as pi renders it."""
+        kept = (text for text in self.sections.values() if isinstance(text, str))
+        return "\n\n".join(part for part in ("\n\n".join(self.said), *kept) if part)

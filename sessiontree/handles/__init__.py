@@ -1,0 +1,1 @@
+"""Handles: pointers to content that somebody else keeps, and what resolves them."""

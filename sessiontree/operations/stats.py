@@ -1,0 +1,128 @@
+"""Stats: how large a session is, and what it cost.
+
+Invariants: the whole file counts, all branches and lanes; what one answer of a
+model cost is counted once, however many entries repeat it; no blob is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sessiontree.context.settings import model_of
+from sessiontree.core.blob import MARK, Blob, blobs_needed
+from sessiontree.core.entry import decode_object
+from sessiontree.core.usage import Usage, usage_of
+from sessiontree.operations.outline import count_branches
+
+if TYPE_CHECKING:
+    from sessiontree.engine.surveyor import Surveyor
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """A session in numbers.
+
+    Attributes:
+        types: the entries of each type, the header included.
+        branches: the lines of conversation; not those on scratch lanes that nobody kept.
+        lanes: the entries of each lane; `main` is the lane of those that name none.
+        file_bytes: the size of the session file.
+        blob_bytes: the size of all blobs beside it.
+        blobs: how many they are.
+        lost_blobs: how many that entries need are not there, or not of their size.
+        usage: the tokens and the cost of all answers, summaries and `usage` entries.
+        models: the same by model, where it is known: `provider/model`.
+    """
+
+    types: dict[str, int]
+    branches: int
+    lanes: dict[str, int]
+    file_bytes: int
+    blob_bytes: int
+    blobs: int
+    lost_blobs: int
+    usage: Usage
+    models: dict[str, Usage]
+
+    @property
+    def entries(self) -> int:
+        return sum(self.types.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `stats --json` prints."""
+        return {
+            "entries": self.entries,
+            "types": self.types,
+            "branches": self.branches,
+            "lanes": self.lanes,
+            "bytes": {"file": self.file_bytes, "blobs": self.blob_bytes},
+            "blobs": self.blobs,
+            "lostBlobs": self.lost_blobs,
+            "usage": self.usage.as_dict(),
+            "models": {name: usage.as_dict() for name, usage in self.models.items()},
+        }
+
+
+def stats(session: Surveyor) -> Stats:
+    """See `Surveyor.stats`."""
+    tree = session._index()
+    rows = range(len(tree))
+    needed: set[Blob] = set()
+    in_all = Usage()
+    models: dict[str, Usage] = {}
+    for model, usage in _spent(session, needed):
+        in_all += usage
+        if model:
+            models[model] = models.get(model, Usage()) + usage
+    blobs = list(session.blobs.blobs())
+    return Stats(
+        types=dict(Counter(map(tree.type_of, rows)).most_common()),
+        branches=count_branches(tree),
+        lanes=dict(Counter(tree.lane_of(row) or "main" for row in rows)),
+        file_bytes=session._file_size(),
+        blob_bytes=sum(blob.size for blob in blobs),
+        blobs=len(blobs),
+        lost_blobs=sum(session.blobs.fault(blob) is not None for blob in needed),
+        usage=in_all,
+        models=models,
+    )
+
+
+_ANSWERS: Final = {"message": "id", "message_end": "messageUuid"}
+"""By type of entry the key that tells which answer it is, where one is told again."""
+
+
+def _spent(session: Surveyor, needed: set[Blob]) -> Iterator[tuple[str, Usage]]:
+    """The model and the usage of everything that has one; of a repeated answer the last.
+
+    The blobs that entries need are added to `needed` on the way: the file is read once.
+    """
+    answers: dict[str, tuple[str, Usage]] = {}
+    view = session._whole()
+    for offset, line in view.lines():
+        if MARK in line:
+            needed.update(blobs_needed(decode_object(line)))
+        entry = view.decode(line, offset) if b'"usage"' in line else None
+        if entry is None:
+            continue
+        said = entry.message_as_stored if entry.type == "message" else entry.as_stored
+        if not isinstance(said, dict) or not isinstance(said.get("usage"), dict):
+            continue
+        spent = _model(said), usage_of(said["usage"])
+        answer = said.get(_ANSWERS.get(entry.type, ""))
+        if isinstance(answer, str) and answer:
+            answers[answer] = spent
+        else:
+            yield spent
+    yield from answers.values()
+
+
+def _model(said: dict[str, Any]) -> str:
+    model = model_of(said)
+    if model is None:
+        return ""
+    provider = model["provider"]
+    return f"{provider}/{model['modelId']}" if isinstance(provider, str) else str(model["modelId"])

@@ -1,0 +1,346 @@
+"""A transcript: the path to an entry as Markdown for people to read.
+
+Everything that was said on the path is in it, also what a compaction or an edit took
+from the context since; a call's result stands beneath the call, wherever on the path it
+is. What is not shown is counted at the end.
+
+Invariants: the same session gives the same text; what was said opens no heading of
+the transcript's own and ends none of its parts (`text.markdown`); one entry, and those
+that wait for a result, are in memory at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote as quoted_path
+
+from sessiontree.context.resolved import IMAGES, base_type
+from sessiontree.context.settings import header_settings, settings_of
+from sessiontree.core.blob import blob_of
+from sessiontree.core.blocks import folded_message
+from sessiontree.core.contents import Contents
+from sessiontree.core.embedded import left_out
+from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.handle import Handle
+from sessiontree.core.index import NO_ROW
+from sessiontree.core.message import (
+    Call,
+    Message,
+    begins_turn,
+    blocks_of,
+    is_prompt,
+    is_result_block,
+    result_ids,
+    role_of,
+    text_of,
+)
+from sessiontree.engine.surveyor import Surveyor
+from sessiontree.errors import SessionTreeError
+from sessiontree.operations.redacting import homes_told
+from sessiontree.redact.redaction import Redaction
+from sessiontree.text import markdown, passage
+from sessiontree.text.answer import Answer
+
+_TITLE: Final = 80
+_LOOK_UP: Final = 500
+"""Entries above the last that are asked for the model in use."""
+
+_PIECES: Final = ("block", "message_end")
+
+
+def transcript(
+    session: Surveyor, ref: Entry, redaction: Redaction | None, beside: str | None
+) -> Iterator[str]:
+    """See `Surveyor.transcript`."""
+    if redaction is not None:
+        redaction.know_homes(homes_told(session))
+    before = ""
+    for part in _Transcript(session, ref, redaction, beside).parts():
+        if part.strip():
+            yield f"{before}{part}\n"
+            before = "\n"
+
+
+class _Transcript:
+    def __init__(
+        self, session: Surveyor, leaf: Entry, redaction: Redaction | None, beside: str | None
+    ) -> None:
+        self._session = session
+        self._redaction = redaction
+        self._beside = beside
+        self._tree = session._index()
+        self._rows = list(self._tree.rows_up(session._row(leaf)))[::-1]
+        self._content: bytearray | None = None
+        self._warnings: list[str] = []
+        resolve = session._resolved_messages
+        self._contents = Contents(resolve, False, self._warnings)
+        self._labels = session._all_names().labels
+        self._speaker = ""
+        self._pieces: list[Entry] = []
+        self._pending = Answer()
+        self._place = 0
+        self._last_result: dict[str, int] | None = None
+        self._names: dict[str, str] = {}
+        self._unshown: Counter[str] = Counter()
+
+    def parts(self) -> Iterator[str]:
+        yield from self._front()
+        for place, row in enumerate(self._rows):
+            self._place = place
+            entry = self._session._entry_at(row)
+            yield from self._entry(entry)
+            following = self._rows[place + 1] if place + 1 < len(self._rows) else NO_ROW
+            yield from self._branches(row, following)
+        yield from self._written_in_pieces()
+        yield from self._finished()
+        yield from self._back()
+
+    def _front(self) -> Iterator[str]:
+        session, header = self._session, self._session.header
+        yield f"# {markdown.inline(self._title())}"
+        if self._tree.uuids[self._rows[0]] != header.uuid:
+            yield "*The path starts in the middle: what stood above it is not in the file.*"
+        model = self._model()
+        facts = {
+            "session": session.id,
+            "created": header.timestamp,
+            "model": model and "/".join(str(part) for part in model.values() if part),
+            "directory": header.get("cwd"),
+        }
+        shown = [
+            f"- {name}: {markdown.code(self._text(value))}"
+            for name, value in facts.items()
+            if isinstance(value, str) and value
+        ]
+        if shown:
+            yield "\n".join(shown)
+
+    def _title(self) -> str:
+        name = self._session.name
+        if name:
+            return self._text(name)
+        for row in self._rows:
+            if self._tree.type_of(row) == "message":
+                fields = self._fields(self._session._entry_at(row))
+                if begins_turn(fields):
+                    text = " ".join(markdown.plain(text_of(fields["message"])).split())
+                    return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
+        return f"Session {self._session.id}"
+
+    def _model(self) -> dict[str, Any] | None:
+        for row in self._rows[: -_LOOK_UP - 1 : -1]:
+            with contextlib.suppress(SessionTreeError):  # a blob that is gone is told later
+                found = settings_of(self._session._entry_at(row)).get("model")
+                if isinstance(found, dict):
+                    return found
+        metadata = self._session.metadata
+        return header_settings({**self._session.header.body, "metadata": metadata}).get("model")
+
+    def _text(self, text: str) -> str:
+        """A text of the session that is shown beside what an entry says."""
+        return text if self._redaction is None else self._redaction.text(text)
+
+    def _fields(self, entry: Entry, *, counted: bool = False) -> Mapping[str, Any]:
+        """The keys of an entry, whole, masked where that is asked for."""
+        whole = self._contents.whole(entry)
+        fields = {key: whole[key] for key in whole if key not in ("spilled", "crc")}
+        masked: Mapping[str, Any] = self._masked(fields, entry.uuid if counted else None)
+        return masked
+
+    def _masked(self, value: Any, uuid: str | None) -> Any:
+        return value if self._redaction is None else self._redaction.value(value, uuid)
+
+    def _entry(self, entry: Entry) -> Iterator[str]:
+        if entry.type in _PIECES:
+            if self._pieces and self._pieces[0].get("messageUuid") != entry.get("messageUuid"):
+                yield from self._written_in_pieces()
+            self._pieces.append(entry)
+            return
+        if entry.is_content:
+            yield from self._written_in_pieces()
+        if entry.type == HEADER:
+            self._masked(dict(entry.body), entry.uuid)
+            return
+        fields = self._fields(entry, counted=True)
+        if entry.type == "message":
+            message = fields.get("message")
+            if isinstance(message, Mapping):
+                yield from self._message(message, entry)
+        elif entry.type == "handle":
+            yield from self._handle(entry, fields)
+        elif entry.type == "custom_message":
+            yield from self._said(entry, fields)
+        else:
+            note = passage.noted(entry.type, fields)
+            if note:
+                yield from self._apart(note)
+            elif note is None:
+                kind = fields.get("customType") if entry.type == "custom" else None
+                self._unshown[f"{entry.type} {kind}" if kind else entry.type] += 1
+
+    def _written_in_pieces(self) -> Iterator[str]:
+        members, self._pieces = self._pieces, []
+        if members:
+            whole = [self._contents.whole(entry) for entry in members]
+            message = self._masked(folded_message(whole), members[0].uuid)
+            yield from self._message(message, members[0])
+
+    def _message(self, message: Message, entry: Entry) -> Iterator[str]:
+        role = role_of(message)
+        if role == "assistant":
+            yield from self._answer(message, entry)
+            return
+        if ids := result_ids(message):
+            yield from self._results(message, ids, entry)
+        if role == "user" and (is_prompt(message) or not ids):
+            yield from self._apart(*self._heading("User", entry), *passage.asked(message))
+        elif role == "bashExecution":
+            yield from self._apart(*self._heading("User", entry), passage.ran(message))
+        elif not ids and role in ("system", "developer"):
+            told = "\n\n".join(passage.asked(message))
+            yield from self._apart(*self._heading("System", entry), passage.folded("Prompt", told))
+        elif not ids and role != "user":
+            title = passage.speaker(message)
+            yield from self._apart(*self._heading(title, entry), *passage.asked(message))
+
+    def _heading(self, speaker: str, entry: Entry) -> list[str]:
+        """Who speaks, where another spoke before, and since when."""
+        label = self._labels.get(entry.uuid)
+        facts = [
+            markdown.inline(entry.timestamp or "")[:19].replace("T", " "),
+            markdown.code(self._text(entry.uuid)[:8]),
+            f"label {markdown.code(self._text(label))}" if label else "",
+        ]
+        if speaker == self._speaker and not (label or speaker == "User"):
+            return []
+        self._speaker = speaker
+        return [f"## {speaker}", " · ".join(fact for fact in facts if fact)]
+
+    def _answer(self, message: Message, entry: Entry) -> Iterator[str]:
+        if not self._pending.open or (self._pending.is_answered and not self._waits()):
+            yield from self._finished()
+        self._pending.add(*self._heading("Assistant", entry))
+        for part in passage.answered(message):
+            if isinstance(part, Call):
+                self._names[part.id] = part.name
+                self._pending.add_call(part)
+            else:
+                self._pending.add(part)
+        if message.get("partial"):
+            self._pending.add("*This message broke off: it has no end.*")
+        for key in ("errorMessage", "error"):
+            if isinstance(error := message.get(key), str) and error:
+                self._pending.add(f"*The answer failed:* {markdown.code(error)}")
+        if not self._pending.open:
+            yield from self._finished()
+
+    def _results(self, message: Message, ids: list[str], entry: Entry) -> Iterator[str]:
+        parts = [part for part in blocks_of(message) if is_result_block(part)]
+        for id, part in zip(ids, parts or [message], strict=False):
+            if self._pending.answer(id, passage.result(part)):
+                continue
+            name = self._names.get(id) or str(message.get("toolName") or "a call that is not here")
+            yield from self._apart(*self._heading("Assistant", entry), passage.result(part, name))
+        if not self._pending.open:
+            yield from self._finished()
+
+    def _said(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
+        title = markdown.inline(str(fields.get("customType") or "custom"))
+        message = {"role": "custom", "content": fields.get("content")}
+        yield from self._apart(*self._heading(title, entry), *passage.asked(message))
+
+    def _handle(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
+        image = self._image(entry, fields)
+        if image is not None:
+            yield from self._apart(*self._heading("User", entry), image)
+            return
+        yield from self._message(self._masked(self._contents.of_handle(entry), entry.uuid), entry)
+
+    def _image(self, entry: Entry, fields: Mapping[str, Any]) -> str | None:
+        """An attached image: shown where the transcript lies beside it, else named."""
+        text = entry.get("handle")
+        blob = blob_of(text)
+        if blob is None or base_type((Handle.parse(text).meta[2:3] or ("",))[0]) not in IMAGES:
+            return None
+        media_type = base_type(Handle.parse(text).meta[2])
+        if self._redaction is not None:
+            self._redaction.left_out.append((entry.uuid, media_type, blob.size))
+            return f"*{markdown.inline(left_out(media_type, blob.size))}*"
+        named = f"{fields.get('preview') or media_type}, {passage.size(blob.size)}"
+        if self._beside is None:
+            return f"*[{markdown.inline(named)}]*"
+        path = os.path.relpath(os.path.join(self._session.blobs.folder, blob.sha256), self._beside)
+        return f"![{markdown.inline(named)}]({quoted_path(path)})"
+
+    def _apart(self, *parts: str) -> Iterator[str]:
+        if parts and parts[0].startswith("---"):
+            self._speaker = ""
+        if self._waits():
+            self._pending.add(*parts)
+            return
+        yield from self._finished()
+        yield from parts
+
+    def _waits(self) -> bool:
+        """Whether a result for a call that is open comes further down the path."""
+        if not self._pending.open:
+            return False
+        if self._last_result is None:
+            self._last_result = self._last_results()
+        last = self._last_result
+        return any(last.get(id, 0) > self._place for id in self._pending.open)
+
+    def _last_results(self) -> dict[str, int]:
+        """For each call the place on the path where the last result for it stands."""
+        found: dict[str, int] = {}
+        for place, row in enumerate(self._rows):
+            if self._tree.type_of(row) == "message":
+                message = self._session._entry_at(row).message_as_stored
+                if isinstance(message, Mapping):
+                    found.update(dict.fromkeys(result_ids(message), place))
+        return found
+
+    def _finished(self) -> Iterator[str]:
+        """What waited for results, with those that came."""
+        answer, self._pending = self._pending, Answer()
+        yield from answer.parts()
+
+    def _branches(self, row: int, following: int) -> Iterator[str]:
+        """Notices of the branches that leave the path below an entry."""
+        tree = self._tree
+        others = [child for child in tree.children(row) if child != following]
+        if not others or following == NO_ROW:
+            return
+        if self._content is None:
+            self._content = tree.content_rows()
+        for child in others:
+            below = [at for at in tree.subtree(child) if self._content[at]]
+            if below:
+                yield from self._apart(self._notice(below))
+
+    def _notice(self, below: list[int]) -> str:
+        first = self._session._entry_at(below[0])
+        fields = self._fields(first)
+        message = fields.get("message")
+        text = text_of(message) if isinstance(message, Mapping) else fields.get("summary")
+        told = " ".join(markdown.plain(text).split())[:60] if isinstance(text, str) else ""
+        count = f"{len(below):,} {'entry' if len(below) == 1 else 'entries'}"
+        lane = f" on lane {markdown.code(self._text(first.lane))}" if first.lane else ""
+        words = f": {markdown.inline(told)}" if told else ""
+        uuid = markdown.code(self._text(first.uuid)[:8])
+        return f"*Another branch leaves here{lane}, {count} from {uuid} on*{words}"
+
+    def _back(self) -> Iterator[str]:
+        if self._unshown:
+            counts = [
+                f"{count:,} {markdown.inline(self._text(kind))}"
+                for kind, count in sorted(self._unshown.items())
+            ]
+            yield "---"
+            yield f"*Not shown: {', '.join(counts)}.*"
+        for warning in dict.fromkeys(self._warnings):
+            yield f"*Warning: {markdown.inline(self._text(warning))}*"

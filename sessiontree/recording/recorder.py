@@ -1,0 +1,411 @@
+"""The stream of a coding agent, taken in as it comes and kept as a session.
+
+Understood is what Claude Code writes with `--output-format stream-json`, with or
+without `--include-partial-messages`: lines of JSON with a `type`, of which
+`system`, `stream_event` (the events of Anthropic's Messages API as they stream),
+`assistant`, `user` and `result` have a meaning here, and all others are kept as
+`custom` entries.
+
+Invariants: what was taken in is kept when `feed` returns, block by block or message by
+message; a message is kept once, whoever tells of it; a subagent writes on a lane
+of its own; what is not understood is kept as it came; a stream may end at any
+byte, and be gone on with, or be told again from its start, by another accumulator.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from sessiontree.core.entry import ANNOTATIONS, Entry, decode_leniently
+from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.engine import ancestry
+from sessiontree.errors import CallerError, EntryError, SessionTreeWarning
+from sessiontree.recording import events
+from sessiontree.recording.block import storable
+from sessiontree.recording.events import Event, Position
+from sessiontree.recording.lane import PREFIX, RecordedLane, is_kept
+from sessiontree.recording.lines import Lines
+from sessiontree.recording.spending import (
+    FIRST,
+    Spending,
+    spent_in_all,
+    spent_since_start,
+    was_reported,
+)
+from sessiontree.recording.stray import TORN, kept, torn_before
+from sessiontree.recording.stream import Granularity
+
+if TYPE_CHECKING:
+    from sessiontree.session import Session
+
+_FACTS: Final = {
+    "model": "model",
+    "cwd": "cwd",
+    "tools": "tools",
+    "claude_code_version": "agentVersion",
+    "permissionMode": "permissionMode",
+}
+"""What the agent tells of itself at its start, and the metadata keys where it is kept."""
+
+_OTHERS: Final = frozenset({"system", "stream_event", "rate_limit_event"})
+"""Types of events that are Claude Code's, also where no more is known of one."""
+
+
+_TOLD_AT_THE_END: Final = frozenset(
+    {"subtype", "usage", "modelUsage", "total_cost_usd", "cost_usd"}
+)
+"""What a result of Claude Code's tells; that of another agent has none of it."""
+
+
+class StreamAccumulator:
+    """Takes in a stream and appends what it brings; a context manager.
+
+    Args:
+        session: where it is kept, from its leaf on. It is not closed with this.
+        granularity: `block` keeps each block of a message when it has ended, `message`
+            each message; one that breaks off is kept in blocks.
+        prompt: what the agent was asked, where its stream does not say so: written before
+            what the agent does, but not where that is known, or goes on after a cut. Known is
+            a stream by the uuid of its start, or else by the id of its first message.
+
+    Attributes:
+        understood: how many events had a meaning here; where it is 0, the stream is of
+            another kind, and all of it was kept as it came.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        granularity: Granularity = "block",
+        prompt: str | None = None,
+    ) -> None:
+        if granularity not in ("message", "block"):
+            raise CallerError(f"granularity is 'message' or 'block', not {granularity!r}")
+        session._journal.check_writable()
+        self._session = session
+        self._granularity: Granularity = granularity
+        self._prompt = prompt
+        self._lines = Lines()
+        self._waiting: deque[bytes] = deque()
+        self._spending: Spending | None = None
+        self._main: RecordedLane | None = None
+        self._subagents: dict[str, RecordedLane] = {}
+        self._agent_session: str | None = None
+        self._metadata: dict[str, Any] | None = None
+        self._is_asking = False
+        self._is_closed = False
+        self.understood = 0
+
+    def feed(self, chunk: bytes | str) -> list[Event]:
+        """Take in the next piece of the stream, which may end anywhere.
+
+        A line that is no event of any kind is kept as a `custom` entry, with a warning.
+
+        Raises:
+            CallerError: this is closed.
+            Veto: a hook refused; the lines behind that one are taken in by the next call.
+            DiskError: something could not be written.
+        """
+        self._check_open()
+        data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
+        self._waiting.extend(self._lines.add(data))
+        return self._take_lines()
+
+    def take(self, event: Mapping[str, Any]) -> list[Event]:
+        """Take in an event that is decoded already.
+
+        Raises:
+            EntryError: it holds what JSON cannot carry.
+            CallerError, Veto, DiskError: as for `feed`.
+        """
+        self._check_open()
+        return self._taken(dict(event))
+
+    def close(self) -> list[Event]:
+        """Take in what is left, and end what is open. Closing twice is allowed.
+
+        A message in the middle of its deltas is kept as far as it came, and marked; another
+        accumulator that gets the rest of the stream goes on with it.
+        """
+        if self._is_closed:
+            return []
+        found = self._take_lines()
+        self._is_closed = True
+        rest = self._lines.rest()
+        if rest.strip():
+            self._lines.number += 1
+            if self._is_whole(rest):
+                found, rest = found + self._line(rest), b""
+            elif self._main is None:
+                rest = torn_before(self._session) + rest
+        self._write_prompt()  # where no message came, before which it would stand
+        for lane in (*self._subagents.values(), *([self._main] if self._main else ())):
+            found += lane.close()
+        for lane in self._subagents.values():
+            lane.session.close()
+        if rest.strip():  # the last of all, so that its rest finds it
+            found += self._stray(rest, TORN, "is cut short")
+        return found
+
+    @property
+    def head(self) -> Entry:
+        """The last entry on the way to the leaf that does more than annotate."""
+        found = ancestry.nearest(self._session, lambda entry: entry.type not in ANNOTATIONS)
+        return found or self._session.header
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise CallerError("the recording is closed; make another StreamAccumulator to go on")
+
+    def _take_lines(self) -> list[Event]:
+        found: list[Event] = []
+        while self._waiting:
+            line = self._waiting.popleft()
+            self._lines.number += 1
+            found += self._line(line)
+        return found
+
+    def _line(self, line: bytes) -> list[Event]:
+        if not line.strip(b"\0\r\t \xef\xbb\xbf"):
+            return []
+        event = _decoded(line)
+        if event is None and self._main is None:
+            event = self._joined(line)
+        if event is None:
+            return self._stray(line, "line", "is no JSON object")
+        try:
+            return self._taken(event)
+        except EntryError as error:
+            return self._stray(line, "line", f"cannot be stored as an event: {error}")
+
+    def _is_whole(self, line: bytes) -> bool:
+        """Whether a line without its newline is an event all the same."""
+        if _decoded(line) is not None:
+            return True
+        return self._main is None and self._joined(line) is not None
+
+    def _joined(self, line: bytes) -> dict[str, Any] | None:
+        """The event of the line that the last recording was cut in, and this goes on with."""
+        before = torn_before(self._session)
+        return _decoded(before + line) if before else None
+
+    def _stray(self, line: bytes, kind: str, problem: str) -> list[Event]:
+        """Keep a line as it came, and say so."""
+        text = f"line {self._lines.number} of the stream {problem}; it is kept as it came"
+        found = [events.Err(message=text), *self._lane().keep(kind, kept(line))]
+        warnings.warn(text, SessionTreeWarning, stacklevel=2)
+        return found
+
+    def _lane(self) -> RecordedLane:
+        """The lane that the session is on."""
+        if self._main is None:
+            self._main = self._recorded(self._session)
+        return self._main
+
+    def _recorded(self, session: Session) -> RecordedLane:
+        is_main = session is self._session
+        return RecordedLane(session, self._granularity, self._counted(), is_main=is_main)
+
+    def _counted(self) -> Spending:
+        """What is counted; where no start was seen, by the recording that saw it too."""
+        if self._spending is None:
+            self._spending = spent_since_start(self._session)
+        return self._spending
+
+    def _lane_of(self, event: Mapping[str, Any]) -> RecordedLane:
+        """The lane that an event belongs to: a subagent's, named by the call that made it."""
+        call = event.get("parent_tool_use_id")
+        if not isinstance(call, str) or not call:
+            return self._lane()
+        if call not in self._subagents:
+            self._subagents[call] = self._subagent(call)
+        return self._subagents[call]
+
+    def _subagent(self, call: str) -> RecordedLane:
+        """The lane of a subagent; it hangs below the header, for it knows nothing else."""
+        name = "agent-" + "".join(c if c.isalnum() or c in "._-" else "-" for c in call)
+        callers = (lane.caller(call) for lane in (self._lane(), *self._subagents.values()))
+        caller = next((uuid for uuid in callers if uuid), None)
+        session = self._session.lane(name)
+        if session.leaf.lane != name:
+            session.close()
+            session = self._session.lane(name, at=self._session.header)
+            data = {"toolUseId": call, **({"calledBy": caller} if caller else {})}
+            session.append("custom", customType=PREFIX + "subagent", data=storable(data))
+        return self._recorded(session)
+
+    def _taken(self, event: dict[str, Any]) -> list[Event]:
+        """Take in an event; one that is not understood is kept."""
+        kind = event.get("type")
+        about = None
+        if self._main is None:
+            is_new = _is_start(event) and not is_kept(self._session, event)
+            if is_new:
+                self._spending, about = Spending(), {FIRST: True}
+            self._ask(event, is_new=is_new)
+        elif self._is_asking:
+            self._ask_unless_told_again(event)
+        lane = self._lane_of(event)
+        self._note_agent_session(event)
+        if _is_start(event):
+            self.understood += 1
+            return self._start(event, lane, about)
+        found = self._understood(str(kind), event, lane)
+        self.understood += found is not None or kind in _OTHERS
+        if found is None:
+            named = kind if isinstance(kind, str) and kind else "event"
+            return lane.keep(named, event, event.get("uuid"))
+        return found
+
+    def _ask(self, event: Mapping[str, Any], *, is_new: bool) -> None:
+        """Write the prompt, where what it led to is not known.
+
+        A start without a uuid may be told again: then the first message tells.
+        """
+        if self._prompt is None:
+            return
+        last = ancestry.nearest(self._session, lambda entry: entry.is_content)
+        self._is_asking = is_new or last is None
+        if last is None or isinstance(event.get("uuid"), str):
+            self._write_prompt()
+
+    def _ask_unless_told_again(self, event: Mapping[str, Any]) -> None:
+        """Write the prompt before the first message, unless that was recorded before."""
+        inner = event.get("event")
+        message = event.get("message", inner.get("message") if isinstance(inner, Mapping) else None)
+        if self._lane().knows(message):
+            self._is_asking = False
+        elif isinstance(message, Mapping):
+            self._write_prompt()
+
+    def _write_prompt(self) -> None:
+        if self._is_asking:
+            self._is_asking = False
+            self._session.append_message({"role": "user", "content": self._prompt})
+
+    def _understood(
+        self, kind: str, event: dict[str, Any], lane: RecordedLane
+    ) -> list[Event] | None:
+        inner, message = event.get("event"), event.get("message")
+        if kind == "stream_event" and isinstance(inner, Mapping):
+            return lane.stream(inner)
+        if kind == "assistant" and isinstance(message, Mapping):
+            return lane.assistant(message, event)
+        if kind == "user" and isinstance(message, Mapping):
+            return lane.user({"role": "user", **message}, event)
+        if kind == "result" and not _TOLD_AT_THE_END.isdisjoint(event):
+            return self._result(event, lane)
+        return None
+
+    def _note_agent_session(self, event: Mapping[str, Any]) -> None:
+        id = event.get("session_id")
+        if isinstance(id, str) and id and id != self._agent_session:
+            self._agent_session = id
+            self._update({AGENT_SESSION_KEY: id})
+
+    def _update(self, facts: Mapping[str, Any]) -> None:
+        """Put facts into the session's metadata, as far as they are not there."""
+        if self._metadata is None:
+            self._metadata = self._session.metadata
+        changed = {key: value for key, value in facts.items() if self._metadata.get(key) != value}
+        if changed:
+            self._session.update_metadata(**changed)
+            self._metadata.update(changed)
+
+    def _start(
+        self, event: dict[str, Any], lane: RecordedLane, about: dict[str, Any] | None
+    ) -> list[Event]:
+        """Take in what the agent tells of itself; kept whole, with what matters as metadata."""
+        facts = {kept: event[key] for key, kept in _FACTS.items() if event.get(key) is not None}
+        self._update(storable(facts))
+        position = Position(self._session.leaf.uuid)
+        lane.keep("system", event, event.get("uuid"), about)
+        model = event.get("model")
+        return [
+            events.Start(
+                agent_session_id=self._agent_session,
+                model=model if isinstance(model, str) else None,
+                position=position,
+            )
+        ]
+
+    def _result(self, event: dict[str, Any], lane: RecordedLane) -> list[Event]:
+        """End the turn: what is open, what it cost, where the session stands."""
+        found = [each for other in self._subagents.values() for each in other.end()]
+        found += lane.end()
+        reported = storable({key: event[key] for key in event if key != "type"})
+        self._keep_usage(reported)
+        if event.get("is_error") is True:
+            told = event.get("result") or event.get("errors") or event.get("subtype")
+            found.append(events.Err(message=f"the agent reports an error: {told}"))
+        spent = spent_in_all(event)
+        found.append(
+            events.Complete(
+                new_head=Position(self.head.uuid),
+                agent_session_id=self._agent_session,
+                usage=events.ChatUsage(
+                    **msgspec.structs.asdict(spent),
+                    turns=_count(event.get("num_turns")),
+                    duration_ms=_count(event.get("duration_ms")),
+                ),
+            )
+        )
+        return found
+
+    def _keep_usage(self, reported: dict[str, Any]) -> None:
+        """Keep what no message has told: a `usage` entry with the report beside it."""
+        given = reported.get("uuid")
+        uuid = given if isinstance(given, str) and given else None
+        if is_kept(self._session, reported) or (
+            uuid is None and was_reported(self._session, reported)
+        ):
+            return
+        rest = self._counted().rest(reported)
+        entry = self._session.append(
+            "usage",
+            uuid=uuid,
+            kind="result",
+            provider=None,
+            model=self._counted().only_model(reported),
+            usage=rest.as_dict(),
+            reported=reported,
+        )
+        self._counted().end_turn(entry.uuid, rest)
+
+
+def agents_cwd(head: bytes) -> str | None:
+    """The working directory that a stream begins with, given its first line and maybe more."""
+    event = _decoded(head.partition(b"\n")[0])
+    cwd = event.get("cwd") if event is not None and _is_start(event) else None
+    return cwd if isinstance(cwd, str) and cwd else None
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
+    found = decode_leniently(line.strip(b"\0\r\t ").removeprefix(b"\xef\xbb\xbf"))
+    return found if isinstance(found, dict) else None
+
+
+def _is_start(event: Mapping[str, Any]) -> bool:
+    return event.get("type") == "system" and event.get("subtype") == "init"
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,192 @@
+"""A conversation as data: what was said on a path, block by block, each with its place.
+
+Everything that was said counts, whatever a compaction or an edit has made of it since;
+`Session.context` is for what a model gets. What cannot be had of it is a placeholder,
+with a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sessiontree.core.blocks import message_uuid
+from sessiontree.core.contents import Contents
+from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
+from sessiontree.core.message import (
+    Call,
+    block_text,
+    blocks_of,
+    calls_of,
+    is_item,
+    kind_of,
+    numbered_blocks,
+    preview_of,
+    result_ids,
+    role_of,
+)
+from sessiontree.errors import CallerError, SessionTreeWarning
+from sessiontree.recording.events import (
+    AssistantMessage,
+    ContentEnd,
+    Event,
+    Passthrough,
+    Position,
+    ThinkingEnd,
+    ToolResult,
+    ToolUseEnd,
+)
+from sessiontree.recording.lane import heard
+from sessiontree.recording.response import ended
+
+if TYPE_CHECKING:
+    from sessiontree.engine.reader import Ref
+    from sessiontree.engine.surveyor import Surveyor
+
+_PIECES = ("block", "message_end")
+
+
+def conversation(session: Surveyor, ref: Ref | None = None) -> Iterator[Event]:
+    """See `Surveyor.conversation`."""
+    missing: list[str] = []
+    contents = Contents(None, False, missing)
+    path = [contents.whole(entry) for entry in session.path(ref)]
+    for cause in missing:
+        warnings.warn(cause, SessionTreeWarning, stacklevel=2)
+    pieces: dict[str, list[Entry]] = {}
+    for entry in path:
+        if entry.type in _PIECES:
+            pieces.setdefault(message_uuid(entry), []).append(entry)
+    for entry in path:
+        if entry.type in _PIECES:
+            members = pieces[message_uuid(entry)]
+            found = _of_pieces(members) if members[0] is entry else iter(())
+        elif entry.type == "message":
+            found = _of_message(entry)
+        elif entry.type in ANNOTATIONS or entry.type == HEADER:
+            continue
+        else:
+            found = _other(entry)
+        for event in found:
+            yield event if entry.lane is None else msgspec.structs.replace(event, lane=entry.lane)
+
+
+def _of_pieces(members: Sequence[Entry]) -> Iterator[Event]:
+    """The events of a message that was written block by block."""
+    blocks: dict[Any, tuple[Any, str]] = {}
+    last, reason = members[-1].uuid, None
+    for entry in members:
+        if entry.type == "block":
+            blocks[entry.get("index")] = entry.get("block"), entry.uuid
+        else:
+            last, reason = entry.uuid, entry.get("stopReason")
+    for index in sorted(index for index in blocks if isinstance(index, int)):
+        block, uuid = blocks[index]
+        if isinstance(block, Mapping):
+            yield from ended(block, Position(uuid, index))
+    yield AssistantMessage(position=Position(last), stop_reason=reason)
+
+
+def _of_message(entry: Entry) -> Iterator[Event]:
+    message = entry.get("message")
+    if not isinstance(message, Mapping):
+        yield from _other(entry)
+        return
+    role, uuid = role_of(message), entry.uuid
+    if role == "assistant":
+        for index, block in enumerate(blocks_of(message)):
+            yield from _of_block(block, Position(uuid, index))
+        place = Position(uuid, 0) if is_item(message) else Position(uuid)
+        yield from _apart_from_content(message, place)
+        reason = message.get("stopReason", message.get("stop_reason"))
+        yield AssistantMessage(
+            position=Position(uuid), stop_reason=reason if isinstance(reason, str) else None
+        )
+    elif role == "user":
+        yield from heard(message, uuid)
+    elif ids := result_ids(message):
+        place = Position(uuid, 0) if is_item(message) else Position(uuid)
+        yield _result(message, ids[0], place)
+    else:
+        yield Passthrough(event_type=role, position=Position(uuid), data=message)
+
+
+def _of_block(block: Mapping[str, Any], position: Position) -> Iterator[Event]:
+    """The event of a block of any provider's."""
+    if text := block_text(block):
+        yield ContentEnd(position=position, text=text)
+    else:
+        yield from ended(block, position)
+
+
+def _apart_from_content(message: Mapping[str, Any], position: Position) -> Iterator[Event]:
+    """What OpenAI's shapes say beside the content: calls, and thinking that is a message."""
+    summary = message.get("summary")
+    if kind_of(message) == "reasoning":
+        pieces = summary if isinstance(summary, list) else []
+        told = (block_text(piece) for piece in pieces if isinstance(piece, Mapping))
+        yield ThinkingEnd(position=position, text="\n\n".join(filter(None, told)))
+    for call in calls_of({key: value for key, value in message.items() if key != "content"}):
+        yield ToolUseEnd(
+            position=position, tool_use_id=call.id, tool_name=call.name, input=_input(call)
+        )
+
+
+def _input(call: Call) -> Any:
+    if isinstance(call.arguments, str):
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+            return msgspec.json.decode(call.arguments)
+    return call.arguments
+
+
+def _result(message: Mapping[str, Any], id: str, position: Position) -> Event:
+    """A message that is one result whole."""
+    return ToolResult(
+        position=position,
+        tool_use_id=id,
+        output=preview_of(message),
+        is_error=message.get("isError") is True,
+    )
+
+
+def _other(entry: Entry) -> Iterator[Event]:
+    kind, data = entry.type, entry.body
+    if kind == "custom":
+        kind, data = str(entry.get("customType")), entry.get("data")
+    yield Passthrough(event_type=kind, position=Position(entry.uuid), data=data)
+
+
+def block(session: Surveyor, ref: Ref, index: int) -> dict[str, Any]:
+    """See `Surveyor.block`."""
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise CallerError(f"a block is named by a number, counted from 0, not by {index!r:.60}")
+    entry = session.entry(ref)
+    if entry.type in _PIECES:
+        uuid = entry.get("messageUuid")
+        members = [e for e in session.path(entry) if e.get("messageUuid") == uuid]
+        below = (e for e in session.path() if e.get("messageUuid") == uuid)
+        members += [e for e in below if e not in members]
+        blocks = _by_index(members)
+    elif entry.type == "message" and isinstance(entry.get("message"), Mapping):
+        blocks = dict(enumerate(numbered_blocks(entry["message"])))
+    else:
+        raise CallerError(f"entry {entry.uuid} is a {entry.type}, which has no blocks")
+    if index not in blocks:
+        has = f"it has {len(blocks)}, counted from 0" if blocks else "it has none"
+        raise CallerError(f"the message of entry {entry.uuid} has no block {index}; {has}")
+    return dict(blocks[index])
+
+
+def _by_index(members: Sequence[Entry]) -> dict[int, Any]:
+    """The blocks of a message that was written block by block; the latest of an index counts."""
+    return {
+        entry["index"]: entry["block"]
+        for entry in members
+        if entry.type == "block"
+        and isinstance(entry.get("index"), int)
+        and isinstance(entry.get("block"), Mapping)
+    }

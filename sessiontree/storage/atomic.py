@@ -1,0 +1,213 @@
+"""New files: made whole or not at all, beside what is there or in place of it.
+
+Invariants: a file is written under another name, synced, and then named, and its
+folder is synced; so whatever happens, a path names the old file, the new one, or
+where there was none, nothing, and never a part. A name that is taken is not taken
+over unless that is what was asked for. What a file is made of may come in pieces of
+any size: each write is worth its call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Generator, Iterator
+from typing import Final
+
+from sessiontree.errors import FileTakenError
+from sessiontree.storage.fs import CREATE, READ, FileSystem, write_all
+from sessiontree.storage.lines import LARGEST_BLOCK
+from sessiontree.storage.oserrors import real_path, speaking_of
+
+UNFINISHED: Final = ".tmp"
+"""Ends the name of a file that a program is writing, or died at."""
+
+NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+"""What a file system says that gives a file one name only."""
+
+_WRITE: Final = 256 * 1024
+"""Bytes from which on a write is worth its call."""
+
+
+def check_free(fs: FileSystem, path: str) -> None:
+    """Refuse a path that is taken, before work is done for it.
+
+    Raises:
+        FileTakenError: something is there.
+    """
+    with speaking_of(path, "make"), contextlib.suppress(FileNotFoundError):
+        fs.stat(real_path(path))
+        raise FileExistsError(path)
+
+
+def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
+    """Make a new file with all its content, or none: written beside, synced, then named.
+
+    Raises:
+        FileTakenError: the path is taken; what is there stays.
+        DiskError: it cannot be written.
+    """
+    target = real_path(path)
+    beside = _write_beside(fs, path, target, blocks)
+    try:
+        with speaking_of(path, "make"):
+            _name(fs, beside, target)
+    finally:
+        with contextlib.suppress(OSError):
+            fs.unlink(beside)
+    with speaking_of(path, "sync the folder of"):
+        fs.sync_folder(os.path.dirname(target))
+
+
+def _name(fs: FileSystem, beside: str, target: str) -> None:
+    """Give a finished file its name, unless that is taken."""
+    try:
+        fs.link(beside, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        fd = fs.open(target, CREATE)  # takes the name, or fails where it is taken
+        with _unlinked_on_failure(fs, target):
+            fs.close(fd)
+            fs.replace(beside, target)
+
+
+def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
+    """Put a new file in place of one, which is gone then.
+
+    At every moment the path names the old file or the new one, whole.
+
+    Raises:
+        DiskError: it cannot be written; the old one stays.
+    """
+    target = os.path.realpath(path)
+    beside = _write_beside(fs, path, target, blocks)
+    _put_in_place(fs, path, beside, target)
+
+
+def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]) -> None:
+    """Put a new file in place of one, which stays beside it under its name with a suffix.
+
+    At every moment the path names the old file or the new one, whole. The writer's lock
+    must be held, so that what another attempt left beside is surely left for good.
+
+    Raises:
+        FileTakenError: that name is taken by a file with other content.
+        DiskError: it cannot be written.
+    """
+    target = os.path.realpath(path)
+    kept = target + suffix
+    for stray in strays(fs, target):
+        with contextlib.suppress(OSError):
+            fs.unlink(stray)
+    beside = _write_beside(fs, path, target, blocks)
+    with _unlinked_on_failure(fs, beside), speaking_of(kept, "make"):
+        _keep(fs, target, kept)
+        fs.sync_folder(os.path.dirname(target))
+    _put_in_place(fs, path, beside, target)
+
+
+def _put_in_place(fs: FileSystem, path: str, beside: str, target: str) -> None:
+    with _unlinked_on_failure(fs, beside), speaking_of(path, "replace"):
+        fs.replace(beside, target)
+    with speaking_of(path, "sync the folder of"):
+        fs.sync_folder(os.path.dirname(target))
+
+
+@contextlib.contextmanager
+def _unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.unlink(path)
+        raise
+
+
+def _keep(fs: FileSystem, target: str, kept: str) -> None:
+    """Give a file a second name, unless an attempt that was cut short has done so already.
+
+    Where a file can have one name only, the second is a copy.
+    """
+    try:
+        fs.link(target, kept)
+    except FileExistsError:
+        if not _same_bytes(fs, target, kept):
+            message = f"{kept} is there already, and is no copy of {target}; move it away"
+            raise FileTakenError(
+                f"{message} and try again: both were left as they are", kept
+            ) from None
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        with contextlib.closing(_blocks(fs, target)) as blocks:
+            create_file(fs, kept, blocks)
+
+
+def _blocks(fs: FileSystem, path: str) -> Generator[bytes, None, None]:
+    with _closing(fs, fs.open(path, READ)) as fd:
+        offset = 0
+        while block := fs.read(fd, LARGEST_BLOCK, offset):
+            yield block
+            offset += len(block)
+
+
+def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:
+    if fs.stat(one).identity == fs.stat(other).identity:
+        return True
+    with contextlib.ExitStack() as opened:
+        fds = [opened.enter_context(_closing(fs, fs.open(path, READ))) for path in (one, other)]
+        offset = 0
+        while True:
+            first, second = (fs.read(fd, LARGEST_BLOCK, offset) for fd in fds)
+            if first != second or not first:
+                return first == second
+            offset += len(first)
+
+
+@contextlib.contextmanager
+def _closing(fs: FileSystem, fd: int) -> Iterator[int]:
+    try:
+        yield fd
+    finally:
+        fs.close(fd)
+
+
+def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
+    beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{UNFINISHED}"
+    with speaking_of(path, "make"):
+        fd = fs.open(beside, CREATE)
+    with _unlinked_on_failure(fs, beside), speaking_of(path, "write"), _closing(fs, fd):
+        for block in _gathered(blocks):
+            write_all(fs, fd, block)
+        fs.sync(fd)
+    return beside
+
+
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _WRITE:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if size:
+        yield b"".join(waiting)
+
+
+def strays(fs: FileSystem, path: str) -> list[str]:
+    """The files written beside one that was to be made or replaced, and not given its name.
+
+    Either their program is at it, or it was killed.
+    """
+    folder, name = os.path.split(real_path(path))
+    beside = re.compile(re.escape(name) + r"\.[0-9]+-[0-9a-f]{8}" + re.escape(UNFINISHED))
+    try:
+        found = fs.list(folder)
+    except OSError:  # no reason to fail what is asked for
+        return []
+    return sorted(os.path.join(folder, other) for other in found if beside.fullmatch(other))

@@ -1,0 +1,307 @@
+"""Moving a session file, with all that lies beside it, to another folder.
+
+That is its sidecars, and of a transcript of Claude Code the folder of its own name,
+in which the subagents' transcripts and long results are.
+
+Invariants: nothing is overwritten; at every moment, and after a power cut, the session is
+whole in one of the two places, or its file is in the first, to be moved again: with links
+it is then in both, one file with two names, and parted only where it has two folders; a
+move that is refused midway is undone, one that was cut short is finished by moving again.
+The writer's lock is held meanwhile, in both places before the file is in the second, so
+that whoever comes upon it there waits for the rest. It does not keep the folders where
+they are: `moving` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from sessiontree.core.blob import Blob
+from sessiontree.errors import (
+    BlobError,
+    DiskError,
+    FileMissingError,
+    FileTakenError,
+    SessionTreeError,
+)
+from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
+from sessiontree.storage.files import is_own_folder
+from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.lock import WriterLock
+from sessiontree.storage.sidecar import FOLDER, Sidecar
+
+SUFFIX: Final = ".jsonl"
+LOCK: Final = ".lock"
+MOVING: Final = ".moving.lock"
+"""In the folder of a store: the lock of whoever moves sessions or their folders about."""
+
+
+@contextlib.contextmanager
+def moving(fs: FileSystem, root: str) -> Iterator[None]:
+    """Be the only one that moves sessions about below a folder, which is there.
+
+    A folder renamed under a move would part a session from its sidecars: the lock of the
+    session goes along with the folder, and holds nobody up.
+
+    Raises:
+        SessionBusyError: another is at it, and does not come to an end.
+        DiskError: the lock file cannot be made.
+    """
+    lock = WriterLock(fs, os.path.join(root, MOVING))
+    try:
+        with lock.held():
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # whoever waits sees that it is another's
+                    fs.unlink(lock.path)
+    finally:
+        lock.close()
+
+
+def move_session(fs: FileSystem, file: str, folder: str) -> str:
+    """Move a session and its sidecars to a folder, made once the session is locked; the new path.
+
+    Raises:
+        SessionBusyError: a writer holds it.
+        FileTakenError: the name of the file, or of a sidecar, is taken there.
+        FileMissingError: the file is gone.
+        DiskError: the system refused; moving again goes on where this ended.
+    """
+    if os.path.islink(file):
+        raise DiskError(f"{file} is a link; move the file that it leads to", file)
+    lock = WriterLock(fs, file + LOCK)
+    target = os.path.join(folder, os.path.basename(file))
+    with _speaking_of(file, folder):
+        fs.stat(file)  # so that no lock is made where there is nothing to move
+        try:
+            with lock.held():
+                fs.stat(file)  # another may have moved it before the lock was had
+                make_folders(fs, folder)
+                _move_locked(fs, file, target)
+        finally:
+            lock.close()
+    return target
+
+
+def _move_locked(fs: FileSystem, file: str, target: str) -> None:
+    """Move what is locked where it is: lock it where it goes, by the same lock if that can be."""
+    source, there = file + LOCK, target + LOCK
+    _check_free(fs, file, target)
+    try:
+        fs.link(source, there)
+    except OSError as error:
+        if not (isinstance(error, FileExistsError) or error.errno in NO_LINKS):
+            raise
+        if not _is_same(fs, source, there):  # no links, or one of a writer that found no file
+            second = WriterLock(fs, there)
+            try:
+                with second.held():
+                    _move_all(fs, file, target)
+            finally:
+                second.close()
+            return
+    try:
+        _move_all(fs, file, target)
+    except (OSError, SessionTreeError):
+        if not _is_same(fs, file, target):  # the file is not there: nothing is to be locked
+            with contextlib.suppress(OSError):
+                fs.unlink(there)
+        raise
+
+
+def _move_all(fs: FileSystem, file: str, target: str) -> None:
+    here, there = os.path.dirname(file), os.path.dirname(target)
+    names = fs.list(here)
+    lock = os.path.basename(file) + LOCK
+    sidecars = [name for name in names if is_sidecar(name, os.path.basename(file)) and name != lock]
+    folder = os.path.basename(file).removesuffix(SUFFIX)
+    if folder in names and _is_own(fs, os.path.join(here, folder)):
+        sidecars.append(folder)
+    pairs = [
+        (os.path.join(here, name), os.path.join(there, name))
+        for name in (os.path.basename(file), *sidecars)
+    ]
+    if (file + FOLDER, target + FOLDER) in pairs:
+        _take_in(fs, file, target)
+    for source, taken in pairs:
+        _check_free(fs, source, taken)
+    for source in reversed(_name_all(fs, pairs)):  # the file last: while it is there, so
+        fs.unlink(source)  # is something to be moved again
+    with contextlib.suppress(OSError):  # left behind it does no harm
+        fs.unlink(file + LOCK)
+    fs.sync_folder(here)
+
+
+def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
+    """Give all of a session their names in the new folder, or none.
+
+    What can have two names has both on the medium before anything is renamed; the session
+    file, where it can have one only, is renamed last. So while a crash may part them, the
+    file is in the old folder, to be moved again.
+
+    Args:
+        fs: the seam to the disk.
+        pairs: the old and the new path of each, the session file's first.
+
+    Returns:
+        the old paths of those that have both names now.
+    """
+    there = os.path.dirname(pairs[0][1])
+    linked: list[tuple[str, str]] = []
+    renamed: list[tuple[str, str]] = []
+    try:
+        for source, target in pairs:
+            with _unless_unfinished(source):
+                if _link(fs, source, target):
+                    linked.append((source, target))
+        fs.sync_folder(there)
+        for source, target in reversed([pair for pair in pairs if pair not in linked]):
+            if (source, target) == pairs[0] and renamed:
+                fs.sync_folder(there)
+            with _unless_unfinished(source):
+                _rename(fs, source, target)
+                renamed.append((source, target))
+        if renamed:
+            fs.sync_folder(there)
+    except (OSError, FileTakenError):
+        for source, target in reversed(renamed):
+            with contextlib.suppress(OSError):
+                fs.replace(target, source)
+        for _, target in reversed(linked):
+            with contextlib.suppress(OSError):
+                fs.unlink(target)
+        raise
+    return [source for source, _ in linked]
+
+
+@contextlib.contextmanager
+def _unless_unfinished(source: str) -> Iterator[None]:
+    """Do without a file that its maker removed meanwhile."""
+    try:
+        yield
+    except FileNotFoundError:
+        if not source.endswith(UNFINISHED):
+            raise
+
+
+def is_sidecar(name: str, session: str) -> bool:
+    """Whether a name in a session's folder is that of something of the session's."""
+    rest = name[len(session) :]
+    return name.startswith(session + ".") and not (SUFFIX in rest or f"{rest}.".startswith(".zst."))
+
+
+def _is_own(fs: FileSystem, folder: str) -> bool:
+    return fs.stat(folder).is_folder and is_own_folder(fs.list(folder))
+
+
+def _is_same(fs: FileSystem, source: str, target: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return fs.stat(target).identity == fs.stat(source).identity
+    return False
+
+
+def _take_in(fs: FileSystem, file: str, target: str) -> None:
+    """Add to a session's blobs those that stand where their folder goes.
+
+    A session that was open when its file was moved away may have stored them since. They
+    are named nowhere, and would keep the file from coming back.
+    """
+    own, stray = Sidecar(fs, file), Sidecar(fs, target)
+    with contextlib.suppress(FileNotFoundError):
+        if not fs.stat(stray.folder).is_folder:
+            return
+        there = dict(own.blobs())
+        for blob in list(stray.blobs()):
+            if blob.sha256 not in there or _is_whole(stray, blob):
+                name = os.path.join(stray.folder, blob.sha256)
+                fs.replace(name, os.path.join(own.folder, blob.sha256))
+
+
+def _is_whole(sidecar: Sidecar, blob: Blob) -> bool:
+    """Whether a blob is what its name says; read and compared."""
+    try:
+        for _ in sidecar.blocks(*blob):
+            pass
+    except BlobError:
+        return False
+    return True
+
+
+def _check_free(fs: FileSystem, source: str, target: str) -> None:
+    """Refuse a name that is taken: by anything else, but for an empty folder by a folder."""
+    with contextlib.suppress(FileNotFoundError):
+        found, moved = fs.stat(target), fs.stat(source)
+        if found.identity == moved.identity:
+            return
+        if found.is_folder and moved.is_folder and not fs.list(target):
+            return
+        raise FileTakenError(
+            f"{target} is there already; nothing was moved, and {source} is where it was: "
+            "rename one of them",
+            target,
+        )
+
+
+def _link(fs: FileSystem, source: str, target: str) -> bool:
+    """Give something its name in the new folder as well; whether it can have both."""
+    if fs.stat(source).is_folder:
+        return False
+    try:
+        fs.link(source, target)
+    except FileExistsError:
+        _check_free(fs, source, target)  # the very file: a move was cut short
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        return False
+    return True
+
+
+def _rename(fs: FileSystem, source: str, target: str) -> None:
+    """Give something its name in the new folder in place of the old one."""
+    _check_free(fs, source, target)
+    fs.replace(source, target)
+
+
+def make_folders(fs: FileSystem, folder: str) -> None:
+    """Make a folder, and those above it, unless they are there.
+
+    Raises:
+        FileTakenError: a file has the name of one.
+        DiskError: the system refused.
+    """
+    above = os.path.dirname(folder)
+    with _speaking_of(folder, above):
+        with contextlib.suppress(FileNotFoundError):
+            if fs.stat(folder).is_folder:
+                return
+        if above != folder:
+            make_folders(fs, above)
+        try:
+            fs.make_folder(folder)
+        except FileExistsError:  # another program made it meanwhile, or it is a file
+            if not fs.stat(folder).is_folder:
+                raise
+        fs.sync_folder(above)
+
+
+@contextlib.contextmanager
+def _speaking_of(file: str, folder: str) -> Iterator[None]:
+    """Turn the system's refusals into errors that name both ends."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileMissingError(f"{file} is not there any more; look again", file) from error
+    except FileExistsError as error:
+        raise FileTakenError(
+            f"{error.filename2 or error.filename} is there already", file
+        ) from error
+    except OSError as error:
+        hint = "they lie on two file systems" if error.errno == errno.EXDEV else "check the folder"
+        cause = f"cannot move or make {file} in {folder}: {error.strerror or error}; {hint}"
+        raise DiskError(cause, file) from error

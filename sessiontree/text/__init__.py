@@ -1,0 +1,1 @@
+"""Entries as text that people read and search."""

@@ -1,0 +1,205 @@
+"""Passages: what an entry says, each part as Markdown for people to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sessiontree.core.embedded import binary_in
+from sessiontree.core.entry import ANNOTATIONS
+from sessiontree.core.message import (
+    CALL_BLOCKS,
+    IMAGE_BLOCKS,
+    Call,
+    Message,
+    block_text,
+    blocks_of,
+    calls_of,
+    is_result_block,
+    json_text,
+    kind_of,
+    role_of,
+)
+from sessiontree.text.markdown import block, code, inline, prose, quote, typed
+
+LONGEST_OPEN: Final = 25
+"""Lines of a tool's result that are shown at once; more are folded away."""
+
+_THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
+
+
+def asked(message: Message) -> Iterator[str]:
+    """What a user, or a system message, says; results apart."""
+    for part in blocks_of(message):
+        if is_result_block(part):
+            continue
+        if text := block_text(part):
+            yield quote(typed(text))
+        else:
+            yield other(part)
+
+
+def answered(message: Message) -> Iterator[str | Call]:
+    """What an assistant says, its tool calls where they stand."""
+    if kind_of(message) in _THINKING:
+        yield from thought(message)
+    for part in blocks_of(message):
+        kind = kind_of(part)
+        calls = calls_of({"role": "assistant", "content": [part]}) if kind in CALL_BLOCKS else []
+        if calls:
+            yield from calls
+        elif text := block_text(part):
+            yield prose(text)
+        elif kind in _THINKING:
+            yield from thought(part)
+        elif kind != "text":
+            yield other(part)
+    content = message.get("content")
+    apart = {key: value for key, value in message.items() if key != "content"}
+    yield from calls_of(apart)
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal and not content:
+        yield prose(refusal)
+
+
+def thought(part: Mapping[str, Any]) -> Iterator[str]:
+    """Thinking, folded away; one line where it is sealed."""
+    texts = [part.get("thinking")]
+    summary = part.get("summary")
+    if isinstance(summary, list):
+        texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
+    told = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
+    if told:
+        yield folded("Thinking", quote(prose(told)))
+    elif kind_of(part) != "text":
+        yield "*Thinking that only the provider can read.*"
+
+
+def called(call: Call) -> str:
+    """A tool call: the tool's name, and its arguments."""
+    name = code(call.name) or "a tool"
+    return "\n\n".join([f"**Calls {name}**", *_arguments(call.arguments)])
+
+
+def _arguments(arguments: Any) -> Iterator[str]:
+    if isinstance(arguments, str):
+        yield block(arguments, "json" if arguments.lstrip().startswith("{") else "")
+        return
+    if not isinstance(arguments, Mapping):
+        if arguments is not None:
+            yield block(_json(arguments), "json")
+        return
+    long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
+    short = {key: value for key, value in arguments.items() if key not in long}
+    if short:
+        yield block(_json(short), "json")
+    for key, text in long.items():
+        yield f"{code(str(key))}:\n\n{block(text)}"
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    except (ValueError, RecursionError):
+        return json_text(value)
+
+
+def result(part: Mapping[str, Any], name: str = "") -> str:
+    """What a tool answered; `part` is a result block, a message or an item.
+
+    Args:
+        part: the result.
+        name: of the tool, where the result does not stand beneath its call.
+    """
+    failed = part.get("isError") is True or part.get("is_error") is True
+    title = "Error" if failed else "Result"
+    title += f" of {inline(name)}" if name else ""
+    said = {"content": part.get("content", part.get("output"))}
+    texts = [text for piece in blocks_of(said) if (text := block_text(piece))]
+    others = [other(piece) for piece in blocks_of(said) if not block_text(piece)]
+    if isinstance(said["content"], Mapping):
+        texts.append(_json(said["content"]))
+    shown = "\n".join(texts)
+    count = shown.rstrip("\n").count("\n") + 1
+    parts = [] if texts or others else [f"*{title}: empty.*"]
+    if texts and count > LONGEST_OPEN:
+        parts.append(folded(f"{title}, {count:,} lines", block(shown)))
+    elif texts:
+        parts.append(f"{title}:\n\n{block(shown)}")
+    return "\n\n".join(parts + others)
+
+
+def ran(message: Message) -> str:
+    """A command that a user ran, and what it put out."""
+    command, output = message.get("command"), message.get("output")
+    parts = [block(f"$ {command}", "sh")]
+    if isinstance(output, str) and output:
+        parts.append(result({"content": output}))
+    code_ = message.get("exitCode")
+    if isinstance(code_, int) and code_:
+        parts.append(f"*Exit code {code_}.*")
+    return "\n\n".join(parts)
+
+
+def other(part: Mapping[str, Any]) -> str:
+    """A block that is no text: an image and the like by name, what is not known as JSON."""
+    found = binary_in(part)
+    if found is not None:
+        return f"*[{inline(found[0])}, {size(found[1])}]*"
+    kind = kind_of(part)
+    if kind in IMAGE_BLOCKS:
+        return f"*[{kind.replace('_', ' ')}]*\n\n{block(_json(part), 'json')}"
+    return f"*{inline(kind or 'something')}:*\n\n{block(_json(part), 'json')}"
+
+
+def size(count: int) -> str:
+    """Bytes for people: `1.0 MB`."""
+    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def folded(title: str, text: str) -> str:
+    """Text that is shown when its title is clicked."""
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def summarized(title: str, text: Any) -> str:
+    """A summary, below what it is one of."""
+    told = quote(prose(text)) if isinstance(text, str) and text.strip() else ""
+    return f"---\n\n**{title}**" + (f"\n\n{told}" if told else "") + "\n\n---"
+
+
+def noted(kind: str, fields: Mapping[str, Any]) -> str | None:
+    """What an entry that is no message says; empty for nothing, None for an unknown type."""
+    if kind == "compaction":
+        tokens = fields.get("tokensBefore")
+        before = f", {tokens:,} tokens before" if isinstance(tokens, int) else ""
+        return summarized(f"Compacted here{before}", fields.get("summary"))
+    if kind in ("branch_summary", "stack_summary"):
+        left = code(str(fields.get("fromUuid") or "")[:8])
+        return summarized(f"Summary of the branch left at {left}", fields.get("summary"))
+    if kind == "merge":
+        merged = code(str(fields.get("mergedUuid") or "")[:8])
+        return summarized(f"Merged the branch up to {merged}", fields.get("summary"))
+    if kind == "context_edit":
+        target = code(str(fields.get("targetUuid") or "")[:8])
+        done = "taken out of" if fields.get("replacement") is None else "replaced in"
+        return f"*From here on {target} is {done} the context.*"
+    if kind == "model_change":
+        model = "/".join(str(fields[k]) for k in ("provider", "modelId") if fields.get(k))
+        return f"*Model: {code(model)}*"
+    if kind == "thinking_level_change":
+        return f"*Thinking: {inline(str(fields.get('thinkingLevel')))}*"
+    if kind in ANNOTATIONS or kind in ("branch", "stack_push"):
+        return ""
+    return None
+
+
+def speaker(message: Message) -> str:
+    """Who says a message, as a title."""
+    role = role_of(message)
+    known = {"bashExecution": "User", "developer": "System", "tool": "Assistant"}
+    return inline(known.get(role, role[:1].upper() + role[1:]) or "Somebody")
