@@ -12,7 +12,7 @@ else the machine does only adds to it. Beside a session only the *least* encodes
 fewest calls in Python that make and write a line of the format, with no look at what
 others do and nothing kept for a reader. No session written in Python can cost less.
 The turns begin when the folder of a session counts as settled, as it does for all but the
-first seconds of one (`storage.surroundings`).
+first seconds of one (`storage.lock`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import orjson
 
 from sessiontree import Session
 from sessiontree.engine.writer import fresh_uuid, now
-from sessiontree.storage.surroundings import SETTLED_SECONDS
+from sessiontree.storage.lock import SETTLED_SECONDS
 
 Durability = Literal["fsync", "os"]
 Message = dict[str, str]

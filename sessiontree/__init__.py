@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sessiontree.catalog.hit import Hit
     from sessiontree.catalog.listing import Listed
+    from sessiontree.catalog.search_file import Hit
     from sessiontree.context.compaction import estimate_tokens
     from sessiontree.context.context import Context
     from sessiontree.context.resolved import ResolvedHandle
@@ -144,7 +144,7 @@ _HOMES = {
     "Entry": "core.entry",
     "Handle": "core.handle",
     "HandleSchema": "handles.schema",
-    "Hit": "catalog.hit",
+    "Hit": "catalog.search_file",
     "Imported": "importing",
     "Listed": "catalog.listing",
     "MetaField": "handles.schema",

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
-from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.fields import check_fields, check_session_name
+from sessiontree.core.entry import HEADER, Entry, check_fields, check_session_name
 from sessiontree.engine import opening, refs
 from sessiontree.engine.mover import Mover
 from sessiontree.engine.reader import PathLike, Ref
@@ -25,9 +24,8 @@ from sessiontree.errors import CallerError
 from sessiontree.operations import follow as following
 from sessiontree.operations import lanes
 from sessiontree.storage.atomic import create_file
-from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.fs import DISK, FileSystem, Memory
 from sessiontree.storage.journal import Durability, Journal
-from sessiontree.storage.memory import Memory
 
 if TYPE_CHECKING:
     from sessiontree.engine.gc import Collection

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from datetime import datetime
 
-    from sessiontree.catalog.hit import Hit
+    from sessiontree.catalog.search_file import Hit
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]

@@ -10,11 +10,10 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sessiontree.catalog.ends import TAIL
-from sessiontree.catalog.listing import Listed
+from sessiontree.catalog.listing import TAIL, Listed
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError
-from sessiontree.storage.scan import Scanner
+from sessiontree.storage.lines import Scanner
 from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"

@@ -17,12 +17,11 @@ from typing import Final
 
 import msgspec
 
-from sessiontree.catalog.hit import Hit, Wanted
-from sessiontree.catalog.search_file import Searched
+from sessiontree.catalog.search_file import Hit, Searched, Wanted
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.workers import Crew, available
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.storage.scan import Scanner
+from sessiontree.storage.lines import Scanner
 from sessiontree.text.pattern import Pattern
 
 __all__ = ["Hit", "Wanted", "processes_for", "search"]

@@ -27,16 +27,21 @@ from sessiontree.core.migrate import migrate, migrate_alone, uuid_of_line
 from sessiontree.engine.translated import SourceFile, agent_files, sidecar_of
 from sessiontree.engine.view import View
 from sessiontree.formats import HEAD, recognise
-from sessiontree.formats.base import Place, Source
-from sessiontree.formats.claude_code.found import TITLES
-from sessiontree.formats.claude_code.transcript import lane_name
+from sessiontree.formats.base import Place, Source, values
+from sessiontree.formats.claude_code.reader import TITLES, lane_name
 from sessiontree.formats.gemini.layout import is_plain_log, messages_with
 from sessiontree.formats.gemini.reader import Gemini
-from sessiontree.formats.values import values
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.lines import Read, count_newlines, rest_of_line, whole_lines
-from sessiontree.storage.scan import Find, Inside, Scanner
+from sessiontree.storage.lines import (
+    Find,
+    Inside,
+    Read,
+    Scanner,
+    count_newlines,
+    rest_of_line,
+    whole_lines,
+)
 from sessiontree.storage.zstd import MAGIC, Decompressed
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from sessiontree.cli import printing
+from sessiontree.cli import terminal
 from sessiontree.errors import SessionTreeError, SessionTreeWarning
 
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
@@ -34,12 +34,12 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "edit-context": ("write:edit_context", "Drop or replace what an entry contributes."),
     },
     "Find": {
-        "ls": ("listing:ls", "List sessions."),
+        "ls": ("store:ls", "List sessions."),
         "search": ("search:search", "Search what was said, in all branches of all sessions."),
     },
     "Keep in order": {
-        "trash": ("store_commands:trash", "Put sessions away, to be had back."),
-        "restore": ("store_commands:restore", "Bring sessions back, or list what was put away."),
+        "trash": ("store:trash", "Put sessions away, to be had back."),
+        "restore": ("store:restore", "Bring sessions back, or list what was put away."),
         "move-project": (
             "store_commands:move_project",
             "Let a renamed directory keep its sessions.",
@@ -70,8 +70,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "fork": ("copy:fork", "Copy the path to an entry into a new file."),
         "branch": ("copy:fork", "The same as fork."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new file."),
-        "export": ("exporting:export", "Print a transcript for people to read."),
-        "convert": ("converting:convert_command", "Make a file that another program opens."),
+        "export": ("copy:export", "Print a transcript for people to read."),
+        "convert": ("copy:convert_command", "Make a file that another program opens."),
     },
     "Care": {
         "verify": ("maintenance:verify", "Read everything, and say what is not sound."),
@@ -94,7 +94,7 @@ class Failure(click.ClickException):
     """A failed command: one line on standard error, exit 1."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printing.told(message))
+        super().__init__(terminal.told(message))
 
 
 class Commands(click.Group):
@@ -120,7 +120,7 @@ class Commands(click.Group):
 
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "'--help' lists the commands"
-            ctx.fail(f"there is no command {printing.told(name)!r}; {hint}")
+            ctx.fail(f"there is no command {terminal.told(name)!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -132,12 +132,12 @@ class Commands(click.Group):
         with _warnings_told():
             try:
                 result = super().invoke(ctx)
-                printing.finish()
+                terminal.finish()
             except BrokenPipeError:  # the reader had enough
-                printing.drop_output()
+                terminal.drop_output()
                 ctx.exit(0)
             except KeyboardInterrupt:
-                printing.drop_output()
+                terminal.drop_output()
                 ctx.exit(_INTERRUPTED)
             except click.exceptions.Exit:
                 raise
@@ -149,14 +149,14 @@ class Commands(click.Group):
 def _fail(error: Exception) -> NoReturn:
     """Turn any error into one line, after what was printed before it."""
     try:
-        printing.finish()
+        terminal.finish()
     except OSError:
-        printing.drop_output()
+        terminal.drop_output()
     if isinstance(error, click.ClickException):
         raise error
     if isinstance(error, SessionTreeError):
         raise Failure(str(error)) from error
-    if isinstance(error, FileNotFoundError) and not printing.is_somewhere():
+    if isinstance(error, FileNotFoundError) and not terminal.is_somewhere():
         raise Failure("the current directory was removed; change to another") from error
     if isinstance(error, OSError):
         about = f"{error.filename}: " if error.filename else ""
@@ -178,7 +178,7 @@ def _warnings_told() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, SessionTreeWarning):
-            printing.tell(f"Warning: {message}")
+            terminal.tell(f"Warning: {message}")
         else:
             shown(message, category, *where, **more)
 

@@ -30,7 +30,7 @@ def session_file(given: str) -> str:
         return given
     if os.path.isdir(os.path.dirname(given)):
         return given
-    from sessiontree.cli.stores import file_named  # heavy, and not needed for a path
+    from sessiontree.cli.store import file_named  # heavy, and not needed for a path
 
     return file_named(given)
 

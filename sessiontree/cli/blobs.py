@@ -13,7 +13,7 @@ import click
 from sessiontree.cli.arguments import file_argument, json_option
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_json_list
-from sessiontree.cli.printing import finish, out, tell
+from sessiontree.cli.terminal import finish, out, tell
 from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.entry import decode_object
 from sessiontree.core.spill import check_spilled

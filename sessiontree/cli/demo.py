@@ -19,7 +19,7 @@ from typing import Final
 
 import click
 
-from sessiontree.cli.printing import out, short
+from sessiontree.cli.terminal import out, short
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
 

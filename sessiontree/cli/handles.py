@@ -11,7 +11,7 @@ import click
 from sessiontree.cli.arguments import PATH, json_option, root_option
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_json, out_json_list, out_message
-from sessiontree.cli.printing import out, tell, tell_each, told
+from sessiontree.cli.terminal import out, tell, tell_each, told
 from sessiontree.context.resolved import ResolvedHandle, output_text
 from sessiontree.core.handle import Handle
 from sessiontree.handles.registry import Registry, Scope

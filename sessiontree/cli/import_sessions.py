@@ -14,8 +14,8 @@ import msgspec
 
 from sessiontree.cli.arguments import PATH, json_option
 from sessiontree.cli.output import out_json_list
-from sessiontree.cli.printing import finish, from_here, out, tell, tell_each
-from sessiontree.cli.stores import store_at
+from sessiontree.cli.store import store_at
+from sessiontree.cli.terminal import finish, from_here, out, tell, tell_each
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line
 from sessiontree.errors import (

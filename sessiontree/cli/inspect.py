@@ -22,9 +22,9 @@ from sessiontree.cli.output import (
     speaker,
     text_of_message,
 )
-from sessiontree.cli.printing import out, short, tell, tell_each
+from sessiontree.cli.terminal import out, short, tell, tell_each
 from sessiontree.context.context import Context
-from sessiontree.context.providers.notes import Request
+from sessiontree.context.providers.values import Request
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry

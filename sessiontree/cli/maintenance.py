@@ -14,15 +14,15 @@ import click
 from sessiontree.cli.arguments import PATH, file_argument, json_option, session_file
 from sessiontree.cli.opening import reading, writing
 from sessiontree.cli.output import out_json, out_json_list, speaker
-from sessiontree.cli.printing import finish, out, short, tell
+from sessiontree.cli.terminal import finish, out, short, tell
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line
 from sessiontree.engine.repair import Progress, Repair, repair_file
 from sessiontree.errors import DiskError, HeaderLostError, SessionTreeError
 from sessiontree.session import Session
 from sessiontree.storage.atomic import strays
+from sessiontree.storage.blobs import FOLDER
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.sidecar import FOLDER
 from sessiontree.text.preview import preview
 
 PATIENCE_SECONDS = 1.0

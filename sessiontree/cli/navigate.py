@@ -13,8 +13,8 @@ from sessiontree.cli.arguments import (
 )
 from sessiontree.cli.opening import writing
 from sessiontree.cli.output import named, out_json, out_written
-from sessiontree.cli.printing import out, short, tell
 from sessiontree.cli.summaries import GivenSummary, summary_options
+from sessiontree.cli.terminal import out, short, tell
 from sessiontree.context.compaction import KEEP_TOKENS
 from sessiontree.context.summary import summarize
 

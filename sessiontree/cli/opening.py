@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from sessiontree.cli import output, printing
+from sessiontree.cli import output, terminal
 from sessiontree.core.entry import Entry
 from sessiontree.engine.opening import KEPT_AS
 from sessiontree.errors import MigrationRefusedError
@@ -24,7 +24,7 @@ def reading(file: str, root: str | None = None) -> Iterator[Session]:
     """
     with Session.open(file, readonly=True, root=root) as session:
         yield session
-        printing.tell_each("Damage", session.damage)
+        terminal.tell_each("Damage", session.damage)
 
 
 @contextlib.contextmanager
@@ -53,7 +53,7 @@ class _ToldOfOthers:
     """A hook that says when another writer moved the leaf while this one was busy."""
 
     def moved_elsewhere(self, session: Any, entry: Entry) -> None:
-        printing.tell(
+        terminal.tell(
             f"Warning: another writer went on meanwhile, to {output.named(entry)}; "
             "what this command wrote is now the leaf, and that a branch beside it"
         )
@@ -68,5 +68,5 @@ def open_migrated(
     except MigrationRefusedError:
         session = Session.open(file, lane=lane, hooks=hooks)
     kept = (os.path.realpath(file) if os.path.islink(file) else file) + KEPT_AS
-    printing.tell(f"Migrated {file} to version 2; the original is kept as {kept}")
+    terminal.tell(f"Migrated {file} to version 2; the original is kept as {kept}")
     return session, kept

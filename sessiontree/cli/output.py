@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from sessiontree.cli.printing import out, short, tell, write
+from sessiontree.cli.terminal import out, short, tell, write
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, block_preview, blocks_of, preview_of, role_of

@@ -12,7 +12,7 @@ import click
 from sessiontree.cli.arguments import PATH, json_option
 from sessiontree.cli.opening import writing
 from sessiontree.cli.output import out_json
-from sessiontree.cli.printing import drop_output, finish, out, short, tell
+from sessiontree.cli.terminal import drop_output, finish, out, short, tell
 from sessiontree.errors import FileMissingError, NothingToDoError
 from sessiontree.recording import StreamAccumulator
 from sessiontree.recording.events import (

@@ -14,8 +14,8 @@ from sessiontree.catalog.search import Hit, Wanted
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli.arguments import PATH, SESSION_FILE, json_option
 from sessiontree.cli.output import out_json_list
-from sessiontree.cli.printing import finish, from_here, out, out_marked, short, tell, told
-from sessiontree.cli.stores import Problems, moment_given, store_at
+from sessiontree.cli.store import Problems, moment_given, store_at
+from sessiontree.cli.terminal import finish, from_here, out, out_marked, short, tell, told
 from sessiontree.core.display import one_line
 from sessiontree.errors import CallerError, FileMissingError, NotASessionError
 from sessiontree.storage.files import BLOBS

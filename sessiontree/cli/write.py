@@ -22,7 +22,7 @@ from sessiontree.cli.arguments import (
 )
 from sessiontree.cli.opening import open_migrated, writing
 from sessiontree.cli.output import named, out_json, out_written, speaker
-from sessiontree.cli.printing import short, tell
+from sessiontree.cli.terminal import short, tell
 from sessiontree.core.entry import MAIN
 from sessiontree.core.garbage import SCRATCH
 from sessiontree.core.message import check_message

@@ -16,7 +16,7 @@ from sessiontree.core.message import Message
 from sessiontree.errors import CallerError
 
 if TYPE_CHECKING:
-    from sessiontree.context.providers.notes import Request
+    from sessiontree.context.providers.values import Request
 
 
 class Context:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.contents import Shown
+from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.media import PDF, UNKNOWN_BYTES, is_text, text_in

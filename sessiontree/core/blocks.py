@@ -1,12 +1,28 @@
-"""Blocks: messages that were written piece by piece, folded into one again."""
+"""Blocks: messages that were written piece by piece, folded into one again.
+
+What entries say, whole: spilled strings put back, handles resolved.
+
+Invariants: what cannot be had is never left out in silence: a placeholder that
+tells why stands in its place, with a warning, or the error is raised where the
+caller is strict; a call or a result keeps its id either way, so the context stays
+valid.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from sessiontree.core.entry import Entry
+from sessiontree.core.blob import Blob, blob_of, blobs_needed
+from sessiontree.core.entry import Entry, stored
 from sessiontree.core.message import Message
+from sessiontree.errors import (
+    BlobError,
+    BlobMissingError,
+    BlobUnreadableError,
+    ResolverFailedError,
+    SessionTreeError,
+)
 
 
 class Blocks:
@@ -63,3 +79,155 @@ _OF_THE_END: Final = ("id", "provider", "model", "usage", "stopReason")
 def _index(entry: Entry, place: int) -> float:
     index = entry.get("index")
     return index if isinstance(index, int | float) else place
+
+
+class Shown(NamedTuple):
+    """What a `handle` entry says to a model.
+
+    Attributes:
+        message: the message.
+        lack: what of the content is not in it, in words; else empty.
+    """
+
+    message: Message
+    lack: str = ""
+
+
+Resolution = Shown | SessionTreeError
+
+Resolve = Callable[[Sequence[Entry]], Sequence[Resolution]]
+"""Takes `handle` entries, gives for each its message, or why there is none."""
+
+
+class Contents:
+    """Makes entries whole for one context.
+
+    Args:
+        resolve: resolves `handle` entries; None leaves them as references.
+        strict: whether what cannot be had is an error.
+        warnings: told of every placeholder.
+
+    Attributes:
+        complete: whether everything could be had so far.
+    """
+
+    def __init__(self, resolve: Resolve | None, strict: bool, warnings: list[str]) -> None:
+        self.complete = True
+        self._resolve = resolve
+        self._strict = strict
+        self._warnings = warnings
+        self._stand_ins: dict[str, Entry] = {}
+        self._resolved: dict[str, Resolution] = {}
+
+    def whole(self, entry: Entry) -> Entry:
+        """The entry, or where its blobs fail one like it that says so."""
+        if not entry.has_spilled or entry.uuid in self._stand_ins:
+            return self._stand_ins.get(entry.uuid, entry)
+        try:
+            for key in entry:
+                entry[key]
+        except SessionTreeError as error:
+            cannot = f"what was spilled of {entry.type} {entry.uuid} cannot be had"
+            self._note(f"{cannot}: {error}", error)
+            body = _without_blobs(entry, error)
+            entry = stored(_like(entry), entry.line, entry.offset, body)
+            self._stand_ins[entry.uuid] = entry
+        return entry
+
+    def prepare(self, entries: Sequence[Entry]) -> None:
+        """Resolve all handles among the entries at once."""
+        if self._resolve is None:
+            return
+        wanted = [e for e in entries if e.type == "handle" and e.uuid not in self._resolved]
+        if wanted:
+            found = self._resolve(wanted)
+            self._resolved.update((e.uuid, r) for e, r in zip(wanted, found, strict=True))
+
+    def of_handle(self, entry: Entry) -> Message:
+        """The message of a `handle` entry: resolved, a reference, or a placeholder."""
+        self.prepare([entry])
+        found = self._resolved.get(entry.uuid)
+        if isinstance(found, SessionTreeError):
+            self._note(f"handle {entry.uuid} cannot be resolved: {found}", found)
+            return reference(entry, f" cannot be resolved: {_cause(found)}")
+        if found is None:
+            return reference(entry)
+        if found.lack:
+            self._warnings.append(f"handle {entry.uuid} {found.lack}")
+        return found.message
+
+    def _note(self, warning: str, error: SessionTreeError) -> None:
+        if self._strict:
+            raise error
+        self.complete = False
+        self._warnings.append(warning)
+
+
+def _cause(error: SessionTreeError) -> str:
+    """Why content is not there, in words that are the same wherever the file lies.
+
+    What broke inside a resolver is for who mends it, in the warning; it tells a model nothing.
+    """
+    if isinstance(error, ResolverFailedError):
+        return "its resolver failed"
+    if not isinstance(error, BlobError) or not error.sha256:
+        return str(error).partition("; ")[0]  # what to do next is for people
+    lost = "is not what it was"
+    if isinstance(error, BlobMissingError | BlobUnreadableError):
+        lost = "is missing" if isinstance(error, BlobMissingError) else "cannot be read"
+    return f"blob {error.sha256[:12]} {lost}"
+
+
+def reference(entry: Entry, cause: str = "") -> Message:
+    """A message that names a handle in place of what it stands for."""
+    role = entry.get("role")
+    role = role if isinstance(role, str) and role else "user"
+    text = handle_text(entry)
+    return {"role": role, "content": f"[{text}{cause}]" if cause else text}
+
+
+def handle_text(entry: Entry) -> str:
+    """The text form of a `handle` entry's handle, as stored."""
+    handle = entry.as_stored.get("handle")
+    if isinstance(handle, dict):
+        return f"{handle.get('source')}@{handle.get('source_version')}::{handle.get('identifier')}"
+    return str(handle)
+
+
+def _like(entry: Entry) -> Entry:
+    return Entry(entry.type, entry.uuid, entry.parent_uuid, entry.lane, entry.timestamp)
+
+
+def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
+    """The keys of an entry with a placeholder for each string that its blobs should give."""
+    blobs = set(blobs_needed(entry.as_stored))
+    text = f"[missing: {_cause(error)}]"
+    return {
+        key: _replaced(value, blobs, text)
+        for key, value in entry.as_stored.items()
+        if key != "spilled"
+    }
+
+
+def _replaced(value: Any, blobs: set[Blob], text: str) -> Any:
+    """A value with a text for each of the blobs; an image without its bytes becomes text."""
+    if isinstance(value, str):
+        return text if blob_of(value) in blobs else value
+    if isinstance(value, list):
+        return [_replaced(part, blobs, text) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if "type" in value and _bytes_are_missing(value, blobs):
+        return {"type": "text", "text": text}
+    return {key: _replaced(part, blobs, text) for key, part in value.items()}
+
+
+def _bytes_are_missing(block: Mapping[str, Any], blobs: set[Blob]) -> bool:
+    """Whether a block of an image or a document lacks the bytes that it shows."""
+    source = block.get("source")
+    found = [block.get("data"), block.get("image_url"), block.get("file_data")]
+    if isinstance(source, dict):
+        found += [source.get("data"), source.get("url")]
+    if isinstance(found[1], dict):
+        found.append(found[1].get("url"))
+    return any(blob_of(part) in blobs for part in found)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from sessiontree.core.entry import Entry
-from sessiontree.core.fields import REFERENCES
+from sessiontree.core.entry import REFERENCES, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW, Tree
 from sessiontree.errors import HandleError

@@ -16,8 +16,7 @@ import msgspec
 
 from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines
 from sessiontree.core.damage import Report, ignore
-from sessiontree.core.entry import ANNOTATIONS, HEADER
-from sessiontree.core.fields import REFERENCES
+from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
 from sessiontree.core.index import NO_ROW, Tree
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")

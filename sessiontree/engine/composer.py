@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sessiontree.core.entry import ANNOTATIONS, Entry
-from sessiontree.core.fields import check_session_name
+from sessiontree.core.entry import ANNOTATIONS, Entry, check_session_name
 from sessiontree.engine import refs
 from sessiontree.engine.reader import PathLike, Ref
 from sessiontree.engine.writer import Writer

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sessiontree.context.fold import Fold, Segment
-from sessiontree.core.contents import Resolution, Resolve, Shown
+from sessiontree.core.blocks import Resolution, Resolve, Shown
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.engine.collector import held_back
 from sessiontree.engine.walk import Walk

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sessiontree.core.blob import Blob, blob_of
 from sessiontree.core.entry import Entry
-from sessiontree.core.spilled import out_of_reach
+from sessiontree.core.spill import out_of_reach
 from sessiontree.errors import SpilledError
 from sessiontree.storage.journal import Journal
 

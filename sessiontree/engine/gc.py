@@ -27,12 +27,11 @@ from sessiontree.core.garbage import expired
 from sessiontree.engine.view import View
 from sessiontree.errors import DamageError
 from sessiontree.storage.atomic import create_file, swap_file
-from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.blobs import ASIDE, Blobs
 from sessiontree.storage.fs import READ
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.oserrors import speaking_of
-from sessiontree.storage.sidecar import ASIDE
 
 GRACE: Final = timedelta(days=7)
 KEPT: Final = timedelta(days=30)

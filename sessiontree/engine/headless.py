@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sessiontree.core.codec import decode, lines_in
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
-from sessiontree.core.standin import LOOK, StandIn, may_lack_header, stand_in
+from sessiontree.core.salvage import LOOK, StandIn, may_lack_header, stand_in
 from sessiontree.engine.view import View
 from sessiontree.errors import FileError, HeaderLostError
 from sessiontree.storage.journal import Journal

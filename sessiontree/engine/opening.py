@@ -20,9 +20,9 @@ from sessiontree.core.migrate import migrate as migrated_lines
 from sessiontree.engine.view import View
 from sessiontree.errors import FileError, MigrationRefusedError
 from sessiontree.storage.atomic import create_file, replace_file
+from sessiontree.storage.fs import Memory
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.memory import Memory
 
 if TYPE_CHECKING:
     from sessiontree.engine.headless import Headless

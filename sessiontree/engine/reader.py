@@ -16,7 +16,7 @@ from sessiontree.context.compaction import TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
 from sessiontree.context.fold import Fold, PathRead
 from sessiontree.context.settings import InForce
-from sessiontree.core.contents import Resolution
+from sessiontree.core.blocks import Resolution
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, Tree

@@ -4,7 +4,7 @@ Repair guesses nothing. It takes out what carries nothing (NUL bytes, blank
 lines, torn fragments), puts back what was only pushed together or dressed up
 (fused lines, CR LF, a byte order mark, a missing final newline), and adopts the
 lines that an older program appended without uuids. A header that is lost it writes
-anew (`core.standin`). Entries that lost their
+anew (`core.salvage`). Entries that lost their
 parent, wrong checksums and uuids that stand twice stay as they are, and are named;
 so does a line that is no JSON and no torn fragment (`core.salvage`): a flipped
 bit leaves most of an entry, and somebody may know what it said.
@@ -25,11 +25,11 @@ from typing import Final
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.core.adoption import Adoption
 from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.codec import decode, ended_lines, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.migrate import Adoption
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
@@ -37,10 +37,10 @@ from sessiontree.engine.headless import Headless, view_of
 from sessiontree.engine.view import View
 from sessiontree.errors import BlobError, DiskError, MigrationRefusedError, SpilledError
 from sessiontree.storage.atomic import replace_file
+from sessiontree.storage.blobs import Sidecar
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.sidecar import Sidecar
 
 Progress = Callable[[int, int], None]
 """Takes the bytes done and the bytes in all."""

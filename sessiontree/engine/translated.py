@@ -21,14 +21,12 @@ from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.errors import ForeignFormatError, SessionTreeError
 from sessiontree.formats import HEAD, Format, recognise
-from sessiontree.formats.base import Place, Source
-from sessiontree.formats.values import whole_value
+from sessiontree.formats.base import Place, Source, whole_value
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.files import SUBAGENTS, own_folder
-from sessiontree.storage.fs import DISK, READ, FileSystem
+from sessiontree.storage.fs import DISK, READ, FileSystem, Memory
 from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.memory import Memory
 from sessiontree.storage.zstd import MAGIC, Decompressed
 
 

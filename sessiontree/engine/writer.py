@@ -21,8 +21,7 @@ from msgspec import UNSET
 
 from sessiontree.core.blob import blob_of, blobs_needed
 from sessiontree.core.codec import encode_new
-from sessiontree.core.entry import ANNOTATIONS, Entry, stored, with_fetch
-from sessiontree.core.fields import REFERENCES, check_fields
+from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry, check_fields, stored, with_fetch
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, check_message

@@ -19,8 +19,18 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import text_of
-from sessiontree.formats.base import Facts, Lines, Place, Report, Source, Translated, with_numbers
-from sessiontree.formats.values import Values, first_values, values
+from sessiontree.formats.base import (
+    Facts,
+    Lines,
+    Place,
+    Report,
+    Source,
+    Translated,
+    Values,
+    first_values,
+    values,
+    with_numbers,
+)
 
 _TYPES: Final = frozenset(
     {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}

@@ -19,8 +19,8 @@ from sessiontree.context.resolved import (
     only_named,
     role_of_entry,
 )
-from sessiontree.core.contents import Resolution as Said
-from sessiontree.core.contents import Shown
+from sessiontree.core.blocks import Resolution as Said
+from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle, check_metadata
 from sessiontree.core.message import Message
@@ -33,9 +33,9 @@ from sessiontree.errors import (
     SessionTreeError,
     TargetMissingError,
 )
+from sessiontree.handles.builtin import block_of, nearest
 from sessiontree.handles.registry import Registry, Resolution, Scope
 from sessiontree.handles.schema import KINDS, Kind
-from sessiontree.handles.session import block_of, nearest
 
 PathLike = str | os.PathLike[str]
 

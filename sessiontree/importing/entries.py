@@ -27,8 +27,7 @@ from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.core.origin import origin_of
 from sessiontree.core.spill import spill
 from sessiontree.errors import EntryError
-from sessiontree.formats.base import Place, encoded
-from sessiontree.formats.values import Values, values
+from sessiontree.formats.base import Place, Values, encoded, values
 from sessiontree.importing.source import Source
 
 ORIGINAL: Final = "original"

@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from sessiontree.core.entry import ANNOTATIONS, Entry, decode_leniently, decode_object
-from sessiontree.core.fields import REFERENCES
+from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry, decode_leniently, decode_object
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.migrate import uuid_of_line

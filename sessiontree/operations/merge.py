@@ -10,8 +10,7 @@ import msgspec
 from sessiontree.context.summary import Summary, text_of_summary
 from sessiontree.core.blob import Blob, blobs_needed
 from sessiontree.core.codec import raw_values
-from sessiontree.core.entry import SETTINGS, SUMMARIES, Entry
-from sessiontree.core.fields import RESERVED, check_fields
+from sessiontree.core.entry import RESERVED, SETTINGS, SUMMARIES, Entry, check_fields
 from sessiontree.engine import ancestry
 from sessiontree.engine.fetching import blocks_of
 from sessiontree.engine.reader import Ref

@@ -14,13 +14,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sessiontree.core.branching import Branching
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.garbage import is_scratch
-from sessiontree.core.index import NO_ROW, Branch, Tree
+from sessiontree.core.index import NO_ROW, Branch, Branching, Tree
 from sessiontree.engine.refs import Names
 from sessiontree.text.preview import preview, role
 
@@ -138,7 +137,7 @@ def _marked(tree: Tree, row: int) -> bytearray:
 
 
 def branches(outlined: Outlined, below: int | None) -> list[Branch]:
-    """The lines of conversation by their tips; see `sessiontree.core.branching`."""
+    """The lines of conversation by their tips; see `sessiontree.core.index`."""
     branching = Branching(outlined.tree)
     standing = outlined.standing(branching.content)
     within = None if below is None else set(outlined.tree.subtree(below))

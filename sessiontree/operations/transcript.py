@@ -21,8 +21,7 @@ from urllib.parse import quote as quoted_path
 from sessiontree.context.resolved import IMAGES, base_type
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.blob import blob_of
-from sessiontree.core.blocks import folded_message
-from sessiontree.core.contents import Contents
+from sessiontree.core.blocks import Contents, folded_message
 from sessiontree.core.embedded import left_out
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.handle import Handle
@@ -40,10 +39,10 @@ from sessiontree.core.message import (
 )
 from sessiontree.engine.surveyor import Surveyor
 from sessiontree.errors import SessionTreeError
-from sessiontree.operations.redacting import homes_told
+from sessiontree.operations.export import homes_told
 from sessiontree.redact.redaction import Redaction
 from sessiontree.text import markdown, passage
-from sessiontree.text.answer import Answer
+from sessiontree.text.passage import Answer
 
 _TITLE: Final = 80
 _LOOK_UP: Final = 500

@@ -10,6 +10,10 @@ Invariants: what was taken in is kept when `feed` returns, block by block or mes
 message; a message is kept once, whoever tells of it; a subagent writes on a lane
 of its own; what is not understood is kept as it came; a stream may end at any
 byte, and be gone on with, or be told again from its start, by another accumulator.
+
+Lines out of chunks: a chunk may end anywhere, in a line and in a character.
+
+Stray lines: what is no event, kept as it came, and the end of a line that was cut short.
 """
 
 from __future__ import annotations
@@ -27,22 +31,79 @@ from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.engine import ancestry
 from sessiontree.errors import CallerError, EntryError, SessionTreeWarning
 from sessiontree.recording import events
-from sessiontree.recording.block import storable
 from sessiontree.recording.events import Event, Position
-from sessiontree.recording.lane import PREFIX, RecordedLane, is_kept
-from sessiontree.recording.lines import Lines
-from sessiontree.recording.spending import (
+from sessiontree.recording.lane import (
     FIRST,
+    PREFIX,
+    RecordedLane,
     Spending,
+    is_kept,
     spent_in_all,
     spent_since_start,
     was_reported,
 )
-from sessiontree.recording.stray import TORN, kept, torn_before
+from sessiontree.recording.response import storable
 from sessiontree.recording.stream import Granularity
 
 if TYPE_CHECKING:
     from sessiontree.session import Session
+
+
+class Lines:
+    """Takes bytes in, gives the lines that are whole.
+
+    Attributes:
+        number: how many lines were given, the last one among them.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._begun: list[bytes] = []
+
+    def add(self, chunk: bytes) -> list[bytes]:
+        """The lines that end in this chunk, without their newlines."""
+        first, *others = chunk.split(b"\n")
+        self._begun.append(first)
+        if not others:
+            return []
+        whole = [b"".join(self._begun), *others[:-1]]
+        self._begun = [others[-1]]
+        return whole
+
+    def rest(self) -> bytes:
+        """What came after the last newline; nothing of it is held any more."""
+        rest = b"".join(self._begun)
+        self._begun = []
+        return rest
+
+
+TORN: Final = "torn"
+"""What the `customType` of a line that was cut short ends with."""
+
+
+def kept(line: bytes) -> dict[str, str]:
+    """A line as JSON can carry it: its text, or its bytes in hexadecimal digits."""
+    try:
+        return {"text": line.decode()}
+    except UnicodeDecodeError:
+        return {"hex": line.hex()}
+
+
+def torn_before(session: Session) -> bytes:
+    """The beginning of the line that the last recording was cut in, if nothing came after."""
+    leaf = session.leaf
+    if leaf.type != "custom" or leaf.get("customType") != PREFIX + TORN:
+        return b""
+    data = leaf.get("data")
+    return _bytes(data) if isinstance(data, Mapping) else b""
+
+
+def _bytes(data: Mapping[str, Any]) -> bytes:
+    try:
+        return str(data["text"]).encode() if "text" in data else bytes.fromhex(data["hex"])
+    except (KeyError, TypeError, ValueError):
+        return b""
+
 
 _FACTS: Final = {
     "model": "model",

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sessiontree.core.blocks import message_uuid
-from sessiontree.core.contents import Contents
+from sessiontree.core.blocks import Contents, message_uuid
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.message import (
     Call,

@@ -23,10 +23,16 @@ from sessiontree.core.embedded import binary, binary_in, left_out
 from sessiontree.core.entry import KNOWN
 from sessiontree.core.message import CALL_BLOCKS, IMAGE_BLOCKS, RESULT_BLOCKS
 from sessiontree.core.spill import OPAQUE, STRUCTURE
-from sessiontree.redact.credentials import ASSIGNED, is_secret_value, keyword_of
-from sessiontree.redact.homes import HOME, home_rule
-from sessiontree.redact.rule import Rule, lowered
-from sessiontree.redact.secrets import RULES
+from sessiontree.redact.rules import (
+    ASSIGNED,
+    HOME,
+    RULES,
+    Rule,
+    home_rule,
+    is_secret_value,
+    keyword_of,
+    lowered,
+)
 
 SEALS: Final = (
     "signature",

@@ -29,10 +29,10 @@ from sessiontree.errors import (
     SessionTreeError,
 )
 from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
+from sessiontree.storage.blobs import FOLDER, Sidecar
 from sessiontree.storage.files import is_own_folder
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lock import WriterLock
-from sessiontree.storage.sidecar import FOLDER, Sidecar
 
 SUFFIX: Final = ".jsonl"
 LOCK: Final = ".lock"

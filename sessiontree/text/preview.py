@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sessiontree.core.blob import blob_of
-from sessiontree.core.contents import handle_text
+from sessiontree.core.blocks import handle_text
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import Handle

@@ -53,7 +53,7 @@ def test_help_imports_no_command() -> None:
     source = (
         "import sys; from sessiontree.cli import main; main(['--help'], standalone_mode=False);"
         "sys.exit([m for m in sys.modules if m.startswith('sessiontree.cli.')]"
-        " != ['sessiontree.cli.printing'])"
+        " != ['sessiontree.cli.terminal'])"
     )
     ended = subprocess.run([sys.executable, "-c", source], stdout=subprocess.DEVNULL)
     assert ended.returncode == 0

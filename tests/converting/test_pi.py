@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session
-from sessiontree.formats.pi.pi_ids import PiIds
-from sessiontree.formats.pi.pi_lines import OWN
+from sessiontree.formats.pi.writer import OWN, PiIds
 from tests.converting.trees import PIXEL, PiShaped
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
 from tests.formats.test_pi import NO_PI, PI, PI_V1

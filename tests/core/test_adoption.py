@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.adoption import Adoption
 from sessiontree.core.codec import decode, encode, is_sealed
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry
-from sessiontree.core.migrate import migrate
+from sessiontree.core.migrate import Adoption, migrate
 
 HEADER = b'{"type":"session","id":"s","timestamp":"t","cwd":"/p"}'
 

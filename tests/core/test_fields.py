@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.core.entry import KNOWN
-from sessiontree.core.fields import REFERENCES, RESERVED, check_fields
+from sessiontree.core.entry import KNOWN, REFERENCES, RESERVED, check_fields
 from sessiontree.errors import EntryError
 
 SOUND: dict[str, dict[str, Any]] = {

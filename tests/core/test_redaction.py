@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from sessiontree import CallerError
 from sessiontree.redact.redaction import Redaction
-from sessiontree.redact.rule import lowered
-from sessiontree.redact.secrets import RULES, read_rules
+from sessiontree.redact.rules import RULES, lowered, read_rules
 
 LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
 ALNUM = LETTERS + "23456789"

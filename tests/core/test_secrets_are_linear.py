@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree.redact.redaction import Redaction
-from sessiontree.redact.secrets import RULES
+from sessiontree.redact.rules import RULES
 
 constants: Any = re._constants  # type: ignore[attr-defined]
 REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.blob import Blob, blob_of, blobs_needed, hashes_named
 from sessiontree.core.codec import encode
-from sessiontree.core.fields import RESERVED
+from sessiontree.core.entry import RESERVED
 from sessiontree.core.handle import Handle
 from sessiontree.core.spill import (
     BEGINNING,

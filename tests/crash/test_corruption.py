@@ -21,8 +21,7 @@ from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
-from sessiontree.storage.fs import CREATE, READ
-from sessiontree.storage.memory import Memory
+from sessiontree.storage.fs import CREATE, READ, Memory
 
 Found = list[tuple[str, int]]
 """Kinds of damage and the numbers of their lines."""

@@ -29,9 +29,8 @@ from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import main
 from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.damage import Damage
-from sessiontree.core.standin import LOOK, stand_in
-from sessiontree.storage.fs import CREATE, Disk
-from sessiontree.storage.memory import Memory
+from sessiontree.core.salvage import LOOK, stand_in
+from sessiontree.storage.fs import CREATE, Disk, Memory
 
 Found = list[tuple[str, int]]
 """Kinds of damage and the numbers of their lines."""

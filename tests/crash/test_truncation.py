@@ -17,8 +17,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.core.entry import Entry
 from sessiontree.errors import NotASessionError
-from sessiontree.storage.fs import CREATE
-from sessiontree.storage.memory import Memory
+from sessiontree.storage.fs import CREATE, Memory
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.formats.claude_code.node import node_of
-from sessiontree.formats.claude_code.threads import by_uuid, main_leaf
+from sessiontree.formats.claude_code.threads import by_uuid, main_leaf, node_of
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, Told
 from tests.formats.transcripts import Line, assistant, encode, line, result, user, written
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.index import NO_ROW, Tree
-from sessiontree.storage.fs import CREATE
-from sessiontree.storage.memory import Memory
+from sessiontree.storage.fs import CREATE, Memory
 
 PATH = "/fuzz/chat.jsonl"
 LARGEST = 32 * 1024

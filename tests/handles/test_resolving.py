@@ -10,7 +10,7 @@ import pytest
 
 from sessiontree import Entry, Session
 from sessiontree.context.resolved import LONGEST_TEXT, ResolvedHandle
-from sessiontree.core.contents import Shown
+from sessiontree.core.blocks import Shown
 from sessiontree.core.handle import Handle
 from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
 from sessiontree.handles.registry import Registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessiontree import Context, Session
-from sessiontree.context.providers.notes import Request
+from sessiontree.context.providers.values import Request
 
 PIXEL = "R0lGODlhAQABAIAAAAUEBAAAACwAAAAAAQABAAACAkQBADs="
 IMAGE = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session, SessionTreeError
-from sessiontree.context.providers.notes import Notes, Request
 from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.values import Notes, Request
 from sessiontree.core.message import Message
 
 from .declared import check_types

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.catalog.search import Hit, Wanted, search
 from sessiontree.core.entry import decode_leniently
-from sessiontree.storage.scan import BLOCK, Scanner
+from sessiontree.storage.lines import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.searchable import texts
 

@@ -21,8 +21,8 @@ from sessiontree.errors import (
     TargetMissingError,
     UnknownHandleError,
 )
+from sessiontree.handles.builtin import built_in
 from sessiontree.handles.registry import Registry, Scope
-from sessiontree.handles.resolvers import built_in
 from sessiontree.handles.schema import HandleSchema
 from sessiontree.storage.fs import Disk
 

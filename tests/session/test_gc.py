@@ -12,7 +12,7 @@ import pytest
 
 from sessiontree import CallerError, DamageError, Entry, Session
 from sessiontree.core.handle import Handle
-from sessiontree.storage.sidecar import Sidecar
+from sessiontree.storage.blobs import Sidecar
 
 from .conversation import assistant, said, user
 

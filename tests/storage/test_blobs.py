@@ -23,10 +23,8 @@ from sessiontree.errors import (
     CallerError,
     DiskError,
 )
-from sessiontree.storage.blobs import Blobs
-from sessiontree.storage.fs import DISK, Disk, FileSystem, Stat
-from sessiontree.storage.memory import Memory
-from sessiontree.storage.sidecar import BLOCK
+from sessiontree.storage.blobs import BLOCK, Blobs
+from sessiontree.storage.fs import DISK, Disk, FileSystem, Memory, Stat
 
 CONTENT = b"a screenshot" * 1000
 BLOB = Blob(hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))

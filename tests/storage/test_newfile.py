@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.storage.atomic import create_file, replace_file, swap_file
-from sessiontree.storage.fs import DISK, READ
-from sessiontree.storage.memory import Memory
+from sessiontree.storage.fs import DISK, READ, Memory
 
 
 class Writes(Memory):

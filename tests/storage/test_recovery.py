@@ -12,9 +12,8 @@ from sessiontree import Session
 from sessiontree.core.codec import encode
 from sessiontree.engine import repair
 from sessiontree.errors import MigrationRefusedError, NotASessionError, ReadOnlyError
-from sessiontree.storage.fs import CREATE, DISK, READ
+from sessiontree.storage.fs import CREATE, DISK, READ, Memory
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.memory import Memory
 
 FILE = "/chat.jsonl"
 HEADER = encode(

@@ -12,7 +12,7 @@ import pytest
 
 from sessiontree import FileMissingError, FileReplacedError, Session, SessionBusyError
 from sessiontree.storage.fs import Disk, Stat
-from sessiontree.storage.surroundings import SETTLED_SECONDS, Surroundings
+from sessiontree.storage.lock import SETTLED_SECONDS, Surroundings
 
 HELLO = {"role": "user", "content": "hello"}
 LONG_AGO = 1_000_000_000.0
@@ -175,7 +175,7 @@ def test_a_folder_is_not_relied_on_before_it_is_settled(
     times: tuple[Callable[[float], tuple[float, float]], str],
 ) -> None:
     now = 2_000_000_000.0
-    monkeypatch.setattr("sessiontree.storage.surroundings.time.time", lambda: now)
+    monkeypatch.setattr("sessiontree.storage.lock.time.time", lambda: now)
     disk = Told(*times[0](now))
     surroundings = Surroundings(disk, str(tmp_path))
     numbers = [surroundings.look() for _ in range(5)]
@@ -187,7 +187,7 @@ def test_a_folder_is_relied_on_once_it_is_settled_and_until_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 2_000_000_000.0
-    monkeypatch.setattr("sessiontree.storage.surroundings.time.time", lambda: now)
+    monkeypatch.setattr("sessiontree.storage.lock.time.time", lambda: now)
     disk = Told(now, now)
     surroundings = Surroundings(disk, str(tmp_path))
     surroundings.look()

@@ -19,9 +19,8 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.view import View
 from sessiontree.storage import lines
-from sessiontree.storage.fs import CREATE, Disk
+from sessiontree.storage.fs import CREATE, Disk, Memory
 from sessiontree.storage.journal import Journal
-from sessiontree.storage.memory import Memory
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.ends import HEAD, TAIL
-from sessiontree.catalog.listing import Listed, facts_of, listed
+from sessiontree.catalog.listing import HEAD, TAIL, Listed, facts_of, listed
 from sessiontree.errors import DiskError, FileError, FileMissingError
 from sessiontree.storage.files import session_files
 from tests.store.sessions import by_hand

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.recording.lines import Lines
+from sessiontree.recording.recorder import Lines
 from tests.streams.streams import Agent, as_bytes, contents, recorded
 
 TEXTS = st.text(min_size=1, max_size=20)

@@ -16,7 +16,7 @@ from benchmarks.peers.drivers.corpus_folder import (
 )
 from sessiontree import Session, Store
 from sessiontree.storage.journal import Durability
-from sessiontree.storage.surroundings import SETTLED_SECONDS
+from sessiontree.storage.lock import SETTLED_SECONDS
 
 SMALL: Final = 20_000
 

@@ -17,12 +17,26 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from sessiontree.context.providers.media import stand_in
-from sessiontree.context.providers.names import fit_name, is_fit
-from sessiontree.context.providers.notes import Notes, Request
-from sessiontree.context.providers.part import Call, Hosted, Media, Part, Result, Text, Thinking
+from sessiontree.context.providers.parts import (
+    Call,
+    Hosted,
+    Media,
+    Part,
+    Result,
+    Text,
+    Thinking,
+    stand_in,
+)
 from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
-from sessiontree.context.providers.values import clean_text, clean_value, object_in
+from sessiontree.context.providers.values import (
+    Notes,
+    Request,
+    clean_text,
+    clean_value,
+    fit_name,
+    is_fit,
+    object_in,
+)
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 64

@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sessiontree.context.providers import openai
-from sessiontree.context.providers.notes import Notes, Request
-from sessiontree.context.providers.part import Call, Hosted, Media, Part, Result, Text, Thinking
+from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
 from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
-from sessiontree.context.providers.values import clean_text
+from sessiontree.context.providers.values import Notes, Request, clean_text
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 40

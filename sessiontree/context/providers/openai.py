@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sessiontree.context.providers.media import stand_in
-from sessiontree.context.providers.names import fit_name
-from sessiontree.context.providers.notes import Notes
-from sessiontree.context.providers.part import Call, Media, Part, Result, Text
-from sessiontree.context.providers.values import arguments_text
+from sessiontree.context.providers.parts import Call, Media, Part, Result, Text, stand_in
+from sessiontree.context.providers.values import Notes, arguments_text, fit_name
 
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 

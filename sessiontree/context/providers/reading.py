@@ -13,11 +13,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from sessiontree.context.providers.media import media_in
-from sessiontree.context.providers.notes import Notes
-from sessiontree.context.providers.part import Call, Hosted, Media, Part, Result, Side, Text
-from sessiontree.context.providers.sealed import maker_of, thinking_in
+from sessiontree.context.providers.parts import (
+    Call,
+    Hosted,
+    Media,
+    Part,
+    Result,
+    Side,
+    Text,
+    maker_of,
+    media_in,
+    thinking_in,
+)
 from sessiontree.context.providers.values import (
+    Notes,
     base64_of,
     clean_text,
     clean_value,

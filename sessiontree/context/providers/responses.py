@@ -15,11 +15,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sessiontree.context.providers import openai
-from sessiontree.context.providers.names import digest, is_fit
-from sessiontree.context.providers.notes import Notes, Request
-from sessiontree.context.providers.part import Call, Hosted, Media, Part, Result, Text, Thinking
+from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
 from sessiontree.context.providers.turns import Turn, joined, turns_of
-from sessiontree.context.providers.values import clean_text
+from sessiontree.context.providers.values import Notes, Request, clean_text, digest, is_fit
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 64

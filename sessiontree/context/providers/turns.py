@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sessiontree.context.pairing import Pairing
-from sessiontree.context.providers.names import Ids
-from sessiontree.context.providers.notes import Notes
-from sessiontree.context.providers.part import Call, Media, Part, Result, Side, Text
+from sessiontree.context.providers.parts import Call, Media, Part, Result, Side, Text
 from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.values import Ids, Notes
 from sessiontree.core.message import Message
 
 _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."

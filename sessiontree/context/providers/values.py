@@ -1,10 +1,21 @@
-"""Values from a session made fit for a request: text, arguments, base64."""
+"""Values from a session made fit for a request: text, arguments, base64.
+
+Names and ids that every provider accepts: letters, digits, `_` and `-`, not too long.
+
+Ids are given out in the order of the calls, and one already given is never given
+again. So two calls never share an id, also where a session uses `call_0` in every
+turn, and what comes later changes nothing that came before.
+
+What had to be said in another way, or left out, on the way to a provider.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from sessiontree.core.message import json_text
@@ -79,3 +90,98 @@ def data_url_parts(url: str) -> tuple[str, str] | None:
 def text_or(value: Any, otherwise: str = "") -> str:
     """The value where it is text."""
     return clean_text(value) if isinstance(value, str) else otherwise
+
+
+_FIT: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+_LONGEST_NAME: Final = 64
+_DIGEST: Final = 12
+
+
+class Ids:
+    """Gives out ids of at most `limit` characters."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._given: set[str] = set()
+
+    def give(self, stored: str) -> str:
+        """An id for the next call: the stored one where it is fit and not yet given.
+
+        Of pi's `call_1|fc_2` that is the part before the bar.
+        """
+        wanted = stored.partition("|")[0]
+        given = wanted
+        again = 0
+        while given in self._given or not is_fit(given, self._limit):
+            given = _derived(wanted, f"{stored}\n{again}", self._limit)
+            again += 1
+        self._given.add(given)
+        return given
+
+
+def is_fit(text: str, limit: int) -> bool:
+    """Whether a provider takes this as a name or an id."""
+    return 0 < len(text) <= limit and _FIT.fullmatch(text) is not None
+
+
+def fit_name(name: str) -> str:
+    """A tool's name as every provider takes it; the name itself where that is one."""
+    if is_fit(name, _LONGEST_NAME):
+        return name
+    if len(name) > _LONGEST_NAME:
+        return _derived(name, name, _LONGEST_NAME)
+    return _UNFIT.sub("_", name) or "unnamed_tool"
+
+
+def digest(text: str) -> str:
+    """Twelve hexadecimal digits that stand for a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+
+
+def _derived(wanted: str, seed: str, limit: int) -> str:
+    stem = _UNFIT.sub("_", wanted)[: limit - _DIGEST - 1]
+    return f"{stem}_{digest(seed)}" if stem else f"call_{digest(seed)}"
+
+
+class Notes:
+    """Collects what is to be told: each thing once, how often, and where first.
+
+    Attributes:
+        uuid: of the entry that is looked at just now.
+    """
+
+    def __init__(self) -> None:
+        self.uuid = ""
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def add(self, text: str) -> None:
+        """Note something about the entry that is looked at."""
+        count, first = self._found.get(text, (0, self.uuid))
+        self._found[text] = count + 1, first
+
+    def warnings(self) -> list[str]:
+        """A line for each thing noted, in the order met."""
+        return [_line(text, count, first) for text, (count, first) in self._found.items()]
+
+
+def _line(text: str, count: int, first: str) -> str:
+    if count == 1:
+        return f"{text} (entry {first[:8]})" if first else text
+    where = f", first in entry {first[:8]}" if first else ""
+    return f"{text} ({count:,} times{where})"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A context as a provider's client takes it.
+
+    Attributes:
+        params: keyword arguments for the client's call, the model and its settings
+            apart: `messages` and `system` for Anthropic, `input` and `instructions`
+            for OpenAI Responses, `messages` for OpenAI Chat.
+        warnings: what was said in another way or left out, in words.
+    """
+
+    params: dict[str, Any]
+    warnings: list[str]

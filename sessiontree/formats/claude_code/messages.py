@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sessiontree.context.providers.anthropic import source_of
-from sessiontree.context.providers.media import stand_in
-from sessiontree.context.providers.part import (
+from sessiontree.context.providers.parts import (
     Call,
     Hosted,
     Media,
@@ -20,13 +19,18 @@ from sessiontree.context.providers.part import (
     Side,
     Text,
     Thinking,
+    stand_in,
 )
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import clean_value, object_in
 from sessiontree.core.message import Message, kind_of
-from sessiontree.formats.envelope import UNKNOWN, anthropics_stop, anthropics_usage
-from sessiontree.formats.shapes import is_anthropic
-from sessiontree.formats.writing import Losses
+from sessiontree.formats.writing import (
+    UNKNOWN,
+    Losses,
+    anthropics_stop,
+    anthropics_usage,
+    is_anthropic,
+)
 
 _PIS: Final = frozenset(
     {"timestamp", "api", "provider", "stopReason", "errorMessage", "responseId", "responseModel"}

@@ -11,28 +11,159 @@ gather all entries of an answer by it, also those of other branches.
 
 Of what is said nothing is kept but where it stands: it is translated once to see what
 becomes of it, and again when it is written.
+
+Conversations laid over each other: what they begin with in common is kept once.
+
+A node is one message of a conversation, below the one said before it. Conversations
+share a node where the same entry says the same after the same; where an edit, a
+compaction or a merge makes one say otherwise, it goes on in nodes of its own.
+
+A node whose message is its entry's own keeps neither: they are read again when they are
+asked for, so that conversations take the memory of their nodes, and not of what is said.
+
+Ids of answers that other branches share: of which they have some entries, or results.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sessiontree.context.settings import model_of
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
-from sessiontree.core.message import Message, text_of
+from sessiontree.core.message import Message, calls_of, result_ids, text_of
 from sessiontree.core.origin import origin_at
 from sessiontree.errors import NothingToDoError, SessionTreeError
-from sessiontree.formats.claude_code.chains import Chains, Node
 from sessiontree.formats.claude_code.messages import AnthropicMessages
-from sessiontree.formats.claude_code.shared_ids import SharedIds
-from sessiontree.formats.jsonlines import json_of
-from sessiontree.formats.writing import Losses
-from sessiontree.operations.source import LONG_AGO, SCRATCH, Source
-from sessiontree.operations.written import Beside
+from sessiontree.formats.writing import Losses, json_of
+from sessiontree.operations.convert import LONG_AGO, SCRATCH, Beside, Source
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A message in a conversation.
+
+    Attributes:
+        row: of the entry that it came from, in the index.
+        place: the row of the entry below which belongs what is said after it.
+        kept: the message as the context has it, and that entry; None where the message is
+            the entry's own.
+        parent: the node said before it, or None.
+        replaces: for the summary of a compaction, the last node that it stands for.
+        children: the nodes said after it.
+        model: the id of the model in force there, or None.
+        uuids: of its lines.
+    """
+
+    row: int
+    place: int
+    kept: tuple[Message, Entry] | None
+    parent: Node | None = None
+    replaces: Node | None = None
+    children: tuple[Node, ...] = ()
+    model: str | None = None
+    uuids: tuple[str, ...] = ()
+
+    def up(self) -> Iterator[Node]:
+        """This node and those above it."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def below(self) -> Iterator[Node]:
+        """All nodes under this one, each behind its parent."""
+        waiting = [*reversed(self.children)]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
+
+
+class Chains:
+    """Conversations that share their beginnings.
+
+    Args:
+        is_same: whether the same entry says the same in two nodes.
+
+    Attributes:
+        roots: the nodes that nothing was said before.
+    """
+
+    def __init__(self, is_same: Callable[[Node, Node], bool]) -> None:
+        self.roots: tuple[Node, ...] = ()
+        self._is_same = is_same
+
+    def add(self, said: Iterable[Node]) -> Node | None:
+        """Take in a conversation; its last node, or None for an empty one."""
+        last: Node | None = None
+        for node in said:
+            beside = self.roots if last is None else last.children
+            known = next((other for other in beside if self._is_same(other, node)), None)
+            if known is None:
+                node.parent = last
+                if last is None:
+                    self.roots += (node,)
+                else:
+                    last.children += (node,)
+            last = known or node
+        return last
+
+    def in_order(self, last: Node | None) -> list[Node]:
+        """All nodes, each behind its parent, but `last` at the end, behind even those below it."""
+        below = set(last.below()) if last is not None else set()
+        nodes = [node for root in self.roots for node in (root, *root.below())]
+        early = [node for node in nodes if node not in below and node is not last]
+        late = [node for node in nodes if node in below]
+        return [*early, *late, *([last] if last is not None else [])]
+
+
+class SharedIds:
+    """Finds them.
+
+    Args:
+        standing: the nodes of the conversation that the others are beside.
+    """
+
+    def __init__(self, standing: Iterable[Node]) -> None:
+        self._standing = set(standing)
+        self._here: dict[str, str] = {}
+        self._elsewhere: set[str] = set()
+        self._answered: set[str] = set()
+        self._owners: dict[str, list[str]] = {}
+        self._ids: dict[Node, list[str]] = {}
+
+    def note(self, node: Node, told: Sequence[Message], uuid: str) -> None:
+        """Take in a node, behind its parent: its messages, and the uuid of its entry."""
+        ids = [id for m in told if isinstance(id := m.get("id"), str) and id]
+        if ids:
+            self._ids[node] = ids
+        for id in ids:
+            if node in self._standing:
+                self._here.setdefault(id, uuid)
+            else:
+                self._elsewhere.add(id)
+            for message in told:
+                for call in calls_of(message):
+                    self._owners.setdefault(call.id, []).append(id)
+        if node in self._standing:
+            return
+        answered = [each for message in told for each in result_ids(message)]
+        self._answered.update(answered)
+        if answered and node.parent is not None:
+            self._elsewhere.update(self._ids.get(node.parent, ()))
+
+    def found(self) -> dict[str, str]:
+        """Each such id of the conversation, with the uuid of the first entry that has it."""
+        elsewhere = self._elsewhere.union(
+            *(self._owners.get(answered, ()) for answered in self._answered)
+        )
+        return {id: uuid for id, uuid in self._here.items() if id in elsewhere}
+
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNFIT: Final = re.compile(r"[^\w.\-]+")

@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sessiontree.context.providers.media import stand_in
-from sessiontree.context.providers.part import (
+from sessiontree.context.providers.parts import (
     Call,
     Hosted,
     Media,
@@ -20,13 +19,20 @@ from sessiontree.context.providers.part import (
     Side,
     Text,
     Thinking,
+    stand_in,
 )
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import clean_value, object_in
 from sessiontree.core.message import Message, kind_of
-from sessiontree.formats.envelope import UNKNOWN, api_of, pis_stop, pis_usage, provider_of
-from sessiontree.formats.shapes import is_pi
-from sessiontree.formats.writing import Losses
+from sessiontree.formats.writing import (
+    UNKNOWN,
+    Losses,
+    api_of,
+    is_pi,
+    pis_stop,
+    pis_usage,
+    provider_of,
+)
 
 Model = tuple[str | None, str]
 """The provider, where it is known, and the model's id."""

@@ -19,8 +19,19 @@ from typing import Any, Final
 
 from sessiontree.core.message import text_of
 from sessiontree.core.origin import KEY as ORIGIN
-from sessiontree.formats.base import Facts, Lines, Place, Report, Source, Translated, with_numbers
-from sessiontree.formats.values import Values, first_values, prompt_text, values
+from sessiontree.formats.base import (
+    Facts,
+    Lines,
+    Place,
+    Report,
+    Source,
+    Translated,
+    Values,
+    first_values,
+    prompt_text,
+    values,
+    with_numbers,
+)
 from sessiontree.text.pattern import lines_with
 
 _STRUCTURE: Final = frozenset({"type", "id", "parentId", "timestamp"})

@@ -8,36 +8,135 @@ merges, so they are said again in its place.
 
 The system text in force is a section of pi's prompt, for pi adds what a system message
 says to those before it, and replaces a section of the same name.
+
+Lines of a file of the pi coding agent, before they have their place in its tree.
+
+Ids as the pi coding agent gives them: eight hexadecimal digits, unique in a file.
+
+Messages that were written piece by piece: which pieces are told together, and where.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sessiontree.context.contribution import replaced
+from sessiontree.context.fold import replaced
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.index import NO_ROW
+from sessiontree.core.index import NO_ROW, Tree
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
-from sessiontree.formats.envelope import provider_of
-from sessiontree.formats.jsonlines import json_of
 from sessiontree.formats.pi.messages import Model, PiMessages
-from sessiontree.formats.pi.pi_ids import PiIds
-from sessiontree.formats.pi.pi_lines import (
-    OWN,
-    Line,
-    as_custom,
-    fields_of,
-    some_of,
-    tools_of,
+from sessiontree.formats.writing import json_of, provider_of
+from sessiontree.operations.convert import LONG_AGO, PIECES, Beside, Source, milliseconds
+
+OWN: Final = "sessiontree:"
+"""Stands before the name of a type of ours, where it is pi's `customType`."""
+
+_STRUCTURE: Final = frozenset(
+    {"type", "uuid", "parentUuid", "lane", "timestamp", "crc", "spilled", "metadata"}
 )
-from sessiontree.formats.pi.pi_pieces import Pieces
-from sessiontree.operations.source import LONG_AGO, PIECES, Source, milliseconds
-from sessiontree.operations.written import Beside
+
+
+class Line(NamedTuple):
+    """A line without its place in the tree.
+
+    Attributes:
+        type: of the entry, as pi calls it.
+        fields: all but its id, parent and timestamp.
+        of: the uuids of the entries, beside the one it is made of, whose content it says.
+    """
+
+    type: str
+    fields: dict[str, Any]
+    of: tuple[str, ...] = ()
+
+
+def fields_of(entry: Entry, *without: str) -> dict[str, Any]:
+    """The fields of an entry beside its place in the tree."""
+    return {k: v for k, v in entry.body.items() if k not in _STRUCTURE and k not in without}
+
+
+def some_of(entry: Entry, *keys: str) -> dict[str, Any]:
+    """Those of some fields that an entry has."""
+    return {key: entry[key] for key in keys if key in entry}
+
+
+def as_custom(entry: Entry) -> Line:
+    """An entry as a custom one of pi's, with all that it holds."""
+    held = fields_of(entry)
+    return Line("custom", {"customType": OWN + entry.type, **({"data": held} if held else {})})
+
+
+def tools_of(compaction: Entry) -> dict[str, Any]:
+    """The tools in force at a compaction of pi's own."""
+    message = compaction.get("systemMessage")
+    tools = message.get("toolsAdded") if isinstance(message, dict) else None
+    return {"toolsAdded": tools} if isinstance(tools, list) else {}
+
+
+_LENGTH: Final = 8
+_HEX: Final = re.compile(r"[0-9a-f]{8}")
+
+
+class PiIds:
+    """Gives out ids, the same for the same uuids in the same order."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def give(self, uuid: str) -> str:
+        """An id for an entry: the start of its uuid, which people know it by, where that is free.
+
+        Asked again for the same uuid it gives another one.
+        """
+        id = uuid[:_LENGTH]
+        again = 0
+        while id in self._given or _HEX.fullmatch(id) is None:
+            name = f"{uuid}\n{again}".encode("utf-8", "surrogatepass")
+            id = hashlib.sha256(name).hexdigest()[:_LENGTH]
+            again += 1
+        self._given.add(id)
+        return id
+
+
+class Pieces:
+    """The pieces that are told together: those on the current path, else on the last one's."""
+
+    def __init__(self, source: Source) -> None:
+        tree = source.tree
+        groups: dict[str, list[int]] = {}
+        for row in tree.rows_of_type(*PIECES):
+            named = source.session._entry_at(row).get("messageUuid")
+            groups.setdefault(named if isinstance(named, str) else "", []).append(row)
+        self._members: dict[int, list[int]] = {}
+        current = {row: n for n, row in enumerate(tree.rows_up(source.leaf))} if groups else {}
+        for rows in groups.values():
+            above = current if any(row in current for row in rows) else _above(tree, rows)
+            told = sorted((row for row in rows if row in above), key=above.__getitem__)
+            told.reverse()
+            self._members.update((row, told) for row in told)
+
+    def at(self, row: int) -> list[int] | None:
+        """The rows of the message that a piece belongs to; None where it is left out."""
+        return self._members.get(row)
+
+
+def _above(tree: Tree, rows: list[int]) -> dict[int, int]:
+    """How far above the last of the rows those on its path are, as far up as there are any."""
+    missing = set(rows)
+    found: dict[int, int] = {}
+    for steps, row in enumerate(tree.rows_up(rows[-1])):
+        found[row] = steps
+        missing.discard(row)
+        if not missing:
+            break
+    return found
+
 
 VERSION: Final = 3
 

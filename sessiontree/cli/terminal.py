@@ -20,6 +20,7 @@ from sessiontree.core.display import one_line, printable
 if TYPE_CHECKING:
     from sessiontree.core.damage import Damage
 
+
 MOST_TOLD: Final = 10
 _LONGEST_LINE: Final = 2000
 _SHORT: Final = 8

@@ -1,0 +1,308 @@
+"""The parts that messages of every provider are made of, once their shape is taken off.
+
+Images and documents of every shape, read into one.
+
+Sealed thinking: what kind of seal it carries, and who made it.
+
+The shapes: Anthropic's `thinking` with a `signature` and `redacted_thinking` with
+`data`; OpenAI's `reasoning` and `compaction` items with `encrypted_content`; pi's
+`thinking` with a `thinkingSignature`, which holds the seal of whatever API the
+message came from: for OpenAI the whole item as JSON, for some the name of a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sessiontree.context.providers.values import (
+    base64_of,
+    clean_value,
+    data_url_parts,
+    object_in,
+    text_or,
+)
+from sessiontree.core.message import IMAGE_BLOCKS, Message, kind_of
+
+Side = Literal["user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words.
+
+    Attributes:
+        text: never empty, without lone surrogates.
+        item_id: the id of the OpenAI Responses item it came in, or None.
+        phase: OpenAI's `commentary` or `final_answer`, or None.
+        instruction: whether it stood in a message of OpenAI's role `developer`.
+    """
+
+    text: str
+    item_id: str | None = None
+    phase: str | None = None
+    instruction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image or a document, by exactly one of its bytes, its address, or a provider's file.
+
+    Attributes:
+        kind: `image` or `document`.
+        data: base64 of the bytes, or None.
+        media_type: such as `image/png`; empty where none is known.
+        url: an http(s) address, or None.
+        file_id: the name of a file that `file_host` keeps, or None.
+        file_host: `anthropic` or `openai`.
+        name: the file's name or title, or None.
+    """
+
+    kind: Literal["image", "document"]
+    data: str | None = None
+    media_type: str = ""
+    url: str | None = None
+    file_id: str | None = None
+    file_host: str = ""
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """What a model thought, sealed so that only its maker can read or check it.
+
+    A seal is bound to the model. So thinking is sent back only while the model in
+    force is the one that thought it; a provider's prompt cache does not outlive a
+    change of the model either.
+
+    Attributes:
+        text: the thought itself where it is told; for Responses nothing (see `told`).
+        seal: the signature, the redacted data, or the encrypted content.
+        maker: `anthropic` or `openai`; empty where neither made it, or there is no seal.
+        redacted: whether it is an Anthropic block without text.
+        item: the Responses item, `reasoning` or `compaction`, or None.
+        told: what such an item tells of the thought, for people to read.
+    """
+
+    text: str
+    seal: str
+    maker: str
+    redacted: bool = False
+    item: dict[str, Any] | None = None
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call.
+
+    Attributes:
+        id: the id in the session as read; in turns the one to send.
+        name: the tool's name as stored; it may be empty or unfit.
+        arguments: an object, or text for a tool that takes free text.
+        freeform: whether the tool takes free text.
+        item_id: the id of the OpenAI Responses item it came in, or None.
+    """
+
+    id: str
+    name: str
+    arguments: Any
+    freeform: bool = False
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a tool answered.
+
+    Attributes:
+        id: the call's id, as for `Call`.
+        parts: text and media.
+        failed: whether it is marked as an error.
+        name: the tool's name, empty where unknown.
+        freeform: whether the call it answers was one of free text.
+    """
+
+    id: str
+    parts: tuple[Text | Media, ...]
+    failed: bool = False
+    name: str = ""
+    freeform: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """A block of a tool that Anthropic itself ran: the call, or its result.
+
+    Attributes:
+        id: of the call, in both.
+        block: as stored.
+    """
+
+    id: str
+    block: dict[str, Any]
+
+
+Part = Text | Media | Thinking | Call | Result | Hosted
+
+
+_IMAGES: Final = IMAGE_BLOCKS | {"computer_screenshot"}
+_DOCUMENTS: Final = frozenset({"document", "file", "input_file"})
+_SPELLED: Final = {"image/jpg": "image/jpeg"}
+
+
+def media_in(block: Mapping[str, Any]) -> Media | None:
+    """The image or document that a block holds; None where it holds none.
+
+    A block of such a kind that cannot be read gives a `Media` without anything in it.
+    """
+    kind = kind_of(block)
+    if kind in _IMAGES:
+        return _image(block)
+    if kind in _DOCUMENTS:
+        return _document(block)
+    return None
+
+
+def is_readable(media: Media) -> bool:
+    """Whether there is anything in it."""
+    return bool(media.data or media.url or media.file_id)
+
+
+def _image(block: Mapping[str, Any]) -> Media:
+    if isinstance(block.get("source"), Mapping):
+        return _sourced("image", block["source"])
+    if "data" in block:  # pi's
+        return _encoded("image", block["data"], block.get("mimeType"))
+    address = block.get("image_url")
+    if isinstance(address, Mapping):
+        address = address.get("url")
+    return _located("image", address, block.get("file_id"))
+
+
+def _document(block: Mapping[str, Any]) -> Media:
+    if isinstance(block.get("source"), Mapping):
+        return _sourced("document", block["source"], _name(block.get("title")))
+    file = block.get("file")
+    file = file if isinstance(file, Mapping) else block
+    name = _name(file.get("filename"))
+    data = file.get("file_data")
+    if isinstance(data, str) and not data.startswith("data:"):
+        return _encoded("document", data, "application/pdf", name)
+    return _located("document", data or file.get("file_url"), file.get("file_id"), name)
+
+
+def _sourced(
+    kind: Literal["image", "document"], source: Mapping[str, Any], name: str | None = None
+) -> Media:
+    how = kind_of(source)
+    if how == "base64":
+        return _encoded(kind, source.get("data"), source.get("media_type"), name)
+    if how == "file" and isinstance(source.get("file_id"), str):
+        return Media(kind, file_id=source["file_id"], file_host="anthropic", name=name)
+    return _located(kind, source.get("url"), None, name)
+
+
+def _located(
+    kind: Literal["image", "document"], address: Any, file_id: Any, name: str | None = None
+) -> Media:
+    if isinstance(address, str) and address:
+        if parts := data_url_parts(address):
+            return _encoded(kind, parts[1], parts[0], name)
+        if address.lower().startswith(("http://", "https://")):
+            return Media(kind, url=text_or(address), name=name)
+    elif isinstance(file_id, str) and file_id:
+        return Media(kind, file_id=text_or(file_id), file_host="openai", name=name)
+    return Media(kind, name=name)
+
+
+def _encoded(
+    kind: Literal["image", "document"], data: Any, media_type: Any, name: str | None = None
+) -> Media:
+    spelled = text_or(media_type).lower()
+    return Media(kind, base64_of(data), _SPELLED.get(spelled, spelled), name=name)
+
+
+def _name(value: Any) -> str | None:
+    return text_or(value) or None
+
+
+def stand_in(media: Media) -> str:
+    """Words in place of an image or a document that cannot be sent."""
+    told = media.name or media.media_type or media.url or media.file_id or "unreadable"
+    return f"[{media.kind}: {told}]"
+
+
+def maker_of(message: Message) -> str | None:
+    """Whose seals an assistant message carries: `anthropic`, `openai`, or empty for others.
+
+    None where the message does not tell: then the shape has to.
+    """
+    api, provider, model = (text_or(message.get(k)).lower() for k in ("api", "provider", "model"))
+    if api:
+        if "anthropic" in api or ("bedrock" in api and "claude" in model):
+            return "anthropic"
+        return "openai" if "responses" in api else ""
+    if provider in ("anthropic", "openai"):
+        return provider
+    if "claude" in model:
+        return "anthropic"
+    return "" if provider else None
+
+
+def thinking_in(block: Mapping[str, Any], maker: str | None) -> Thinking:
+    """The thinking of a block or an item, in a message whose seals `maker` made."""
+    kind = kind_of(block)
+    if kind in ("reasoning", "compaction"):
+        return _of_item(block)
+    if kind == "redacted_thinking":
+        made_by = "anthropic" if maker is None else maker
+        return _made(Thinking("", text_or(block.get("data")), made_by, redacted=True))
+    text = text_or(block.get("thinking"))
+    signature = text_or(block.get("signature"))
+    if signature:
+        return _made(Thinking(text, signature, "anthropic" if maker is None else maker))
+    stored = text_or(block.get("thinkingSignature"))
+    item = object_in(stored) if stored.startswith("{") else None
+    if item is not None and kind_of(item) == "reasoning":
+        return _of_item(item)
+    made_by = "anthropic" if maker is None else maker
+    if made_by != "anthropic":
+        return Thinking(text, "", "")
+    if block.get("redacted"):
+        return _made(Thinking("", stored, made_by, redacted=True))
+    return _made(Thinking(text, stored, made_by))
+
+
+def _made(thinking: Thinking) -> Thinking:
+    """The thinking, or its text alone where no seal of a known maker is on it."""
+    sound = thinking.seal and thinking.maker == "anthropic"
+    return thinking if sound else Thinking(thinking.text, "", "")
+
+
+def _of_item(item: Mapping[str, Any]) -> Thinking:
+    sealed = text_or(item.get("encrypted_content"))
+    kept: dict[str, Any] = {"type": kind_of(item), "id": text_or(item.get("id"))}
+    if kept["type"] == "reasoning":
+        summary = item.get("summary")
+        kept["summary"] = [
+            {"type": "summary_text", "text": text_or(piece.get("text"))}
+            for piece in (summary if isinstance(summary, list) else ())
+            if isinstance(piece, Mapping)
+        ]
+    kept["encrypted_content"] = sealed
+    made_by = "openai" if sealed else ""
+    return Thinking("", sealed, made_by, item=clean_value(kept), told=_told(item))
+
+
+def _told(item: Mapping[str, Any]) -> str:
+    """The texts of a reasoning item: its summary, and the thought where that is given too."""
+    pieces = (
+        text_or(piece.get("text"))
+        for key in ("summary", "content")
+        if isinstance(item.get(key), list)
+        for piece in item[key]
+        if isinstance(piece, Mapping)
+    )
+    return "\n\n".join(piece for piece in pieces if piece)

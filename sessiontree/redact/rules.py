@@ -1,0 +1,542 @@
+"""The rule: what one kind of secret looks like, and where in a text it stands.
+
+Invariants: a rule with a finder is tried only where that found something, and a long
+match is not gone over again, so that a text costs what it is long.
+
+Secrets: the rules that tell what a redaction masks, and the reading of a user's own.
+
+The rules, in the order in which they go before one another where they overlap, are
+`RULES`. A rule is a regular expression over text as it is meant, not as a file spells
+it; where a group's name starts with `secret`, that group is what is masked, else all
+of the match.
+
+Text within text is allowed for: a line break spelled `\n`, quotes with backslashes
+before them, `%40` for `@`.
+
+Invariants: each rule costs time in proportion to the text, whatever it says. What
+repeats without bound is a single set of characters, possessive or with nothing
+after it that could fail; and where a search might start within such a run, it is
+tied to the run's beginning, or the run is bounded.
+
+Credentials: secrets that are known by what stands beside them, not by how they look.
+
+Such as what a password is set to, what a command or an address is given, what stands
+behind `Bearer`. The rules ask further, so that code which merely handles a secret
+(`password = get_password()`) stays readable.
+
+Invariants: those of `redact.rules`.
+
+Home directories: those that look like one, and those that are known.
+
+Invariants: those of `redact.rules`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from sessiontree.errors import CallerError
+
+QUOTE: Final = r"""\\{0,8}["'`]"""
+"""A quote, in an expression; in text within text it has backslashes before it."""
+
+
+class Rule(NamedTuple):
+    """What one kind of secret looks like.
+
+    Attributes:
+        name: of the kind; it stands in the mask.
+        what: the kind in words.
+        pattern: finds it.
+        hints: text without any of these, lower-cased, holds none.
+        accepts: asked about each match; None takes them all.
+        stand_in: what stands in its place; None for a numbered mask.
+        finder: finds, in lower-cased text, where the pattern is worth a try; None tries it
+            everywhere, which is as fast where it starts with fixed characters.
+        reach: how many characters before that it may start.
+        within: matches each character that may stand before that; None for any.
+    """
+
+    name: str
+    what: str
+    pattern: re.Pattern[str]
+    hints: tuple[str, ...] = ()
+    accepts: Callable[[re.Match[str]], bool] | None = None
+    stand_in: str | None = None
+    finder: re.Pattern[str] | None = None
+    reach: int = 0
+    within: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        what: str,
+        pattern: str,
+        *hints: str,
+        accepts: Callable[[re.Match[str]], bool] | None = None,
+        stand_in: str | None = None,
+        finder: str | None = None,
+        reach: int = 0,
+        within: str | None = None,
+    ) -> Rule:
+        """A rule whose expressions are still text; the hints stand behind the pattern."""
+        near = None if finder is None else re.compile(finder)
+        over = None if within is None else re.compile(within)
+        return cls(name, what, re.compile(pattern), hints, accepts, stand_in, near, reach, over)
+
+    def spans(self, text: str, lowered: str) -> Iterable[tuple[int, int]]:
+        """Where secrets of the kind stand in a text, given with its form by `lowered`."""
+        if self.hints and not any(map(lowered.__contains__, self.hints)):
+            return
+        groups = [name for name in self.pattern.groupindex if name.startswith("secret")]
+        matches = self.pattern.finditer(text) if self.finder is None else self._tried(text, lowered)
+        for match in matches:
+            start, end = next(
+                (match.span(name) for name in groups if match[name] is not None), match.span()
+            )
+            if start < end and (self.accepts is None or self.accepts(match)):
+                yield start, end
+
+    def _tried(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
+        """The matches where the finder found something."""
+        assert self.finder is not None
+        at = 0
+        for hit in self.finder.finditer(lowered):
+            for start in range(self._first(text, at, hit.start()), hit.start() + 1):
+                match = self.pattern.match(text, start)
+                if match is not None:
+                    yield match
+                    is_long = match.end() - start > _LONG  # and is not gone over again
+                    if is_long or self.accepts is None or self.accepts(match):
+                        at = match.end()
+                    break
+
+    def _first(self, text: str, at: int, end: int) -> int:
+        """Where a match that goes over `end` may start, from `at` on."""
+        lowest = max(at, end - self.reach)
+        if self.within is None:
+            return lowest
+        start = end
+        while start > lowest and self.within.match(text, start - 1):
+            start -= 1
+        return start
+
+
+_LONG: Final = 512
+
+
+def lowered(text: str) -> str:
+    """Text in lower case, each character in its place."""
+    low = text.lower()
+    if len(low) == len(text):
+        return low
+    return "".join(c.lower() if c.isascii() else c for c in text)
+
+
+ASSIGNED: Final = "assigned-secret"
+
+_AUTHORIZATION: Final = (
+    rf"(?i:(?:authorization(?:{QUOTE})?[ \t]*+[:=][ \t]*+(?:{QUOTE})?"
+    r"(?:(?P<scheme>bearer|basic|token|digest|apikey)[ \t]++)?|(?P<alone>bearer)[ \t]++))"
+    r"""(?P<secret>[^\s"'`\\,;<>{}()\[\]$]{8,}+)"""
+)
+
+
+def _is_authorization(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    if (match["scheme"] or "").lower() == "basic":
+        return _is_basic(value)
+    if _PLACEHOLDER.fullmatch(value):
+        return False
+    telling = any(c.isdigit() for c in value)
+    if match["alone"] is not None:
+        return telling and len(value) >= 16
+    return telling or (match["scheme"] is not None and len(value) >= 24)
+
+
+def _is_basic(value: str) -> bool:
+    try:
+        return b":" in base64.b64decode(value.rstrip("=") + "=" * (-len(value.rstrip("=")) % 4))
+    except (binascii.Error, ValueError):
+        return False
+
+
+_URL_PASSWORD: Final = (
+    r"""://(?:(?P<secret>[^\s/:@"'`<>\\${]{0,100}:(?P<password>[^\s/?#"'`<>\\]{1,256}))@"""
+    r"|(?P<secret_alone>[\w-]{20,}+)(?=@))"
+)
+
+
+def _is_url_password(match: re.Match[str]) -> bool:
+    password = match["password"]
+    if password is None:
+        return any(c.isdigit() for c in match["secret_alone"])
+    return not _PLACEHOLDER.fullmatch(password)
+
+
+_KINDS_OF_KEY: Final = (
+    *("api", "access", "private", "secret", "client", "encryption", "signing", "master"),
+    *("account", "auth", "shared", "storage", "deploy"),
+)
+_BEFORE_KEY: Final = "|".join(f"(?<={kind})|(?<={kind}[_-])" for kind in _KINDS_OF_KEY)
+_KEYWORD: Final = (
+    r"(?:pass(?:word|wd|phrase|code)|(?<=[_;])pwd|secret|token|credentials?"
+    rf"|(?:{_BEFORE_KEY})key)"
+)
+_KEYWORD_NEAR: Final = r"pass(?:word|wd|phrase|code)|pwd|secret|token|credential|(?<=[a-z_-])key"
+_ANNOTATION: Final = r"(?>(?::[ \t]{0,8}[A-Za-z][A-Za-z_.|<>\[\]]{0,40}(?=[ \t]{0,8}=[^=]))?)"
+_ASSIGNED: Final = (
+    rf"(?P<name>(?i:{_KEYWORD}))(?:{QUOTE})?\]?{_ANNOTATION}[ \t]{{0,8}}"
+    r"(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,8}"
+    r"""(?:(?P<quote>\\{0,8}["'`])(?P<secret>(?:(?!(?P=quote))(?:\\.|[^\r\n]))*)"""
+    r"""|(?P<secret_bare>[^\s"'`\\,;&<>(){}\[\]|]+))"""
+)
+_SECRET_KEY: Final = re.compile(rf"(?i:(?:{_KEYWORD}|authorization|cookie)$)")
+
+_PLACEHOLDER: Final = re.compile(
+    r"(?is)[\w-]{0,12}(?:\.{3}|…)|x{3,}|\*+|\.{2,}.*|…+|<.*|\$[a-z_{(].*|\{.*|%[a-z({].*|\[.*"
+    r"|(?:your|my)[_ -].*|change[_-]?me|example|placeholder|dummy|test|none|null|nil|true|false"
+    r"|yes|no|undefined|string|str|number|bool|boolean|int|integer|float|any|text|object|bytes|required|optional"
+    r"|hidden|empty|default|pass|passwd|password|secret|token|self|this|new|await|async|process"
+    r"|(?:u?int|float|bytes|sha|utf-?|base|md|hs|rs|es|aes|[vfiu])-?\d{1,3}"
+)
+_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+
+
+def _is_assigned(match: re.Match[str]) -> bool:
+    name, value = match["name"], match["secret"]
+    if value is not None:
+        return is_secret_value(name, value)
+    value = match["secret_bare"]
+    if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _DOTTED.fullmatch(value):
+        return False
+    if match.string[match.end() : match.end() + 1] in ("(", "[", "{"):
+        return False
+    if name.isupper() or _is_argument(match):
+        return len(value) >= 6 or not value.isdecimal()
+    digits = any(c.isdigit() for c in value)
+    return len(value) >= 6 and digits and any(c.isalpha() for c in value)
+
+
+def _is_argument(match: re.Match[str]) -> bool:
+    """Whether it is given on a command line, or in the query of an address."""
+    before = match.string[max(match.start() - 40, 0) : match.start()]
+    return re.search(r"(?:--|[?&])[\w-]*$", before) is not None
+
+
+def is_secret_value(name: str, value: str) -> bool:
+    """Whether a quoted value that a name of this ending was given is a secret."""
+    if len(value) < 4 or _PLACEHOLDER.fullmatch(value):
+        return False
+    if any(mark in value for mark in ("${", "{{", "%s", "#{")):
+        return False
+    spaces = sum(c.isspace() for c in value)
+    if spaces and (name.lower() in value.lower() or spaces > 6):
+        return False
+    if name.lower().endswith("token"):
+        return not spaces and (len(value) >= 16 or any(c.isdigit() for c in value))
+    return True
+
+
+def keyword_of(key: str) -> str | None:
+    """What makes the key of an object that of a secret, or None."""
+    found = _SECRET_KEY.search(key)
+    return found[0] if found else None
+
+
+_GAP: Final = rf"(?:[ \t]{{1,8}}|{QUOTE}[ \t]{{0,4}},\s{{0,40}}(?={QUOTE}))"
+_VALUE: Final = r"""[^\s"'`\\;&|<>(){}\[\]]{4,256}"""
+_COMMAND: Final = (
+    r"--(?:[a-z0-9]{1,20}-){0,4}(?P<flag>pass(?:word|wd|phrase|code)?|pwd|token|secret"
+    rf"|(?:(?:{'|'.join(_KINDS_OF_KEY)})-?)key){_GAP}(?:"
+    r"""(?P<quote>\\{0,8}["'`])(?P<secret_quoted>(?:(?!(?P=quote))(?:\\.|[^\r\n])){0,256})(?P=quote)"""
+    rf"|(?P<secret_bare>{_VALUE}))"
+    rf"|-(?:u|-user|-proxy-user)(?:{_GAP}|=)(?:{QUOTE})?"
+    rf"""(?P<user>[^\s:/"'`\\=,]{{1,64}}):(?P<secret_of_user>{_VALUE})"""
+    r"|(?:mysql\w{0,12}|mariadb(?:-\w{1,12})?)[ \t][^\r\n;|&]{0,120}?(?<=[ \t])-p(?:\\{0,8}[\"'])?"
+    rf"(?P<secret_of_mysql>{_VALUE})"
+    rf"|sshpass[ \t]{{1,8}}-p[ \t]{{0,8}}(?:{QUOTE})?(?P<secret_of_sshpass>{_VALUE})"
+)
+_COMMAND_NEAR: Final = "|".join(  # the literal goes first: it is looked for faster
+    rf"{word}(?:(?<![\w-]{word})|(?<=\\[nrt]{word})){behind}"
+    for word, behind in (
+        *(("--", "(?=[a-z])"), ("-u", r"(?![\w-])")),
+        *(("mysql", ""), ("mariadb", ""), ("sshpass", "")),
+    )
+)
+
+
+def _is_given(match: re.Match[str]) -> bool:
+    """Whether a command is given a secret, and is not just told of: `--password TEXT`."""
+    flag, quoted = match["flag"], match["secret_quoted"]
+    if quoted is not None:
+        return is_secret_value(flag, quoted)
+    value = next(text for name, text in match.groupdict().items() if name in _BARE and text)
+    if match["secret_of_mysql"] or match["secret_of_sshpass"]:
+        return value[0] not in "$*.…%"
+    if _PLACEHOLDER.fullmatch(value) or value.startswith(_NO_SECRETS) or _DOTTED.fullmatch(value):
+        return False
+    if value.replace(":", "").isdecimal():
+        return flag is not None and flag.startswith("pass") and len(value) >= 6
+    is_telling = any(c.isdigit() for c in value) or any(c in "!#%^*+?" for c in value[:-1])
+    return is_telling or (match["user"] is not None and _is_curls(match))
+
+
+def _is_curls(match: re.Match[str]) -> bool:
+    """Whether the command is curl: others name a user and a group so."""
+    before = match.string[max(match.start() - 200, 0) : match.start()]
+    return "curl" in re.split(r"[\r\n;|&]", before)[-1]
+
+
+_BARE: Final = ("secret_bare", "secret_of_user", "secret_of_mysql", "secret_of_sshpass")
+_NO_SECRETS: Final = ("-", "/", "./", "../", "~", "@", "id=", "type=", "file:", "env:")
+"""How the value of a flag begins that names where a secret is."""
+
+CREDENTIALS: Final = (
+    Rule.of(
+        "authorization",
+        "Authorization headers, and what stands behind 'Bearer'",
+        _AUTHORIZATION,
+        *("authorization", "bearer"),
+        accepts=_is_authorization,
+        finder="authorization|bearer",
+    ),
+    Rule.of(
+        "url-password",
+        "user:password@ in addresses",
+        _URL_PASSWORD,
+        "://",
+        accepts=_is_url_password,
+    ),
+    Rule.of(
+        ASSIGNED,
+        'what a password, token, secret or key is set to: NAME=value, "name": "value"',
+        _ASSIGNED,
+        *("pass", "pwd", "secret", "token", "credential", "key"),
+        accepts=_is_assigned,
+        finder=_KEYWORD_NEAR,
+    ),
+    Rule.of(
+        "command-secret",
+        "what a command is given: --password X, --token X, curl -u USER:X, mysql -pX",
+        _COMMAND,
+        *("--", "-u", "mysql", "mariadb", "sshpass"),
+        accepts=_is_given,
+        finder=_COMMAND_NEAR,
+    ),
+)
+"""The rules, in the order in which they go before one another."""
+
+
+HOME: Final = "home-directory"
+
+_AT_START: Final = (
+    r"(?:(?<![\w.~%-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9A-Fa-f]{2})|(?<=-[ILF]))"
+)
+_FOLDER: Final = r"(?:(?<![\w-])|(?<=\\[nrtbf]))"
+_SLASH: Final = r"(?:\\{0,4}/|\\{1,4}|%2[Ff]|%5[Cc])"
+_USER: Final = r"(?!(?:Shared|Public|linuxbrew)\b)\w(?:[\w-]|\.(?=\w))*"
+_HOME: Final = (
+    rf"{_AT_START}(?:{_SLASH}(?:mnt|host_mnt|cygdrive){_SLASH}[a-z]|{_SLASH}(?:var|export|[a-z]))?"
+    rf"{_SLASH}(?:home|Users){_SLASH}{_USER}"
+    rf"|{_AT_START}[A-Za-z](?::|%3[Aa]){_SLASH}(?:Users|Documents and Settings){_SLASH}"
+    rf"""(?:(?!(?:Public|Default)\b)[^\\/:*?"<>|\r\n%]{{1,64}}(?=[\\/])|{_USER})"""
+    rf"|{_FOLDER}-(?:home|Users)-[^\W_]++(?=-)"
+)
+
+ANY_HOME: Final = Rule.of(
+    HOME,
+    "home directories: /home/NAME, /Users/NAME, C:\\Users\\NAME, -Users-NAME-",
+    _HOME,
+    *("home", "users", "documents and settings"),
+    stand_in="~",
+    finder="home|users|documents and settings",
+    reach=30,
+)
+"""What looks like a home directory."""
+
+
+def home_rule(homes: Iterable[str]) -> Rule | None:
+    """A rule for home directories that are known, as they are and as folder names have them."""
+    known = sorted({home for path in homes if len(home := path.rstrip("/\\")) > 1}, reverse=True)
+    if not known:
+        return None
+    folders = [re.sub(r"[^A-Za-z0-9]", "-", home) for home in known if home.count("/") > 1]
+    pattern = rf"(?:{_any_of(known)})(?![\w-])"
+    if folders:
+        pattern += rf"|(?P<folder>{_any_of(folders)})(?![A-Za-z0-9])"
+    hints = tuple(text.lower() for text in (*known, *folders))
+    return Rule(HOME, "", re.compile(pattern), hints, _starts_well, "~")
+
+
+def _any_of(texts: Iterable[str]) -> str:
+    return "|".join(map(re.escape, texts))
+
+
+def _starts_well(match: re.Match[str]) -> bool:
+    start = _FOLDER_START if match[0].startswith("-") else _PATH_START
+    return start.match(match.string, match.start()) is not None
+
+
+_PATH_START: Final = re.compile(_AT_START)
+_FOLDER_START: Final = re.compile(_FOLDER)
+
+
+def homes_in(path: str) -> list[str]:
+    """The home directories that a path is in."""
+    found = re.match(rf"/(?:home|Users)/{_USER}", path)
+    return [found[0]] if found else []
+
+
+_PEM: Final = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_PEM_GAP: Final = (
+    r"""(?:\s|\\{1,8}[nrt]|["'`,>#|→]|\d{1,6}[→|:\t]"""
+    r"""|(?:Proc-Type|DEK-Info|Version|Comment):[^\r\n\\]{0,100})"""
+)
+_PRIVATE_KEY: Final = (
+    rf"{_PEM}(?:(?>[^-]*+(?:-(?!----)[^-]*+)*)-{{5,6}}END [A-Z0-9 ]{{0,40}}PRIVATE KEY"
+    rf"(?: BLOCK)?-----|(?>(?:{_PEM_GAP}{{0,64}}[A-Za-z0-9+/=]{{16,}}+)+)"
+    rf"(?:{_PEM_GAP}{{0,8}}[A-Za-z0-9+/=]++)?)"
+)
+_KEY_MARK: Final = re.compile("-----(?:BEGIN|END)[^-]{0,60}-----")
+_KEY_BODY: Final = re.compile("[A-Za-z0-9+/]{16}")
+
+
+def _has_key(match: re.Match[str]) -> bool:
+    """Whether there is a key between the lines that begin and end one."""
+    return _KEY_BODY.search(_KEY_MARK.sub("", match[0])) is not None
+
+
+_JWT: Final = (
+    r"(?<![\w-])(?>[\w-]*?(?=eyJ))"
+    r"(?P<secret>eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]++){0,3})"
+)
+
+_EMAIL: Final = (
+    r"(?<![\w+])(?>(?:(?<=\\)(?:u[0-9a-fA-F]{4}|[nrtbf]))?)"
+    r"(?P<secret>(?!git(?:@|%40))[\w+][\w.+-]*+(?:@|%40)(?!\d{1,4}x\.)(?!v?\d{1,9}\.\d)"
+    r"(?>(?:[\w-]++\.(?=[^\W_]))+)[^\W\d_]{2,24}+)(?!\()"
+)
+
+RULES: Final = (
+    Rule.of(
+        "private-key",
+        "PEM and PGP private keys, cut short or spelled with \\n too",
+        _PRIVATE_KEY,
+        "private key",
+        accepts=_has_key,
+    ),
+    Rule.of("anthropic-key", "Anthropic API keys", r"sk-ant-[\w-]{16,}+", "sk-ant-"),
+    Rule.of(
+        "openai-key",
+        "OpenAI API keys, and those of others in their style",
+        r"sk-(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}+|sk-[A-Za-z0-9]{32,}+",
+        "sk-",
+    ),
+    Rule.of(
+        "github-token",
+        "GitHub tokens",
+        r"gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_\w{22,}+",
+        *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+    ),
+    Rule.of("gitlab-token", "GitLab tokens", r"glpat-[\w-]{20,}+", "glpat-"),
+    Rule.of(
+        "aws-access-key",
+        "AWS access key ids",
+        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}+",
+        *("akia", "asia", "abia", "acca"),
+    ),
+    Rule.of(
+        "aws-secret-key",
+        "AWS secret keys, where they are named so",
+        rf"(?i:secret[_-]?access[_-]?key|aws[_-]?secret[_-]?key)(?:{QUOTE})?\]?[ \t]{{0,8}}"
+        rf"(?:=>|[:=])[ \t]{{0,8}}(?:{QUOTE})?(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+])",
+        "secret",
+        finder="secret[_-]?(?:access[_-]?)?key",
+        reach=4,
+    ),
+    Rule.of(
+        "google-key",
+        "Google API keys, OAuth secrets and tokens",
+        r"AIza[\w-]{35,}+|GOCSPX-[\w-]{28}|ya29\.[\w-]{20,}+",
+        *("aiza", "gocspx-", "ya29."),
+    ),
+    Rule.of(
+        "slack-token",
+        "Slack tokens and webhooks",
+        r"xox[a-z]-[A-Za-z0-9-]{10,}+|xapp-[A-Za-z0-9-]{20,}+"
+        r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}+",
+        *("xox", "xapp-", "hooks.slack.com"),
+    ),
+    Rule.of(
+        "stripe-key",
+        "Stripe secret keys",
+        r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+|whsec_[A-Za-z0-9+/=]{24,}+",
+        *("k_live_", "k_test_", "whsec_"),
+    ),
+    Rule.of("npm-token", "npm tokens", r"npm_[A-Za-z0-9]{36,}+", "npm_"),
+    Rule.of("pypi-token", "PyPI tokens", r"pypi-AgE[\w-]{32,}+", "pypi-age"),
+    Rule.of("huggingface-token", "Hugging Face tokens", r"hf_[A-Za-z0-9]{30,}+", "hf_"),
+    Rule.of("jwt", "JSON web tokens", _JWT, "eyj"),
+    *CREDENTIALS,
+    Rule.of(
+        "email",
+        "e-mail addresses",
+        _EMAIL,
+        *("@", "%40"),
+        finder=r"(?:@(?<=[\w.+-]@)|%40(?<=[\w.+-]%40))(?=[\w-]{1,63}\.\w)",
+        reach=254,
+        within=r"[\w.+-]",
+    ),
+    ANY_HOME,
+)
+"""The built-in rules."""
+
+
+def read_rules(text: str, file: str) -> tuple[Rule, ...]:
+    """The built-in rules and a user's own, which go first.
+
+    Args:
+        text: TOML, a line a rule: `name = 'regular expression'`. A rule with the name of
+            a built-in one takes its place.
+        file: where the text is from, for the message.
+
+    Raises:
+        CallerError: it is no TOML, or a rule is none.
+    """
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CallerError(
+            f"{file} is no TOML: {error}; give a line a rule, such as staff-id = 'S-[0-9]{{6}}'"
+        ) from error
+    own = tuple(_own_rule(name, pattern, file) for name, pattern in given.items())
+    return own + tuple(rule for rule in RULES if rule.name not in given)
+
+
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+def _own_rule(name: str, pattern: Any, file: str) -> Rule:
+    if not _NAME.fullmatch(name):
+        raise CallerError(f"{file}: a rule's name is made of a-z, 0-9 and '-', not {name!r:.60}")
+    if not isinstance(pattern, str):
+        raise CallerError(
+            f"{file}: rule {name!r} is no regular expression, but {pattern!r:.60}; "
+            f"write {name} = 'expression'"
+        )
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise CallerError(f"{file}: rule {name!r} is no regular expression: {error}") from error
+    if compiled.fullmatch(""):
+        raise CallerError(
+            f"{file}: rule {name!r} matches where there is nothing; make it find text"
+        )
+    return Rule(name, f"from {file}", compiled)
