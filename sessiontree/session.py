@@ -25,7 +25,7 @@ from sessiontree.operations import follow as following
 from sessiontree.operations import lanes
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK, FileSystem, Memory
-from sessiontree.storage.journal import Durability, Journal
+from sessiontree.storage.log import Durability, FileLog
 
 if TYPE_CHECKING:
     from sessiontree.engine.gc import Collection
@@ -54,14 +54,14 @@ class Session(Mover):
     """
 
     def __init__(
-        self, journal: Journal, lane: str, hooks: Iterable[Any], spill_over: int | None
+        self, log: FileLog, lane: str, hooks: Iterable[Any], spill_over: int | None
     ) -> None:
         refs.check_name(lane, "lane name")
         self._upgraded: opening.Upgraded | Foreign | Headless | None = None
         self._closing = threading.Event()
         self._origin: Session | None = None
         self._followed: list[tuple[tuple[int, int], Damage]] = []
-        super().__init__(journal, None if lane == "main" else lane, hooks, spill_over)
+        super().__init__(log, None if lane == "main" else lane, hooks, spill_over)
 
     def __repr__(self) -> str:
         where = "in memory" if self.file is None else repr(self.file)
@@ -186,16 +186,16 @@ class Session(Mover):
             raise CallerError(f"spill_over is a number of bytes or None, not {spill_over!r}")
         if readonly and exclusive:
             raise CallerError("a session is opened readonly or exclusive, not both")
-        journal = Journal(fs, os.fspath(file), readonly=readonly, durability=durability)
+        log = FileLog(fs, os.fspath(file), readonly=readonly, durability=durability)
         try:
-            upgraded = opening.to_current(journal, migrate=migrate)
+            upgraded = opening.to_current(log, migrate=migrate)
             if exclusive:
-                journal.lock.keep()
-            session = cls(upgraded.journal if upgraded else journal, lane, hooks, spill_over)
+                log.lock.keep()
+            session = cls(upgraded.log if upgraded else log, lane, hooks, spill_over)
             if readonly:
                 lanes.check_there(session)
         except BaseException:
-            journal.close()
+            log.close()
             raise
         session._upgraded = upgraded
         session._disk = fs
@@ -205,7 +205,7 @@ class Session(Mover):
 
     @property
     def file(self) -> str | None:
-        return None if self._journal.path == _IN_MEMORY else self._journal.path
+        return None if self._log.path == _IN_MEMORY else self._log.path
 
     def _file_size(self) -> int:
         return super()._file_size() if self._upgraded is None else self._upgraded.size
@@ -213,7 +213,7 @@ class Session(Mover):
     @property
     def damage(self) -> list[Damage]:
         found = super().damage
-        file = self._journal
+        file = self._log
         if self._upgraded is not None:
             found, file = self._upgraded.in_original(found), self._upgraded.original
         met = {(damage.offset, damage.kind) for damage in found}
@@ -231,7 +231,7 @@ class Session(Mover):
             again = opening.to_current(original, migrate=False)
             if self._upgraded.ends_by_rule:
                 self._leaf = self.header
-            self._reopen_on(again.journal if again else original)  # none: a writer migrated it
+            self._reopen_on(again.log if again else original)  # none: a writer migrated it
             self._upgraded = again
 
     def original(self, ref: str | Entry) -> bytes:
@@ -264,10 +264,10 @@ class Session(Mover):
 
         self._ready()
         if dry_run:
-            read = self._upgraded.original if self._upgraded is not None else self._journal
+            read = self._upgraded.original if self._upgraded is not None else self._log
             return recovery.repair(read, dry_run=True)
         with self._holding():
-            done = recovery.repair(self._journal)
+            done = recovery.repair(self._log)
             if done.evidence is not None:
                 self._reopen()
                 self._tail = self._leaf_in_file().uuid
@@ -295,19 +295,19 @@ class Session(Mover):
                 f"{self.file} is another agent's, and is not followed; import it to follow "
                 "that, or open it and refresh now and then"
             )
-        self._journal.size()  # refused where this is closed
-        journal = Journal(self._disk, self.file, readonly=True)
+        self._log.size()  # refused where this is closed
+        log = FileLog(self._disk, self.file, readonly=True)
 
         def note(identity: tuple[int, int], damage: Damage) -> None:
             self._followed.append((identity, damage))
             if damaged is not None:
                 damaged(damage)
 
-        known = self._journal.identity, view.complete
+        known = self._log.identity, view.complete
         if self._upgraded is not None:
             known = self._upgraded.original.identity, self._upgraded.size
         told = following.Told(note, known, self._fetch, self._closing)
-        return following.follow(journal, view, self._journal, told)
+        return following.follow(log, view, self._log, told)
 
     def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> Collection:
         """Take out what was tried on scratch lanes and never kept, and blobs nobody names.
@@ -329,9 +329,9 @@ class Session(Mover):
             raise CallerError(f"now is a moment with a time zone, not {moment}")
         self._ready()
         if dry_run:
-            return collect(self._journal, self.blobs, [self._leaf.uuid], moment, dry_run=True)
+            return collect(self._log, self.blobs, [self._leaf.uuid], moment, dry_run=True)
         with self._holding():
-            done = collect(self._journal, self.blobs, [self._leaf.uuid], moment)
+            done = collect(self._log, self.blobs, [self._leaf.uuid], moment)
             if done.entries:
                 self._reopen()
                 self._tail = self._leaf_in_file().uuid

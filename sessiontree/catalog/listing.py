@@ -143,7 +143,7 @@ def first_message(head: bytes, read: Read, size: int) -> str | None:
     """
     found = _prompt_in(head)
     while found is None and len(head) < min(size, FIRST_MESSAGE_WITHIN):
-        head = read(4 * len(head), 0)
+        head = read(0, 4 * len(head))
         found = _prompt_in(head)
     return found or _command_in(head)
 
@@ -296,7 +296,7 @@ class _Opened:
     def close(self) -> None:
         self._fs.close(self._fd)
 
-    def read(self, size: int, offset: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes:
         return self._fs.read(self._fd, size, offset)
 
     def size(self) -> int:
@@ -304,8 +304,8 @@ class _Opened:
 
     def facts(self) -> Listed:
         size = self._checked_size()
-        tail = self.read(TAIL, max(0, size - TAIL))
-        head = tail if size <= TAIL else self.read(HEAD, 0)
+        tail = self.read(max(0, size - TAIL), TAIL)
+        head = tail if size <= TAIL else self.read(0, HEAD)
         if head.startswith(MAGIC):
             return self._facts_of_compressed()
         is_whole = size <= TAIL
@@ -354,13 +354,13 @@ class _Opened:
 
         format = formats.recognise(head)
         if format is None and len(head) >= HEAD:
-            head = read(formats.HEAD, 0)
+            head = read(0, formats.HEAD)
             format = formats.recognise(head)
         if format is None:
             return None
         told = format.facts(head, tail)
         while None in (told.id, told.first_message) and HEAD <= len(head) < FIRST_MESSAGE_WITHIN:
-            before, head = head, read(4 * len(head), 0)
+            before, head = head, read(0, 4 * len(head))
             if len(head) == len(before):
                 break
             told = format.facts(head, tail)
@@ -382,7 +382,7 @@ class _Opened:
     def header(self) -> dict[str, Any]:
         size = self._checked_size()
         try:
-            return _header(self.read(min(HEAD, size), 0), self.read, self.path)
+            return _header(self.read(0, min(HEAD, size)), self.read, self.path)
         except (ForeignFormatError, NewerFormatError, NotASessionError):
             lost = self._lost_header()
             if lost is None:

@@ -32,7 +32,6 @@ from sessiontree.formats.claude_code.reader import TITLES, lane_name
 from sessiontree.formats.gemini.layout import is_plain_log, messages_with
 from sessiontree.formats.gemini.reader import Gemini
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import (
     Find,
     Inside,
@@ -42,6 +41,7 @@ from sessiontree.storage.lines import (
     rest_of_line,
     whole_lines,
 )
+from sessiontree.storage.log import FileLog
 from sessiontree.storage.zstd import MAGIC, Decompressed
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
@@ -63,13 +63,13 @@ class ForeignFile:
     """
 
     def __init__(self, file: str, inside: Inside | None = None) -> None:
-        self._journal = Journal(DISK, file, readonly=True)
+        self._log = FileLog(DISK, file, readonly=True)
         self._inside = inside
-        self._read = self._journal.read
-        head = inside.head if inside is not None else self._read(HEAD, 0)
+        self._read = self._log.read
+        head = inside.head if inside is not None else self._read(0, HEAD)
         if inside is None and head.startswith(MAGIC):
-            self._read = Decompressed(self._journal).read
-            head = self._read(HEAD, 0)
+            self._read = Decompressed(self._log).read
+            head = self._read(0, HEAD)
         self._format = recognise(head)
         self.is_known = self._format is not None
         self.id = ""
@@ -84,7 +84,7 @@ class ForeignFile:
             self.files += agent_files(file)
 
     def close(self) -> None:
-        self._journal.release()
+        self._log.release()
 
     def entry(self, number: int, offset: int, line: bytes) -> Entry | None:
         """The entry of a line; None where that depends on others, or there is none.
@@ -180,8 +180,8 @@ class ForeignFile:
     def _of_messages(
         self, format: Gemini, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[Entry | None]:
-        source = self._journal if self._inside is None else Decompressed(self._journal)
-        document = source.read(source.size(), 0)
+        source = self._log if self._inside is None else Decompressed(self._log)
+        document = source.read(0, source.size())
         for found in messages_with((offset for offset, _ in lines), document):
             if found is None:
                 yield None
@@ -203,7 +203,7 @@ class ForeignFile:
 
     def _own_lines(self) -> Iterator[tuple[int, bytes]]:
         """All lines of the file itself, and their offsets."""
-        return SourceFile(self._journal).lines()
+        return SourceFile(self._log).lines()
 
     def _uuid(self, entry: Entry, number: int, offset: int, line: bytes) -> str:
         """The uuid that the opened file gives an entry: its line's own, or one made of that."""
@@ -220,9 +220,9 @@ class ForeignFile:
         if start > offset:
             start, lines = 0, 1
         if number:
-            journal = Journal(DISK, self.files[number], readonly=True)
-            lines += count_newlines(journal.read, start, offset)
-            journal.release()
+            log = FileLog(DISK, self.files[number], readonly=True)
+            lines += count_newlines(log.read, start, offset)
+            log.release()
         else:
             lines += count_newlines(self._read, start, offset)
         self._counted[number] = offset, lines
@@ -240,9 +240,9 @@ class ForeignFile:
     def _lines(self) -> Iterator[bytes]:
         """The lines of version 2 that the file becomes."""
         if self._format is None:
-            yield from migrate((line for _, line in View(self._journal).lines()), 1)
+            yield from migrate((line for _, line in View(self._log).lines()), 1)
             return
-        source = SourceFile(self._journal)
+        source = SourceFile(self._log)
         for _, line in self._format.translate(source, _unheard):
             yield line
         for beside in source.opened:

@@ -38,7 +38,7 @@ def nearest(
     session: Reader, is_wanted: Callable[[Entry], bool], entry: Entry | None = None
 ) -> Entry | None:
     """The nearest entry that is wanted, at or above one, by default the leaf."""
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         return next(filter(is_wanted, upwards(session, entry)), None)
 
 
@@ -58,7 +58,7 @@ def downwards(session: Reader, entry: Entry | None = None) -> Iterator[Entry]:
 
 def common(session: Reader, one: Entry, other: Entry) -> Entry | None:
     """The lowest entry that two are, or descend from; None where there is none."""
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         ways = upwards(session, one), upwards(session, other)
         at = [next(ways[0]), next(ways[1])]
         while at[0] != at[1]:
@@ -81,7 +81,7 @@ def below(session: Reader, above: Entry | None, entry: Entry | None = None) -> S
 
     An ancestor of None, or one that is not above it, is above all.
     """
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         passed = takewhile(lambda one: one != above, upwards(session, entry))
         offsets = array("q", (one.offset for one in passed))
         view = session._view

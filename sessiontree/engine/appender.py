@@ -18,14 +18,14 @@ from sessiontree.engine.hooks import Hooks
 from sessiontree.engine.surveyor import Surveyor
 from sessiontree.engine.view import View
 from sessiontree.errors import CallerError
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 
 class Appender(Surveyor):
     """The lower half of a writer: the lock, what others wrote, batches."""
 
-    def __init__(self, journal: Journal, lane: str | None, hooks: Iterable[Any]) -> None:
-        super().__init__(journal, lane)
+    def __init__(self, log: FileLog, lane: str | None, hooks: Iterable[Any]) -> None:
+        super().__init__(log, lane)
         self._hooks = Hooks(hooks)
         self._tail = self._leaf.uuid
         self._moved_to: Entry | None = None
@@ -35,9 +35,9 @@ class Appender(Surveyor):
 
     def close(self) -> None:
         """Let go of the file and its lock; entries of an open batch are written first."""
-        with self._journal.lock.alone():
+        with self._log.lock.alone():
             try:
-                if not self._journal.closed:
+                if not self._log.closed:
                     self._flush()
             finally:
                 super().close()
@@ -61,14 +61,14 @@ class Appender(Surveyor):
         All that `_holding` and `_put` do, without their context managers, which would be
         a third of what an entry that is not synced costs.
         """
-        lock = self._journal.lock
+        lock = self._log.lock
         outer = lock.depth
         try:
             lock.take()
-            if not self._journal.stands_still_at(self._view.size):
+            if not self._log.stands_still_at(self._view.size):
                 self._see_others()
             block = entry.line + b"\n"
-            offset = self._journal.append(block, self._view.size)
+            offset = self._log.append(block, self._view.size)
             moved(entry, offset)
             self._view.appended(offset + len(block))
             self._move(entry)
@@ -84,11 +84,11 @@ class Appender(Surveyor):
         Raises:
             FileMissingError: the path vanished.
         """
-        self._journal.was_replaced()
+        self._log.was_replaced()
 
     def _put_all(self, entries: list[Entry]) -> None:
         lines = [entry.line for entry in entries]
-        offset = self._journal.append(b"\n".join([*lines, b""]), self._view.size)
+        offset = self._log.append(b"\n".join([*lines, b""]), self._view.size)
         for entry, line in zip(entries, lines, strict=True):
             moved(entry, offset)
             offset += len(line) + 1
@@ -98,8 +98,8 @@ class Appender(Surveyor):
     def _holding(self) -> Iterator[None]:
         """Hold the lock, knowing all that stands in the file."""
         elsewhere = None
-        with self._journal.held():
-            if not self._is_batching() and not self._journal.stands_still_at(self._view.size):
+        with self._log.held():
+            if not self._is_batching() and not self._log.stands_still_at(self._view.size):
                 self._see_others()
             elsewhere, self._moved_to = self._moved_to, None
             yield
@@ -130,10 +130,10 @@ class Appender(Surveyor):
             FileReplacedError: another file took this one's place, without the leaf in it.
             FileMissingError: the path vanished.
         """
-        if self._journal.readonly:
+        if self._log.readonly:
             super().refresh()
             return
-        with self._journal.lock.alone():
+        with self._log.lock.alone():
             if self._is_batching():
                 return
             self._see_others()
@@ -141,9 +141,9 @@ class Appender(Surveyor):
         if elsewhere is not None and self._hooks:
             self._hooks.call("moved_elsewhere", self, elsewhere)
 
-    def _reopen_on(self, journal: Journal) -> None:
+    def _reopen_on(self, log: FileLog) -> None:
         """Go on with another file that holds the same session."""
-        self._go_on_with(journal)
+        self._go_on_with(log)
         self._move(self._leaf_in_file())
 
     @contextlib.contextmanager
@@ -180,7 +180,7 @@ class Appender(Surveyor):
         if self._is_batching() and self._waiting:
             waiting, self._waiting = self._waiting, {}
             try:
-                if not self._journal.stands_at(self._view.size):
+                if not self._log.stands_at(self._view.size):
                     self._see_others()  # a lane of this process, under the same lock
                 self._put_all(list(waiting.values()))
             except BaseException:
@@ -190,7 +190,7 @@ class Appender(Surveyor):
 
     def _ready(self) -> View:
         if self._waiting:
-            with self._journal.lock.alone():  # another thread's batch is waited for
+            with self._log.lock.alone():  # another thread's batch is waited for
                 self._flush()
         return self._view
 

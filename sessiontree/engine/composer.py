@@ -84,7 +84,7 @@ class Composer(Writer):
         """
         from sessiontree.operations import attach as attaching  # few sessions have attachments
 
-        self._journal.check_writable()
+        self._log.check_writable()
         self._check_file_is_there()
         handle, name = attaching.stored(self.blobs, content, media_type)
         told = {"role": role, "preview": preview or name, "metadata": metadata}
@@ -120,7 +120,7 @@ class Composer(Writer):
         Raises:
             IllegalNameError: no ref could spell it, or it stands for another entry or a lane.
         """
-        self._journal.check_writable()
+        self._log.check_writable()
         target = self.entry(ref)
         if ref == refs.LEAF:  # not a mark behind what is meant, which no drawing shows
             while target.type in ANNOTATIONS or target.type == "branch":

@@ -14,7 +14,7 @@ from sessiontree.core.blob import Blob, blob_of
 from sessiontree.core.entry import Entry
 from sessiontree.core.spill import out_of_reach
 from sessiontree.errors import SpilledError
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Fetching:
     """Gives the bytes of a blob, by the text form of its handle; raises BlobError."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._place = journal.fs, journal.path, journal.durability
+    def __init__(self, log: FileLog) -> None:
+        self._place = log.fs, log.path, log.durability
         self._blobs: Blobs | None = None
 
     @property
@@ -36,9 +36,9 @@ class Fetching:
             self._blobs = Blobs(*self._place)
         return self._blobs
 
-    def is_beside(self, journal: Journal) -> bool:
+    def is_beside(self, log: FileLog) -> bool:
         """Whether this is the sidecar of that file."""
-        return self._place[:2] == (journal.fs, journal.path)
+        return self._place[:2] == (log.fs, log.path)
 
     def __call__(self, handle: str) -> bytes:
         blob = blob_of(handle)

@@ -29,8 +29,8 @@ from sessiontree.errors import DamageError
 from sessiontree.storage.atomic import create_file, swap_file
 from sessiontree.storage.blobs import ASIDE, Blobs
 from sessiontree.storage.fs import READ
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import LARGEST_BLOCK
+from sessiontree.storage.log import FileLog
 from sessiontree.storage.oserrors import speaking_of
 
 GRACE: Final = timedelta(days=7)
@@ -79,14 +79,14 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 def collect(
-    journal: Journal, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool = False
+    log: FileLog, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool = False
 ) -> Collection:
     """Take out the garbage of one session; with `dry_run` only say what would go.
 
-    The lock must be held, but for a dry run. The journal stays open on the old file.
+    The lock must be held, but for a dry run. The log stays open on the old file.
 
     Args:
-        journal: the session's file, of the current version.
+        log: the session's file, of the current version.
         blobs: its sidecar.
         standing: uuids of entries that the caller stands at.
         now: the moment to count from, with a time zone.
@@ -95,14 +95,14 @@ def collect(
         DamageError: a line cannot be read, so nobody knows what it refers to.
         DiskError: the system refused; nothing is lost.
     """
-    with speaking_of(journal.path, "collect the garbage of"):
-        return _collect(journal, blobs, standing, now, dry_run=dry_run)
+    with speaking_of(log.path, "collect the garbage of"):
+        return _collect(log, blobs, standing, now, dry_run=dry_run)
 
 
 def _collect(
-    journal: Journal, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool
+    log: FileLog, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool
 ) -> Collection:
-    view = View(journal)
+    view = View(log)
     tree = view.tree()
     _check_readable(view)
     id = str(view.header.get("id", ""))
@@ -112,23 +112,23 @@ def _collect(
 
     rows = expired(tree, entry_at, id, now - GRACE, standing)
     gone = [entry for entry in map(entry_at, rows) if entry is not None]
-    target = os.path.realpath(journal.path)
+    target = os.path.realpath(log.path)
     archive = f"{target}{ARCHIVE}{now.astimezone(UTC).date().isoformat()}"
     if gone and not dry_run:
-        _archive(journal, archive, gone)
+        _archive(log, archive, gone)
         offsets = {entry.offset for entry in gone}
         lines = (line + b"\n" for offset, line in view.lines() if offset not in offsets)
-        swap_file(journal.fs, journal.path, lines)
-    over = _archives_over(journal, target, now)
-    garbage = _blobs_unnamed(journal, blobs, target, now, over)
+        swap_file(log.fs, log.path, lines)
+    over = _archives_over(log, target, now)
+    garbage = _blobs_unnamed(log, blobs, target, now, over)
     unfinished = [name for name in blobs.unfinished() if _is_older(blobs, name, now - GRACE)]
     aside = [name for name in blobs.aside() if _was_put_aside_before(blobs, name, now - KEPT)]
     freed = sum(len(e.line) + 1 for e in gone) + sum(blob.size for blob in garbage)
-    freed += sum(journal.fs.stat(path).size for path in over)
+    freed += sum(log.fs.stat(path).size for path in over)
     freed += sum(found.size for name in [*unfinished, *aside] if (found := blobs.look(name)))
     if not dry_run:
         for path in over:
-            journal.fs.unlink(path)
+            log.fs.unlink(path)
         for name in [*(blob.sha256 for blob in garbage), *unfinished, *aside]:
             blobs.remove(name)
     return Collection(gone, archive if gone else None, over, garbage, unfinished, aside, freed)
@@ -160,41 +160,41 @@ def _check_readable(view: View) -> None:
         )
 
 
-def _archive(journal: Journal, archive: str, gone: list[Entry]) -> None:
+def _archive(log: FileLog, archive: str, gone: list[Entry]) -> None:
     """Add lines to the archive of the day, but for those that an attempt before added."""
     with contextlib.suppress(FileNotFoundError):
-        before = b"".join(_blocks(journal, archive))
+        before = b"".join(_blocks(log, archive))
         there = set(before.split(b"\n"))
         new = [entry.line + b"\n" for entry in gone if entry.line not in there]
-        swap_file(journal.fs, archive, iter([before, *new]))
+        swap_file(log.fs, archive, iter([before, *new]))
         return
-    create_file(journal.fs, archive, (entry.line + b"\n" for entry in gone))
+    create_file(log.fs, archive, (entry.line + b"\n" for entry in gone))
 
 
-def _blocks(journal: Journal, path: str) -> Iterator[bytes]:
-    fd = journal.fs.open(path, READ)
+def _blocks(log: FileLog, path: str) -> Iterator[bytes]:
+    fd = log.fs.open(path, READ)
     try:
         offset = 0
-        while block := journal.fs.read(fd, LARGEST_BLOCK, offset):
+        while block := log.fs.read(fd, LARGEST_BLOCK, offset):
             yield block
             offset += len(block)
     finally:
-        journal.fs.close(fd)
+        log.fs.close(fd)
 
 
-def _siblings(journal: Journal, target: str) -> list[str]:
+def _siblings(log: FileLog, target: str) -> list[str]:
     """The paths of the files beside a session that carry its name and something more."""
     folder, name = os.path.split(target)
     try:
-        names = journal.fs.list(folder)
+        names = log.fs.list(folder)
     except FileNotFoundError:  # a session in memory has no folder
         return []
     return [os.path.join(folder, found) for found in sorted(names) if found.startswith(f"{name}.")]
 
 
-def _archives_over(journal: Journal, target: str, now: datetime) -> list[str]:
+def _archives_over(log: FileLog, target: str, now: datetime) -> list[str]:
     over = []
-    for path in _siblings(journal, target):
+    for path in _siblings(log, target):
         if path.startswith(target + ARCHIVE):
             with contextlib.suppress(ValueError):
                 day = date.fromisoformat(path.removeprefix(target + ARCHIVE))
@@ -204,25 +204,25 @@ def _archives_over(journal: Journal, target: str, now: datetime) -> list[str]:
 
 
 def _blobs_unnamed(
-    journal: Journal, blobs: Blobs, target: str, now: datetime, over: list[str]
+    log: FileLog, blobs: Blobs, target: str, now: datetime, over: list[str]
 ) -> list[Blob]:
     """The blobs past the grace period that no file of the session names."""
     old = [blob for blob in blobs.blobs() if _is_older(blobs, blob.sha256, now - GRACE)]
     if not old:
         return []
     named: set[str] = set()
-    for path in [target, *_siblings(journal, target)]:
-        found = journal.fs.stat(path)
+    for path in [target, *_siblings(log, target)]:
+        found = log.fs.stat(path)
         if path not in over and not found.is_folder and not found.is_stream:
-            named |= _hashes_in(journal, path)
+            named |= _hashes_in(log, path)
     return [blob for blob in old if blob.sha256 not in named]
 
 
-def _hashes_in(journal: Journal, path: str) -> set[str]:
+def _hashes_in(log: FileLog, path: str) -> set[str]:
     """Every hash that a file names, in whatever line, damaged ones too."""
     named: set[str] = set()
     rest = b""
-    for block in _blocks(journal, path):
+    for block in _blocks(log, path):
         text = rest + block
         if MARK in text:
             named |= hashes_named(text)

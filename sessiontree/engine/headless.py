@@ -17,8 +17,8 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.salvage import LOOK, StandIn, may_lack_header, stand_in
 from sessiontree.engine.view import View
 from sessiontree.errors import FileError, HeaderLostError
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import Read, count_newlines
+from sessiontree.storage.log import FileLog
 
 _START: Final = 64 * 1024
 """Bytes in which the first line of another agent's file ends, as a rule."""
@@ -26,18 +26,18 @@ _START: Final = 64 * 1024
 
 def stand_in_of(read: Read, size: int, file: str) -> StandIn | None:
     """What stands for the lost header of a file; None where it is no session of ours."""
-    if not may_lack_header(read(_START, 0)):
+    if not may_lack_header(read(0, _START)):
         return None
-    return stand_in(read(LOOK, 0), file, is_whole=size <= LOOK)
+    return stand_in(read(0, LOOK), file, is_whole=size <= LOOK)
 
 
-def found(journal: Journal) -> Headless | None:
+def found(log: FileLog) -> Headless | None:
     """A file without a header, to be read; None where it is no session of ours."""
-    standing = stand_in_of(journal.read, journal.size(), journal.path)
-    return None if standing is None else Headless(journal, standing)
+    standing = stand_in_of(log.read, log.size(), log.path)
+    return None if standing is None else Headless(log, standing)
 
 
-def view_of(journal: Journal) -> tuple[View, Headless | None]:
+def view_of(log: FileLog) -> tuple[View, Headless | None]:
     """What is known of an open file, and the same as a `Headless` where its header is lost.
 
     Raises:
@@ -45,14 +45,14 @@ def view_of(journal: Journal) -> tuple[View, Headless | None]:
     """
     view = refused = None
     try:
-        view = View(journal)
+        view = View(log)
         if not view.is_version_1:
             return view, None
     except FileError as error:
         refused = error
-    lost = found(journal)
+    lost = found(log)
     if lost is not None:
-        return View(lost.journal), lost
+        return View(lost.log), lost
     if view is None:
         assert refused is not None
         raise refused
@@ -65,20 +65,20 @@ class Headless:
     Attributes:
         original: the file itself, open.
         standing: what stands for its header.
-        journal: the same file, with that before what is left of it.
+        log: the same file, with that before what is left of it.
         size: the bytes of the file that are in it.
         ends_by_rule: whether its leaf may be an entry that no line stands for.
     """
 
     ends_by_rule = False
 
-    def __init__(self, original: Journal, standing: StandIn) -> None:
+    def __init__(self, original: FileLog, standing: StandIn) -> None:
         self.original = original
         self.standing = standing
         self.size = original.size()
         self._prefix = b"".join(line + b"\n" for line in standing.lines)
         self._lines_before = count_newlines(original.read, 0, standing.rest)
-        self.journal: Journal = _Spliced(original, self._prefix, standing.rest, self.size)
+        self.log: FileLog = _Spliced(original, self._prefix, standing.rest, self.size)
 
     def in_original(self, damage: Sequence[Damage]) -> list[Damage]:
         """What was met, and that the header is lost, at the places of the file."""
@@ -99,7 +99,7 @@ class Headless:
         """What stands in front of the damaged line, where nothing is but zeros and blanks."""
         found: list[Damage] = []
         offset = 0
-        for number, line in enumerate(lines_in(self.original.read(self.standing.offset, 0)), 1):
+        for number, line in enumerate(lines_in(self.original.read(0, self.standing.offset)), 1):
 
             def report(kind: str, offset: int, cause: str, number: int = number) -> None:
                 found.append(Damage(self.original.path, number, offset, kind, cause))
@@ -109,7 +109,7 @@ class Headless:
         return found
 
     def place(self, line: int, offset: int) -> tuple[int, int]:
-        """The number and the offset in the file of a line that has these in `journal`."""
+        """The number and the offset in the file of a line that has these in `log`."""
         beyond = offset - len(self._prefix)
         if beyond < 0:
             return self.standing.number, self.standing.offset
@@ -136,10 +136,10 @@ class Headless:
         )
 
 
-class _Spliced(Journal):
+class _Spliced(FileLog):
     """An open file up to a size, with other bytes for those before an offset."""
 
-    def __init__(self, original: Journal, prefix: bytes, rest: int, end: int) -> None:
+    def __init__(self, original: FileLog, prefix: bytes, rest: int, end: int) -> None:
         self._original = original
         self._prefix = prefix
         self._rest = rest
@@ -153,11 +153,11 @@ class _Spliced(Journal):
     def release(self) -> None:
         self._fd = -1
 
-    def read(self, size: int, offset: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes:
         before = self._prefix[offset : offset + size]
         start = max(offset - len(self._prefix), 0) + self._rest
         more = min(size - len(before), self._end - start)
-        return before + self._original.read(more, start) if more > 0 else before
+        return before + self._original.read(start, more) if more > 0 else before
 
     def size(self) -> int:
         self._original.size()  # refused where it is closed

@@ -21,8 +21,8 @@ from sessiontree.engine.view import View
 from sessiontree.errors import FileError, MigrationRefusedError
 from sessiontree.storage.atomic import create_file, replace_file
 from sessiontree.storage.fs import Memory
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
+from sessiontree.storage.log import FileLog
 
 if TYPE_CHECKING:
     from sessiontree.engine.headless import Headless
@@ -42,14 +42,14 @@ class Upgraded:
 
     Attributes:
         original: the file itself, open.
-        journal: the migrated lines.
+        log: the migrated lines.
         size: the bytes of the file that are in them.
         ends_by_rule: whether its leaf may be an entry that no line stands for.
     """
 
     ends_by_rule = False
 
-    def __init__(self, original: Journal) -> None:
+    def __init__(self, original: FileLog) -> None:
         self.original = original
         self.size = original.size()
         self._offsets = array("q")
@@ -57,7 +57,7 @@ class Upgraded:
         view = View(original)
         create_file(memory, original.path, self._blocks(view))
         self._damage = view.damage
-        self.journal = Journal(memory, original.path, readonly=True, durability="os")
+        self.log = FileLog(memory, original.path, readonly=True, durability="os")
 
     def _blocks(self, view: View) -> Iterator[bytes]:
         def originals() -> Iterator[bytes]:
@@ -80,7 +80,7 @@ class Upgraded:
 
     def line_of(self, entry: Entry) -> bytes:
         """The line of version 1 that an entry was made of."""
-        before = whole_lines(self.journal.read, 0, entry.offset)
+        before = whole_lines(self.log.read, 0, entry.offset)
         row = sum(block.count(b"\n") for _, block in before)
         return rest_of_line(self.original.read, self._offsets[row])
 
@@ -101,7 +101,7 @@ def _look_over(line: bytes, offset: int, view: View) -> None:
     decode(line, offset, report)
 
 
-def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | Headless | None:
+def to_current(log: FileLog, *, migrate: bool) -> Upgraded | Foreign | Headless | None:
     """Bring a file of an older version up to date; None where the file itself is current.
 
     Another agent's file is translated for a reader, and one without its header has another.
@@ -112,45 +112,45 @@ def to_current(journal: Journal, *, migrate: bool) -> Upgraded | Foreign | Headl
         MigrationRefusedError: it would have to be rewritten, and `migrate` is False.
     """
     format = refused = None
-    if journal.read(len(OURS), 0) != OURS:
+    if log.read(0, len(OURS)) != OURS:
         from sessiontree.engine import translated  # few files are another agent's
 
-        format = translated.recognised(journal)
+        format = translated.recognised(log)
     if format is None:
         try:
-            if not View(journal).is_version_1:
+            if not View(log).is_version_1:
                 return None
         except FileError as error:
             refused = error
-    if (lost := _without_header(journal)) is not None:
+    if (lost := _without_header(log)) is not None:
         return lost
-    if format is not None and not journal.readonly:
-        raise translated.refusal(journal, format)
+    if format is not None and not log.readonly:
+        raise translated.refusal(log, format)
     if format is not None:
-        return translated.Foreign(journal, format)
+        return translated.Foreign(log, format)
     if refused is not None:
         raise refused
-    if journal.readonly:
-        return Upgraded(journal)
+    if log.readonly:
+        return Upgraded(log)
     if not migrate:
         raise MigrationRefusedError(
-            f"{journal.path} is of version 1; open it with migrate=True to migrate it "
+            f"{log.path} is of version 1; open it with migrate=True to migrate it "
             "(the original is kept beside it), or with readonly=True to leave it as it is",
-            journal.path,
+            log.path,
         )
-    with journal.held():
-        if journal.was_replaced():
-            journal.reopen()  # another writer migrated it first
-        view = View(journal)
+    with log.held():
+        if log.was_replaced():
+            log.reopen()  # another writer migrated it first
+        view = View(log)
         if view.is_version_1:
             lines = (line for _, line in view.lines())
             blocks = (line + b"\n" for line in migrated_lines(lines, 1))
-            replace_file(journal.fs, journal.path, KEPT_AS, blocks)
-            journal.reopen()
+            replace_file(log.fs, log.path, KEPT_AS, blocks)
+            log.reopen()
     return None
 
 
-def _without_header(journal: Journal) -> Headless | None:
+def _without_header(log: FileLog) -> Headless | None:
     """A file to be read that lost its header, or has one that looks like another's; else None.
 
     Raises:
@@ -158,7 +158,7 @@ def _without_header(journal: Journal) -> Headless | None:
     """
     from sessiontree.engine import headless  # few headers are ever lost
 
-    lost = headless.found(journal)
-    if lost is not None and not journal.readonly:
+    lost = headless.found(log)
+    if lost is not None and not log.readonly:
         raise lost.refusal()
     return lost

@@ -27,7 +27,7 @@ from sessiontree.engine.fetching import Fetching
 from sessiontree.engine.undisturbed import undisturbed
 from sessiontree.engine.view import View
 from sessiontree.errors import CallerError, FileReplacedError, RefError
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 if TYPE_CHECKING:
     from sessiontree.handles.registry import Registry
@@ -42,20 +42,20 @@ Ref = str | Entry
 class Reader:
     """What the walk from a leaf upwards answers."""
 
-    def __init__(self, journal: Journal, lane: str | None) -> None:
-        self._journal = journal
-        self._fetch = Fetching(journal)
+    def __init__(self, log: FileLog, lane: str | None) -> None:
+        self._log = log
+        self._fetch = Fetching(log)
         self._registry: Registry | None = None
         self._root: str | None = None
-        self._view = self._view_of(journal)
-        self._disk = journal.fs
+        self._view = self._view_of(log)
+        self._disk = log.fs
         self._lane = lane
         self._path: Path | None = None
         self._names: refs.Names | None = None
         self._leaf = self._leaf_in_file()
 
-    def _view_of(self, journal: Journal) -> View:
-        return View(journal, self._fetch)
+    def _view_of(self, log: FileLog) -> View:
+        return View(log, self._fetch)
 
     @property
     def blobs(self) -> Blobs:
@@ -82,12 +82,12 @@ class Reader:
 
     def close(self) -> None:
         """Let go of the file. Closing twice is allowed."""
-        self._journal.close()
+        self._log.close()
 
     @property
     def file(self) -> str | None:
         """The path of the file, as given; None for a session in memory."""
-        return self._journal.path
+        return self._log.path
 
     @property
     def header(self) -> Entry:
@@ -122,10 +122,10 @@ class Reader:
     def _whole(self) -> View:
         """The same, with what lanes of this session wrote, for a look at the whole file."""
         view = self._ready()
-        if self._journal.lock.written <= view.size or self._journal.closed:
+        if self._log.lock.written <= view.size or self._log.closed:
             return view
-        with self._journal.lock.alone():  # a thread that is writing has done so first
-            if self._journal.lock.written > self._view.size:
+        with self._log.lock.alone():  # a thread that is writing has done so first
+            if self._log.lock.written > self._view.size:
                 self._see_others()
         return self._view
 
@@ -159,7 +159,7 @@ class Reader:
             return entry
         found = self._by_uuid(entry.uuid)
         if found is None:
-            message = f"entry {entry.uuid} is not in {self._journal.path}; give one of its own"
+            message = f"entry {entry.uuid} is not in {self._log.path}; give one of its own"
             raise RefError(message, entry.uuid)
         return found
 
@@ -182,13 +182,13 @@ class Reader:
         return entry
 
     def _changed(self, offset: int) -> FileReplacedError:
-        path = self._journal.path
+        path = self._log.path
         message = f"{path}: the line at byte {offset} changed while open; open it again"
         return FileReplacedError(message, path)
 
     def entries(self) -> Iterator[Entry]:
         """All entries in file order, the header first, one by one."""
-        with self._journal.lock.alone():
+        with self._log.lock.alone():
             view = self._whole()
             lines = view.lines()
         for offset, line in lines:
@@ -293,7 +293,7 @@ class Reader:
         top = path.entries[0]
         above: Iterator[Entry] = iter(()) if path.whole else self._ready().walk().up(top)
         in_force = InForce(settings, above, self.header.body)
-        lock = self._journal.lock
+        lock = self._log.lock
 
         def setting(key: str) -> Any:
             with lock.alone():
@@ -339,9 +339,9 @@ class Reader:
             FileReplacedError: another file took this one's place, without the leaf in it.
             FileMissingError: the path vanished.
         """
-        with self._journal.lock.alone():
+        with self._log.lock.alone():
             self._notice()
-            if self._journal.readonly:
+            if self._log.readonly:
                 self._move(self._leaf_in_file())
 
     def _see_others(self) -> None:
@@ -350,8 +350,8 @@ class Reader:
 
     def _notice(self) -> list[Entry]:
         """The structure of what others appended since the last look."""
-        size = self._journal.size()
-        if size < self._view.size or self._journal.was_replaced():
+        size = self._log.size()
+        if size < self._view.size or self._log.was_replaced():
             self._reopen()
             return []
         if size == self._view.size:
@@ -365,26 +365,26 @@ class Reader:
 
         Where it does not hold what was last seen, the old one stays open, to be read.
         """
-        journal = self._journal.successor()
+        log = self._log.successor()
         try:
-            self._go_on_with(journal)
+            self._go_on_with(log)
         except BaseException:
-            journal.release()
+            log.release()
             raise
 
-    def _go_on_with(self, journal: Journal) -> None:
-        if not self._fetch.is_beside(journal):
-            self._fetch = Fetching(journal)
-        view = self._view_of(journal)
+    def _go_on_with(self, log: FileLog) -> None:
+        if not self._fetch.is_beside(log):
+            self._fetch = Fetching(log)
+        view = self._view_of(log)
         leaf = view.walk().entry(self._leaf.uuid)
         if leaf is None:
             raise FileReplacedError(
-                f"{journal.path} was replaced by a file without entry {self._leaf.uuid}, "
+                f"{log.path} was replaced by a file without entry {self._leaf.uuid}, "
                 "the last that this session saw; nothing was written: open it again",
-                journal.path,
+                log.path,
             )
-        self._journal.release()
-        self._journal = journal
+        self._log.release()
+        self._log = log
         self._view = view
         self._names = None
         self._path = None

@@ -39,8 +39,8 @@ from sessiontree.errors import BlobError, DiskError, MigrationRefusedError, Spil
 from sessiontree.storage.atomic import replace_file
 from sessiontree.storage.blobs import Sidecar
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
+from sessiontree.storage.log import FileLog
 
 Progress = Callable[[int, int], None]
 """Takes the bytes done and the bytes in all."""
@@ -84,58 +84,58 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 def verify(
-    journal: Journal, progress: Progress | None = None, elsewhere: Elsewhere | None = None
+    log: FileLog, progress: Progress | None = None, elsewhere: Elsewhere | None = None
 ) -> list[Damage]:
     """Everything that is not sound in a file and the blobs it needs, in file order.
 
     Args:
-        journal: the file.
+        log: the file.
         progress: told of the bytes done and the bytes in all, now and then.
         elsewhere: finds in other processes what `unsound_in` finds in each share of a file
             that is large; the structure is taken here meanwhile.
     """
-    view = View(journal)
+    view = View(log)
     verification = Verification(view.report)
     needed: dict[Blob, int] = {}
     is_shared = elsewhere is not None and view.complete > SHARE
     take = verification.take_structure if is_shared else verification.take_block
-    shares = _shares(journal, view.complete) if is_shared else [(0, view.complete)]
+    shares = _shares(log, view.complete) if is_shared else [(0, view.complete)]
     found = elsewhere(shares) if elsewhere is not None and is_shared else iter([()])
     for (start, stop), offsets in zip(shares, found, strict=True):
-        for offset, block in whole_lines(journal.read, start, stop):
+        for offset, block in whole_lines(log.read, start, stop):
             take(block, offset)
             if stringzilla.find(block, MARK) >= 0:  # many times as fast as `in`
                 _note_blobs(block, offset, view.report, needed)
             if progress is not None:
                 progress(offset + len(block), view.size)
         for offset in offsets:
-            verification.look_into(rest_of_line(journal.read, offset) + b"\n", offset)
+            verification.look_into(rest_of_line(log.read, offset) + b"\n", offset)
     if not view.reads_to_end:
-        rest = journal.read(view.size - view.complete, view.complete)
+        rest = log.read(view.complete, view.size - view.complete)
         verification.take(rest, view.complete)
         if decode(rest, view.complete, ignore) is not None:
             view.report("open end", view.complete, "the last line has no newline")
     verification.finish()
-    _verify_blobs(journal, needed, view.report)
+    _verify_blobs(log, needed, view.report)
     return view.damage
 
 
-def _shares(journal: Journal, end: int) -> list[Share]:
+def _shares(log: FileLog, end: int) -> list[Share]:
     """A file's whole lines in shares of about the same size."""
     shares: list[Share] = []
     start = 0
     while start < end:
         stop = min(start + SHARE, end)
         if stop < end:
-            stop += len(rest_of_line(journal.read, stop)) + 1
+            stop += len(rest_of_line(log.read, stop)) + 1
         shares.append((start, stop))
         start = stop
     return shares
 
 
-def unsound_in(journal: Journal, share: Share) -> list[int]:
+def unsound_in(log: FileLog, share: Share) -> list[int]:
     """The offsets of the lines of a share that are to be looked into; see `unsound`."""
-    blocks = whole_lines(journal.read, *share)
+    blocks = whole_lines(log.read, *share)
     found = (unsound(ended_lines(block), offset) for offset, block in blocks)
     return [offset for lines in found for offset, _ in lines]
 
@@ -154,9 +154,9 @@ def _note_blobs(block: bytes, offset: int, report: Report, needed: dict[Blob, in
         offset += len(line) + 1
 
 
-def _verify_blobs(journal: Journal, needed: dict[Blob, int], report: Report) -> None:
+def _verify_blobs(log: FileLog, needed: dict[Blob, int], report: Report) -> None:
     """Read every blob that is needed, and compare it with its hash."""
-    sidecar = Sidecar(journal.fs, journal.path)
+    sidecar = Sidecar(log.fs, log.path)
     causes: dict[int, list[str]] = {}
     for blob, offset in needed.items():
         try:
@@ -172,20 +172,20 @@ def _verify_blobs(journal: Journal, needed: dict[Blob, int], report: Report) -> 
         report("blob folder", 0, str(error))
 
 
-def repair(journal: Journal, *, dry_run: bool = False) -> Repair:
+def repair(log: FileLog, *, dry_run: bool = False) -> Repair:
     """Mend a file in place of itself; with `dry_run` only say what would be done.
 
-    The lock must be held, but for a dry run. The journal stays open on the original.
+    The lock must be held, but for a dry run. The log stays open on the original.
 
     Raises:
         MigrationRefusedError: the file is of version 1.
     """
-    view, lost = view_of(journal)
+    view, lost = view_of(log)
     if view.is_version_1:
         raise MigrationRefusedError(
-            f"{journal.path} is of version 1, and repair mends the current one; "
+            f"{log.path} is of version 1, and repair mends the current one; "
             "migrate it first, which keeps the original, and then repair it",
-            journal.path,
+            log.path,
         )
     mended: list[Mending] = []
     for _ in _mended_lines(view, mended):
@@ -193,14 +193,14 @@ def repair(journal: Journal, *, dry_run: bool = False) -> Repair:
     if lost is not None:
         mended = [*_header_mended(lost), *(_in_file(lost, mending) for mending in mended)]
     if not mended or dry_run:
-        remaining = verify(journal) if lost is None else lost.in_original(verify(lost.journal))
+        remaining = verify(log) if lost is None else lost.in_original(verify(lost.log))
         return Repair(mended, None, remaining)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
     lines = _mended_lines(view, [])
-    replace_file(journal.fs, journal.path, suffix, (line + b"\n" for line in lines))
-    file = os.path.realpath(journal.path) if os.path.islink(journal.path) else journal.path
-    successor = journal.successor()
+    replace_file(log.fs, log.path, suffix, (line + b"\n" for line in lines))
+    file = os.path.realpath(log.path) if os.path.islink(log.path) else log.path
+    successor = log.successor()
     try:
         return Repair(mended, file + suffix, verify(successor))
     finally:
@@ -223,10 +223,10 @@ def repair_file(file: str | os.PathLike[str], *, fs: FileSystem = DISK) -> Repai
         SessionBusyError: another writer is exclusive.
         FileMissingError, DiskError: the system refused.
     """
-    with closing(Journal(fs, os.fspath(file))) as journal, journal.held():
-        if journal.was_replaced():
-            journal.reopen()  # another program mended it first
-        return repair(journal)
+    with closing(FileLog(fs, os.fspath(file))) as log, log.held():
+        if log.was_replaced():
+            log.reopen()  # another program mended it first
+        return repair(log)
 
 
 def _header_mended(lost: Headless) -> Iterator[Mending]:

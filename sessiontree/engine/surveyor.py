@@ -149,14 +149,14 @@ class Surveyor(Reader):
         Args:
             all: show every message, also in long runs without a branch.
         """
-        with self._journal.lock.alone():
+        with self._log.lock.alone():
             lines = outline.drawn(self._outlined(), all=all)
         return self._one_by_one(lines)
 
     def _one_by_one(self, lines: Iterator[str]) -> Iterator[str]:
         """Lines drawn as they are asked for, each with no other thread in between."""
         while True:
-            with self._journal.lock.alone():
+            with self._log.lock.alone():
                 line = next(lines, None)
             if line is None:
                 return
@@ -234,10 +234,10 @@ class Surveyor(Reader):
         self._ready()
         count = processes or available()
         if count == 1:
-            return repair.verify(self._journal, progress)
+            return repair.verify(self._log, progress)
 
         def work(share: repair.Share) -> Iterator[list[int]]:
-            yield repair.unsound_in(self._journal, share)
+            yield repair.unsound_in(self._log, share)
 
         crew = Crew(work, orjson.dumps, orjson.loads, count)
         with ExitStack() as opened:
@@ -245,7 +245,7 @@ class Surveyor(Reader):
             def elsewhere(shares: Sequence[repair.Share]) -> Iterator[list[int]]:
                 return opened.enter_context(closing(crew.results(shares)))
 
-            return repair.verify(self._journal, progress, elsewhere)
+            return repair.verify(self._log, progress, elsewhere)
 
 
 def _spelling(text: str) -> bytes | None:

@@ -25,8 +25,8 @@ from sessiontree.formats.base import Place, Source, whole_value
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.files import SUBAGENTS, own_folder
 from sessiontree.storage.fs import DISK, READ, FileSystem, Memory
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line, whole_lines
+from sessiontree.storage.log import FileLog
 from sessiontree.storage.zstd import MAGIC, Decompressed
 
 
@@ -36,14 +36,14 @@ class Foreign:
     Attributes:
         original: the file itself, open.
         format: its format.
-        journal: the lines of ours.
+        log: the lines of ours.
         size: the bytes of the file that are in them.
         ends_by_rule: whether its leaf may be an entry that no line stands for.
     """
 
     ends_by_rule = True
 
-    def __init__(self, original: Journal, format: Format) -> None:
+    def __init__(self, original: FileLog, format: Format) -> None:
         self.original = original
         self.format = format
         self._sources = [SourceFile(original)]
@@ -53,8 +53,8 @@ class Foreign:
         self._places = (array("l"), array("q"), array("q"))
         memory = Memory()
         create_file(memory, original.path, self._blocks())
-        self.journal = Journal(memory, original.path, readonly=True, durability="os")
-        self.journal.ended = (
+        self.log = FileLog(memory, original.path, readonly=True, durability="os")
+        self.log.ended = (
             f"a file of {format.program} is read in place and never written; import it to go on "
             f"with it ('sessiontree import {original.path}')"
         )
@@ -110,21 +110,21 @@ class Foreign:
         return self.original.was_replaced() or self.original.size() != self.size
 
 
-def recognised(journal: Journal) -> Format | None:
+def recognised(log: FileLog) -> Format | None:
     """The format of another agent that a file has, by its content; None for any other."""
-    head = journal.read(HEAD, 0)
+    head = log.read(0, HEAD)
     if head.startswith(MAGIC):
-        head = Decompressed(journal).head(HEAD)
+        head = Decompressed(log).head(HEAD)
     return recognise(head)
 
 
-def refusal(journal: Journal, format: Format) -> ForeignFormatError:
+def refusal(log: FileLog, format: Format) -> ForeignFormatError:
     """The error for one who would write to a file of another format."""
     return ForeignFormatError(
-        f"{journal.path} is a file of {format.program}, which is read in place and never written: "
+        f"{log.path} is a file of {format.program}, which is read in place and never written: "
         "open it with readonly=True to look at it, or import it to go on with it "
-        f"('sessiontree import {journal.path}')",
-        journal.path,
+        f"('sessiontree import {log.path}')",
+        log.path,
         format.program,
     )
 
@@ -138,19 +138,19 @@ class SourceFile:
         passed: told of the bytes of each line that is read, where somebody is to be told.
     """
 
-    def __init__(self, journal: Journal, sidecar: bytes | None = None) -> None:
-        self._journal = journal
-        self.path = journal.path
-        self.name = os.path.basename(journal.path)
+    def __init__(self, log: FileLog, sidecar: bytes | None = None) -> None:
+        self._log = log
+        self.path = log.path
+        self.name = os.path.basename(log.path)
         self.sidecar = sidecar
         self.opened: list[SourceFile] = []
         self.passed: Callable[[int], object] | None = None
         self._document: str | None = None
         self._not_utf8: dict[int, Damage] = {}
-        is_compressed = journal.read(len(MAGIC), 0) == MAGIC
-        self._inside = Decompressed(journal) if is_compressed else None
-        self._read = journal.read if self._inside is None else self._inside.read
-        self._size = journal.size() if self._inside is None else self._inside.size()
+        is_compressed = log.read(0, len(MAGIC)) == MAGIC
+        self._inside = Decompressed(log) if is_compressed else None
+        self._read = log.read if self._inside is None else self._inside.read
+        self._size = log.size() if self._inside is None else self._inside.size()
 
     @property
     def size(self) -> int:
@@ -167,7 +167,7 @@ class SourceFile:
 
     def head(self) -> bytes:
         """As much of its start as is enough to tell what it is."""
-        return self._read(HEAD, 0)
+        return self._read(0, HEAD)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         complete = 0
@@ -185,7 +185,7 @@ class SourceFile:
             if self.passed is not None:
                 self.passed(len(block))
         if complete < self._size:
-            line = self._read(self._size - complete, complete)
+            line = self._read(complete, self._size - complete)
             self._look_over([line], number, complete)
             yield complete, line
 
@@ -200,32 +200,32 @@ class SourceFile:
             offset += len(line) + 1
 
     def is_complete(self) -> bool:
-        return not self._size or self._read(1, self._size - 1) == b"\n"
+        return not self._size or self._read(self._size - 1, 1) == b"\n"
 
     def beside(self) -> Sequence[Source]:
         for path in agent_files(self.path):
             try:
-                journal = Journal(self._journal.fs, path, readonly=True)
+                log = FileLog(self._log.fs, path, readonly=True)
             except SessionTreeError:
                 continue  # gone since, or not to be read: its calls and results are here still
-            beside = SourceFile(journal, sidecar_of(path, self._journal.fs))
+            beside = SourceFile(log, sidecar_of(path, self._log.fs))
             beside.passed = self.passed
             self.opened.append(beside)
         return self.opened
 
     def value_at(self, offset: int) -> bytes:
         """The line that starts at an offset, or the JSON value over as many as it takes."""
-        if self._journal.closed:
-            self._journal.reopen()
+        if self._log.closed:
+            self._log.reopen()
         line = rest_of_line(self._read, offset)
         if _is_value(line):
             return line
         if self._document is None:  # a character for each byte, so that offsets are its own
-            self._document = self._read(self._size, 0).decode("latin-1")
+            self._document = self._read(0, self._size).decode("latin-1")
         return whole_value(self._document, offset) or line
 
     def close(self) -> None:
-        self._journal.release()
+        self._log.release()
 
 
 def damage_of(source: SourceFile, known: Sequence[Damage]) -> list[Damage]:

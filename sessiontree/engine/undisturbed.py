@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 
 class Shared(Protocol):
-    """What threads may share: a session, whose journal has the lock."""
+    """What threads may share: a session, whose log has the lock."""
 
-    _journal: Journal
+    _log: FileLog
 
 
 Looking = TypeVar("Looking", bound=Shared)
@@ -27,7 +27,7 @@ def undisturbed(
 
     @functools.wraps(look)
     def alone(self: Looking, /, *args: Parameters.args, **named: Parameters.kwargs) -> Found:
-        with self._journal.lock.alone():
+        with self._log.lock.alone():
             return look(self, *args, **named)
 
     return alone

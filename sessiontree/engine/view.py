@@ -18,8 +18,8 @@ from sessiontree.core.index import Tree
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.walk import Walk
 from sessiontree.errors import NotASessionError
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import count_newlines, lines_at, rest_of_line, whole_lines
+from sessiontree.storage.log import FileLog
 
 _HEADER_LIMIT = 64 * 1024 * 1024
 
@@ -33,26 +33,26 @@ class View:
         decode: gives the entry of a line of the file; what is not sound is noted.
     """
 
-    def __init__(self, journal: Journal, fetch: Fetch | None = None) -> None:
-        self._journal = journal
+    def __init__(self, log: FileLog, fetch: Fetch | None = None) -> None:
+        self._log = log
         self.decode = decoder(self.report, fetch)
         self._damage: dict[tuple[int, str], str] = {}
         self._tree: Tree | None = None
         self._tree_ends_open = False
         self._walk: Walk | None = None
         self._is_header_fused = False
-        self._set_size(journal.size())
+        self._set_size(log.size())
         self.header = self._read_header()
 
     def _set_size(self, size: int) -> None:
         self.size = size
         self._walk = None
         self._complete = size
-        if size and self._journal.read(1, size - 1) != b"\n":
+        if size and self._log.read(size - 1, 1) != b"\n":
             self._complete = self.walk().last_line_start() if size else 0
 
     def _read_header(self) -> Entry:
-        file = self._journal.path
+        file = self._log.path
         if not self.size:
             raise NotASessionError(
                 f"{file} is no session: it is empty; remove it, then make a session with 'new'",
@@ -62,10 +62,10 @@ class View:
         number = 1
         while offset < self.size:
             place = f"line {number} (byte {offset})"
-            start = self._journal.read(4096, offset)
+            start = self._log.read(offset, 4096)
             if start.strip(b"\0\r\n\t \xef\xbb\xbf")[:1] not in (b"{", b""):
                 check_header(start.split(b"\n")[0], file, place)
-            line = rest_of_line(self._journal.read, offset, _HEADER_LIMIT)
+            line = rest_of_line(self._log.read, offset, _HEADER_LIMIT)
             if line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
                 return self._header_from(line, offset, file, place)
             self.decode(line, offset)
@@ -145,25 +145,25 @@ class View:
         line = 1
         counted = 0
         for (offset, kind), cause in sorted(findings.items()):
-            line += count_newlines(self._journal.read, counted, offset)
+            line += count_newlines(self._log.read, counted, offset)
             counted = offset
-            damage.append(Damage(self._journal.path, line, offset, kind, cause))
+            damage.append(Damage(self._log.path, line, offset, kind, cause))
         return damage
 
     def walk(self) -> Walk:
         """A walk over the file as it is known."""
         if self._walk is None:
             end = self.size
-            if end and self._journal.read(1, end - 1) == b"\n":
+            if end and self._log.read(end - 1, 1) == b"\n":
                 end -= 1
-            self._walk = Walk(self._journal.read, end, self.tree, self.decode)
+            self._walk = Walk(self._log.read, end, self.tree, self.decode)
         return self._walk
 
     def tree(self) -> Tree:
         """The whole-file index, built or extended as far as the file is known."""
         tree = self._tree
         if tree is not None and self._tree_ends_open and tree.end < self.size:
-            if self._journal.read(1, tree.end) == b"\n":
+            if self._log.read(tree.end, 1) == b"\n":
                 tree.end += 1
                 self._tree_ends_open = False
             else:
@@ -173,10 +173,10 @@ class View:
             self._tree_ends_open = False
             if self._is_header_fused:  # its line gives no row
                 tree.add(self.header.line, self.header.offset, ignore)
-        for offset, block in whole_lines(self._journal.read, tree.end, self._complete):
+        for offset, block in whole_lines(self._log.read, tree.end, self._complete):
             tree.extend(block, offset, self.report)
         if tree.end < self.size and not self._tree_ends_open:
-            rest = self._journal.read(self.size - tree.end, tree.end)
+            rest = self._log.read(tree.end, self.size - tree.end)
             if decode(rest, tree.end, ignore) is not None:
                 tree.add(rest, tree.end, self.report)
                 tree.end = self.size
@@ -190,12 +190,12 @@ class View:
             del self._damage[key]
         seen = self.size
         self._set_size(size)
-        for offset, block in whole_lines(self._journal.read, known, self._complete):
+        for offset, block in whole_lines(self._log.read, known, self._complete):
             for line in lines_in(block):
                 yield from self._grown(line, offset, seen)
                 offset += len(line) + 1
         if self._complete < size:
-            rest = self._journal.read(size - self._complete, self._complete)
+            rest = self._log.read(self._complete, size - self._complete)
             yield from self._grown(rest, self._complete, seen)
 
     def _grown(self, line: bytes, offset: int, seen: int) -> Iterator[Entry]:
@@ -211,18 +211,18 @@ class View:
 
     def read(self, offset: int) -> Entry | None:
         """The entry whose line starts at `offset`, or None."""
-        return self.decode(rest_of_line(self._journal.read, offset), offset)
+        return self.decode(rest_of_line(self._log.read, offset), offset)
 
     def lines_at(self, offsets: Iterable[int]) -> Iterator[bytes]:
         """The lines that start at ascending offsets."""
-        return lines_at(self._journal.read, offsets)
+        return lines_at(self._log.read, offsets)
 
     def holds(self, entry: Entry) -> bool:
         """Whether the file has this very line where the entry says."""
         line = entry.line
         if entry.offset == self.header.offset:  # which may share its line
             return line == self.header.line
-        return entry.offset >= 0 and self._journal.read(len(line), entry.offset) == line
+        return entry.offset >= 0 and self._log.read(entry.offset, len(line)) == line
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """All lines of the file as it is known now, damaged ones too, and their offsets.
@@ -232,12 +232,12 @@ class View:
         return self._lines(self._complete, self.size)
 
     def _lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
-        for offset, block in whole_lines(self._journal.read, 0, complete):
+        for offset, block in whole_lines(self._log.read, 0, complete):
             for line in lines_in(block):
                 yield offset, line
                 offset += len(line) + 1
         if complete < size:
-            yield complete, self._journal.read(size - complete, complete)
+            yield complete, self._log.read(complete, size - complete)
 
 
 def _with_header(decode: Decode, header: Entry | None, place: int) -> Decode:

@@ -146,7 +146,7 @@ class Walk:
         slashed = [f"{part}\\/".encode() for part in lane.split("/")[:-1]]
         overlap = max(_LONGEST_ESCAPE, *map(len, slashed), 0) - 1
         while start < end:
-            block = self._read(min(LARGEST_BLOCK, end - start), start)
+            block = self._read(start, min(LARGEST_BLOCK, end - start))
             if not block:
                 return False
             if _ESCAPED.search(block) or any(spelled in block for spelled in slashed):

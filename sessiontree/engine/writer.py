@@ -29,7 +29,7 @@ from sessiontree.engine import ancestry, refs
 from sessiontree.engine.appender import Appender
 from sessiontree.engine.reader import Ref
 from sessiontree.errors import BlobMissingError, CallerError, EntryError, RefError
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 _OF_THE_PATH: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are wrong anywhere but on the path they were made for."""
@@ -68,9 +68,9 @@ class Writer(Appender):
     """The writing half of a session."""
 
     def __init__(
-        self, journal: Journal, lane: str | None, hooks: Iterable[Any], spill_over: int | None
+        self, log: FileLog, lane: str | None, hooks: Iterable[Any], spill_over: int | None
     ) -> None:
-        super().__init__(journal, lane, hooks)
+        super().__init__(log, lane, hooks)
         self._spill_over = spill_over
 
     def append(
@@ -97,7 +97,7 @@ class Writer(Appender):
             BlobError: a handle of a blob that this session does not have.
             Veto: a hook refused.
         """
-        self._journal.check_writable()
+        self._log.check_writable()
         self._is_batching()  # a forked process stands elsewhere than its parent
         seen = self._leaf
         if metadata is not None:
@@ -248,8 +248,8 @@ class Writer(Appender):
         ):
             wanted = [(type, fields, uuid or fresh_uuid())]
             return self._write_run(wanted, above, "", uuid, seen=seen)
-        with self._journal.lock.alone():
-            self._journal.check_writable()
+        with self._log.lock.alone():
+            self._log.check_writable()
             entry = self._draft(type, fields, (above or self._leaf).uuid, fresh_uuid())
             if self._spill_over is None or len(entry.line) <= self._spill_over:
                 self._put_at_once(entry)
@@ -274,7 +274,7 @@ class Writer(Appender):
             chosen: the uuid that the caller chose, which another writer may have taken.
             seen: the leaf whose path they speak of, by default the one now.
         """
-        self._journal.check_writable()
+        self._log.check_writable()
         seen = seen or self._leaf
         parent = above or self._leaf
         entries = self._drafts(wanted, parent.uuid)
@@ -360,7 +360,7 @@ class Writer(Appender):
             self._hooks.call(f"after_{event}", self, entry)
 
     def _check_name_is_free(self, name: str, target: str = "") -> None:
-        with self._journal.lock.alone():
+        with self._log.lock.alone():
             tree = self._index()
             taken = self._all_names().named(name, tree) - {target}
             is_lane = refs.lane_leaf(name, tree) != NO_ROW

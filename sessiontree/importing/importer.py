@@ -42,7 +42,7 @@ from sessiontree.importing.target import (
 from sessiontree.importing.update import Grown
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import speaking_of
 from sessiontree.store import Store, file_name
@@ -175,12 +175,12 @@ class Importer:
             if os.path.lexists(target):
                 raise _taken(target, source)
             return _told(source, target, id, counted(opening), made=True)
-        journal = Journal(self._fs, target, readonly=True)
+        log = FileLog(self._fs, target, readonly=True)
         try:
             named = Named()
-            _, counts = Grown(journal, opening, source.agent).added(named.put)
+            _, counts = Grown(log, opening, source.agent).added(named.put)
         finally:
-            journal.close()
+            log.close()
         return _told(source, target, id, counts._replace(blobs=len(named.blobs)), made=False)
 
     def _imported(self, source: Source, opening: Opening, *, hold: bool) -> Imported | None:
@@ -207,24 +207,24 @@ class Importer:
         Args:
             hold: whether to keep others out from the start.
         """
-        journal = Journal(self._fs, target)
+        log = FileLog(self._fs, target)
         try:
             if hold:
-                with journal.held():
-                    return self._grow_now(journal, source, opening)
-            return self._grow_now(journal, source, opening)
+                with log.held():
+                    return self._grow_now(log, source, opening)
+            return self._grow_now(log, source, opening)
         finally:
-            journal.close()
+            log.close()
 
-    def _grow_now(self, journal: Journal, source: Source, opening: Opening) -> Counts | None:
-        blobs = Stored(Blobs(self._fs, journal.path))
-        grown = Grown(journal, opening, source.agent)
+    def _grow_now(self, log: FileLog, source: Source, opening: Opening) -> Counts | None:
+        blobs = Stored(Blobs(self._fs, log.path))
+        grown = Grown(log, opening, source.agent)
         lines, counts = grown.added(blobs.put)
         if lines:
-            with journal.held():
-                if not journal.stands_at(grown.size) or not blobs.are_kept():
+            with log.held():
+                if not log.stands_at(grown.size) or not blobs.are_kept():
                     return None
-                journal.append(b"\n".join([*lines, b""]), grown.size)
+                log.append(b"\n".join([*lines, b""]), grown.size)
         return counts._replace(blobs=len(blobs.blobs))
 
     def _path_for(self, opening: Opening) -> str:

@@ -24,7 +24,7 @@ from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
 from sessiontree.formats.base import Place, Translated
 from sessiontree.storage.fs import READ_PLAIN, FileSystem
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 Progress = Callable[[int, int], object]
 """Takes the bytes that were read, and those that there are."""
@@ -61,14 +61,14 @@ class Source:
         self._progress = progress
         self._done = 0
         self.state = _state(fs, path)  # before it is opened: it may be older than what is read
-        self._journal = Journal(fs, path, readonly=True)
+        self._log = FileLog(fs, path, readonly=True)
         try:
-            self.format: Format | None = recognised(self._journal)
-            self._view = None if self.format is not None else _version_1(self._journal)
-            self._file = SourceFile(self._journal)
-            self._again = SourceFile(self._journal)  # for those behind where the other reads
+            self.format: Format | None = recognised(self._log)
+            self._view = None if self.format is not None else _version_1(self._log)
+            self._file = SourceFile(self._log)
+            self._again = SourceFile(self._log)  # for those behind where the other reads
         except BaseException:
-            self._journal.close()
+            self._log.close()
             raise
         self._file.passed = self._passed
 
@@ -78,7 +78,7 @@ class Source:
     def __exit__(self, *error: object) -> None:
         for opened in self._file.opened:
             opened.close()
-        self._journal.close()
+        self._log.close()
 
     @property
     def name(self) -> str:
@@ -192,12 +192,10 @@ def _state(fs: FileSystem, path: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def _version_1(journal: Journal) -> View:
-    view, _ = view_of(journal)
+def _version_1(log: FileLog) -> View:
+    view, _ = view_of(log)
     if not view.is_version_1:
-        raise NothingToDoError(
-            f"{journal.path} is a session of sessiontree already; open it as it is"
-        )
+        raise NothingToDoError(f"{log.path} is a session of sessiontree already; open it as it is")
     return view
 
 

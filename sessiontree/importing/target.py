@@ -39,8 +39,8 @@ from sessiontree.importing.source import Source
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import Backwards
+from sessiontree.storage.log import FileLog
 
 _ABOVE: Final = "firstKeptEntryUuid"
 _LEFT: Final = "fromUuid"
@@ -331,18 +331,18 @@ def named_only(content: bytes, media_type: str) -> str:
 
 def is_at(fs: FileSystem, path: str, state: str) -> bool:
     """Whether a target has all that a source in this state says: one look at its end."""
-    journal = Journal(fs, path, readonly=True)
+    log = FileLog(fs, path, readonly=True)
     try:
-        end = journal.size()
-        for _, line in Backwards(journal.read).find(b'"%b"' % IMPORTED_FROM.encode(), end):
+        end = log.size()
+        for _, line in Backwards(log.read).find(b'"%b"' % IMPORTED_FROM.encode(), end):
             if line.startswith(b'{"type":"session'):  # the header, or a session_info
                 told = record_in(decode_object(line))
                 if told.get("state") != state:
                     return False
                 last = told.get("last")
-                return last is None or _has(journal, str(last))
+                return last is None or _has(log, str(last))
     finally:
-        journal.close()
+        log.close()
     return False
 
 
@@ -353,9 +353,9 @@ def record_in(keys: Mapping[str, Any]) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _has(journal: Journal, uuid: str) -> bool:
+def _has(log: FileLog, uuid: str) -> bool:
     """Whether an entry is in a file, and not the torn start of one."""
-    for _, line in Backwards(journal.read).find(b'"uuid":%b' % dumps(uuid), journal.size()):
+    for _, line in Backwards(log.read).find(b'"uuid":%b' % dumps(uuid), log.size()):
         found = head(line, 0, ignore)
         if found is not None and found.uuid == uuid:
             return True

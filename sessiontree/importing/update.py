@@ -36,8 +36,8 @@ from sessiontree.importing.target import (
     named_only,
     record_in,
 )
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import rest_of_line
+from sessiontree.storage.log import FileLog
 
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source told in another way before: the uuid it had."""
@@ -58,14 +58,14 @@ class Grown:
     """A target that is there, and what a source adds to it.
 
     Args:
-        journal: the target, open.
+        log: the target, open.
         opening: the source, begun.
     """
 
-    def __init__(self, journal: Journal, opening: Opening, agent: str | None) -> None:
-        self._journal = journal
+    def __init__(self, log: FileLog, opening: Opening, agent: str | None) -> None:
+        self._log = log
         self._opening = opening
-        self._view = View(journal)
+        self._view = View(log)
         self._tree = self._view.tree()
         self._agent = agent or "import"
         self._names = refs.Names(self._view.header)
@@ -197,7 +197,7 @@ class Grown:
     def _stands_at(self, row: int, entry: Carried) -> bool:
         """Whether this very entry stands in the target, on its own lane or on the agent's."""
         lane = self._tree.lane_of(row)
-        stored = rest_of_line(self._journal.read, self._tree.offsets[row])
+        stored = rest_of_line(self._log.read, self._tree.offsets[row])
         if entry.lane is None and lane == self._agent:
             entry = replace(entry, lane=lane)
         return entry.line(named_only) == stored

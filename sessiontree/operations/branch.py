@@ -34,7 +34,7 @@ def branch(session: Writer, ref: Ref, summary: Summary | None, name: str | None)
     if summary is None:
         fields = {} if name is None else {"name": name}
         return _go(session, [("branch", fields)], target)
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         left, passed = session.leaf, entries_left(session, target)
     text = text_of_summary(summary, passed)
     wanted: Wanted = [("branch_summary", {"summary": text, "fromUuid": left.uuid})]
@@ -68,7 +68,7 @@ def rewind(session: Writer, ref: Ref | None) -> str:
 
 def pop(session: Writer, ref: Ref | None, summary: Summary) -> Entry:
     """See `Session.pop`."""
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         target = _place_to_pop_to(session, ref)
         passed, left = ancestry.below(session, target), session.leaf
     if not passed:
@@ -178,7 +178,7 @@ def compact(
 ) -> Entry:
     """See `Session.compact`."""
     uuid = fresh_uuid()
-    with session._journal.lock.alone():  # all of one moment: another thread may move
+    with session._log.lock.alone():  # all of one moment: another thread may move
         seen = session.leaf
         context = session.context(count=count)
         pieces = _pieces(session)

@@ -134,7 +134,7 @@ def export(
 ) -> str:
     """See `Session.export`."""
     top = session.entry(ref)
-    with session._journal.lock.alone():  # all of one moment: another thread may write
+    with session._log.lock.alone():  # all of one moment: another thread may write
         tree = session._index()
         row = session._row(top)
         rows = _lasting_below(session, row)
@@ -180,7 +180,7 @@ def _mark(rows: bytearray, marked: Iterable[int]) -> None:
 def fork(session: Surveyor, file: str, at: Ref | None) -> str:
     """See `Session.fork`."""
     leaf = session.leaf if at is None else session.entry(at)
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         tree = session._index()
         row = session._row(leaf)
         rows = bytearray(len(tree))
@@ -213,7 +213,7 @@ def _copy(
     inline: bool = False,
     redact: Redaction | None = None,
 ) -> str:
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         tree = session._index()
         rows.extend(bytes(len(tree) - len(rows)))
         _add_merged(session, rows)

@@ -27,8 +27,8 @@ from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.view import View
 from sessiontree.errors import FileError, FileMissingError, FileReplacedError, NotASessionError
-from sessiontree.storage.journal import Journal
 from sessiontree.storage.lines import count_newlines, whole_lines
+from sessiontree.storage.log import FileLog
 
 POLL_MILLISECONDS: Final = 500
 """How often to look without being told of a change: not all file systems tell."""
@@ -55,30 +55,30 @@ class Told(NamedTuple):
     stop: threading.Event
 
 
-def follow(journal: Journal, known: View, of: Journal, told: Told) -> Iterator[Entry]:
+def follow(log: FileLog, known: View, of: FileLog, told: Told) -> Iterator[Entry]:
     """The entries added to a file from now on.
 
     Args:
-        journal: the file, opened to read for this alone; closed at the end.
+        log: the file, opened to read for this alone; closed at the end.
         known: what is not to be given.
         of: the file that this is known of: another one, where it was replaced since.
         told: whom to tell of damage, and when to stop.
     """
-    entries = _follow(journal, known, of, told)
+    entries = _follow(log, known, of, told)
     next(entries)
     return entries
 
 
-def _follow(journal: Journal, known: View, of: Journal, told: Told) -> Generator[Any, None, None]:
+def _follow(log: FileLog, known: View, of: FileLog, told: Told) -> Generator[Any, None, None]:
     try:
-        follower = Follower(journal, known, of, told)
+        follower = Follower(log, known, of, told)
     except BaseException:
-        journal.close()
+        log.close()
         raise
     try:
         yield None  # the beginning is fixed; what follows runs when the first entry is asked for
         yield from follower.entries()
-        for _ in _changes(os.path.dirname(os.path.realpath(journal.path)), told.stop):
+        for _ in _changes(os.path.dirname(os.path.realpath(log.path)), told.stop):
             yield from follower.entries()
     finally:
         follower.close()
@@ -107,25 +107,25 @@ def _changes(folder: str, stop: threading.Event) -> Iterator[object]:
 class Follower:
     """Gives what is added to a file after what is known of it; see `follow`."""
 
-    def __init__(self, journal: Journal, known: View, of: Journal, told: Told) -> None:
+    def __init__(self, log: FileLog, known: View, of: FileLog, told: Told) -> None:
         self._told = told
-        self._file = _Lines(journal, told)
+        self._file = _Lines(log, told)
         identity, size = told.known
-        self._file.known = size if journal.identity == identity else 0
+        self._file.known = size if log.identity == identity else 0
         self._seen: set[str] = set()
         self._gone_since: float | None = None
-        if self._file.is_version_1 or journal.identity != of.identity:
+        if self._file.is_version_1 or log.identity != of.identity:
             self._seen = {entry.uuid for entry in _Lines(of).entries(known.complete)}
         else:
             self._file.skip(known.complete)
         if not known.reads_to_end:  # a last line that decodes whole is known without its newline
-            rest = of.read(known.size - known.complete, known.complete)
+            rest = of.read(known.complete, known.size - known.complete)
             entry = decode(rest, known.complete, ignore)
             if entry is not None:
                 self._seen.add(entry.uuid)
 
     def close(self) -> None:
-        self._file.journal.close()
+        self._file.log.close()
 
     def entries(self) -> Iterator[Entry]:
         """What was added since the last time.
@@ -136,7 +136,7 @@ class Follower:
         """
         self._notice()
         met = set()
-        for entry in self._file.entries(self._file.journal.size()):
+        for entry in self._file.entries(self._file.log.size()):
             if entry.uuid in self._seen:
                 met.add(entry.uuid)
             else:
@@ -146,7 +146,7 @@ class Follower:
     def _notice(self) -> None:
         """Go over to the file that now stands at the path."""
         try:
-            if self._file.journal.was_replaced():
+            if self._file.log.was_replaced():
                 self._go_over()
             self._gone_since = None
         except (FileMissingError, NotASessionError):
@@ -157,60 +157,60 @@ class Follower:
         self._file.check()
 
     def _go_over(self) -> None:
-        old = self._file.journal
-        journal = Journal(old.fs, old.path, readonly=True)
+        old = self._file.log
+        log = FileLog(old.fs, old.path, readonly=True)
         try:
-            first = next(_Lines(journal).entries(journal.size()), None)
+            first = next(_Lines(log).entries(log.size()), None)
             if first is None:  # its first line is being written
-                journal.close()
+                log.close()
                 return
             before = {entry.uuid for entry in _Lines(old).entries(self._file.at)} | self._seen
             if before and first.uuid not in before:
                 raise FileReplacedError(
                     f"{old.path} was replaced by another session; follow that one anew", old.path
                 )
-            file = _Lines(journal, self._told)
+            file = _Lines(log, self._told)
         except BaseException:
-            journal.close()
+            log.close()
             raise
         old.close()
         self._file = file
         self._seen = before
 
 
-def _is_version_1(journal: Journal) -> bool:
+def _is_version_1(log: FileLog) -> bool:
     """Whether a file is of version 1; one that lost its header is not.
 
     Raises:
         NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
     """
     try:
-        if not View(journal).is_version_1:
+        if not View(log).is_version_1:
             return False
     except FileError:
         pass
     from sessiontree.engine.headless import view_of  # few headers are ever lost
 
-    return view_of(journal)[0].is_version_1
+    return view_of(log)[0].is_version_1
 
 
 class _Lines:
     """The whole lines of one file, as entries, each once.
 
     Attributes:
-        journal: the file, open.
+        log: the file, open.
         at: the offset after the last line that was given or skipped.
         known: damage before this offset is not spoken of.
     """
 
-    def __init__(self, journal: Journal, told: Told | None = None) -> None:
-        self.journal = journal
+    def __init__(self, log: FileLog, told: Told | None = None) -> None:
+        self.log = log
         self.at = 0
         self.known = 0
         self._told = told
         self._decode = decoder(self._report, told.fetch if told else None)
         self._mark = b""
-        self.is_version_1 = _is_version_1(journal)
+        self.is_version_1 = _is_version_1(log)
         self._waiting: deque[bytes] = deque()
         self._migrated = migrate(iter(self._waiting.popleft, None), 1)
 
@@ -218,11 +218,11 @@ class _Lines:
         """Begin at an offset, which is after a newline."""
         start = max(0, offset - _MARK_LENGTH)
         self.at = offset
-        self._mark = self.journal.read(offset - start, start)
+        self._mark = self.log.read(start, offset - start)
 
     def entries(self, end: int) -> Iterator[Entry]:
         """The entries from where this stands up to an offset."""
-        for offset, block in whole_lines(self.journal.read, self.at, end):
+        for offset, block in whole_lines(self.log.read, self.at, end):
             for line in lines_in(block):
                 entry = self._decode(self._current(line), offset)
                 offset += len(line) + 1
@@ -233,10 +233,10 @@ class _Lines:
 
     def _report(self, kind: str, offset: int, cause: str) -> None:
         if self._told is not None and offset >= self.known:
-            journal = self.journal
-            number = 1 + count_newlines(journal.read, 0, offset)
-            found = Damage(journal.path, number, offset, kind, cause)
-            self._told.damaged(journal.identity, found)
+            log = self.log
+            number = 1 + count_newlines(log.read, 0, offset)
+            found = Damage(log.path, number, offset, kind, cause)
+            self._told.damaged(log.identity, found)
 
     def _current(self, line: bytes) -> bytes:
         """A line as the current version has it: migration takes and gives one at a time."""
@@ -252,8 +252,8 @@ class _Lines:
             FileReplacedError: another program cut or rewrote it in place.
         """
         start = self.at - len(self._mark)
-        if self.journal.read(len(self._mark), start) != self._mark:
-            path = self.journal.path
+        if self.log.read(start, len(self._mark)) != self._mark:
+            path = self.log.path
             raise FileReplacedError(
                 f"{path} was rewritten in place by another program, so what is new in it "
                 "cannot be told; follow it anew",

@@ -31,7 +31,7 @@ def opened(session: Session, name: str, at: Ref | None, *, is_fresh: bool = Fals
     """See `Session.lane`; a fresh lane is surely on no entry, and is not searched for."""
     refs.check_name(name, "lane name")
     session._ready()
-    session._journal.size()  # refused where it is closed
+    session._log.size()  # refused where it is closed
     start = None if at is None else session.entry(at)
     if session._upgraded is not None:
         lane = _translated(session, MAIN if start is not None else name)
@@ -39,7 +39,7 @@ def opened(session: Session, name: str, at: Ref | None, *, is_fresh: bool = Fals
     else:
         lane = _beside(session, MAIN if is_fresh else name)
         lane._lane = None if name == MAIN else name
-        if at is None and session._journal.readonly:
+        if at is None and session._log.readonly:
             _check_or_close(lane)
     if start is not None:
         try:
@@ -77,11 +77,11 @@ def _check_or_close(lane: Session) -> None:
 
 
 def _beside(session: Session, name: str) -> Session:
-    journal = session._journal.beside()
+    log = session._log.beside()
     try:
-        lane = type(session)(journal, name, session._hooks.registered, session._spill_over)
+        lane = type(session)(log, name, session._hooks.registered, session._spill_over)
     except BaseException:
-        journal.close()
+        log.close()
         raise
     lane._disk = session._disk
     lane._registry, lane._root = session._registry, session._root
@@ -92,7 +92,7 @@ def _beside(session: Session, name: str) -> Session:
 def _translated(session: Session, name: str) -> Session:
     """A lane of a file that is translated in memory, which is read anew for it."""
     return type(session).open(
-        session._journal.path,
+        session._log.path,
         readonly=True,
         lane=name,
         hooks=session._hooks.registered,
@@ -104,7 +104,7 @@ def _translated(session: Session, name: str) -> Session:
 
 def scratch(session: Session, at: Ref | None) -> Session:
     """See `Session.scratch`."""
-    session._journal.check_writable()
+    session._log.check_writable()
     return opened(session, fresh_scratch(), session.leaf if at is None else at, is_fresh=True)
 
 
@@ -115,7 +115,7 @@ def fresh_scratch() -> str:
 
 def keep(session: Session, name: str) -> Entry:
     """See `Session.keep`, for a lane that another session wrote on."""
-    session._journal.check_writable()
+    session._log.check_writable()
     if name == session.lane_name:
         raise CallerError(f"this session is on the lane {name} itself; keep it from another lane")
     uuid = fresh_uuid()
@@ -136,9 +136,9 @@ def keep(session: Session, name: str) -> Entry:
 
 def _joint(session: Session, name: str) -> tuple[Entry, dict[str, Any]]:
     """The last entry of a lane, below which a session is to go on, and what it says there."""
-    with session._journal.lock.alone():
+    with session._log.lock.alone():
         view = session._ready()
-        if not session._journal.stands_at(view.size):
+        if not session._log.stands_at(view.size):
             session._see_others()  # lanes of this process write inside a batch of the session
         tip = session._view.walk().last_on(None if name == MAIN else name)
         if tip is None:
@@ -192,8 +192,8 @@ def keep_own(session: Session) -> Entry:
     name = session.lane_name
     if name == MAIN:
         raise CallerError("the main lane is kept as it is; name the lane to be kept")
-    if not session._journal.closed:
-        session._journal.check_writable()
+    if not session._log.closed:
+        session._log.check_writable()
         session._ready()  # what waits in a batch is a part of it
     with _home(session) as home:
         if not name.startswith(SCRATCH):
@@ -206,12 +206,12 @@ def keep_own(session: Session) -> Entry:
 def _home(session: Session) -> Iterator[Session]:
     """A session on the lane that another was opened from, which is to keep its work."""
     home = session._origin
-    while home is not None and (home._journal.ended or home.lane_name == session.lane_name):
+    while home is not None and (home._log.ended or home.lane_name == session.lane_name):
         home = home._origin  # one that was kept itself is a part of where it was kept
-    if home is not None and not home._journal.closed:
+    if home is not None and not home._log.closed:
         yield home
         return
-    session._journal.check_writable()  # nor is this one closed
+    session._log.check_writable()  # nor is this one closed
     with opened(session, MAIN if home is None else home.lane_name, None) as found:
         yield found
 
@@ -219,12 +219,12 @@ def _home(session: Session) -> Iterator[Session]:
 @contextlib.contextmanager
 def _ended(session: Session, home: Session) -> Iterator[None]:
     """Let a session write no more, from before its lane is kept on, unless that fails."""
-    session._journal.ended = (
+    session._log.ended = (
         f"the scratch lane {session.lane_name} was kept, and is a part of {home.lane_name}; "
         "go on there, or try on a fresh scratch lane"
     )
     try:
         yield
     except BaseException:
-        session._journal.ended = ""
+        session._log.ended = ""
         raise

@@ -149,7 +149,7 @@ class StreamAccumulator:
     ) -> None:
         if granularity not in ("message", "block"):
             raise CallerError(f"granularity is 'message' or 'block', not {granularity!r}")
-        session._journal.check_writable()
+        session._log.check_writable()
         self._session = session
         self._granularity: Granularity = granularity
         self._prompt = prompt

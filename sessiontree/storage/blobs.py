@@ -39,7 +39,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
 from sessiontree.storage.fs import CREATE, READ_PLAIN, FileSystem, Stat, write_all
-from sessiontree.storage.journal import Durability
+from sessiontree.storage.log import Durability
 from sessiontree.storage.oserrors import next_step
 
 FOLDER: Final = ".blobs"

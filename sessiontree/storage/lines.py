@@ -1,6 +1,6 @@
 """The lines of an open file, read backwards from its end or forwards.
 
-Bytes come through `read(size, offset)`, a positioned read: the file may grow
+Bytes come through `read(offset, size)`, a positioned read: the file may grow
 meanwhile, and what was before stays. Reading backwards keeps one window of the
 file, which starts small, so that a short context costs a small read, and grows
 while the reading goes on.
@@ -25,7 +25,7 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.zstd import MAGIC, Decompressed
 
 Read = Callable[[int, int], bytes]
-"""Takes a size and an offset, gives the bytes there; fewer only at the end."""
+"""Takes an offset and a size, gives the bytes there; fewer only at the end."""
 
 FIRST_BLOCK: Final = 64 * 1024
 LARGEST_BLOCK: Final = 256 * 1024
@@ -67,14 +67,14 @@ class Backwards:
     def _load(self, end: int) -> None:
         self._step = FIRST_BLOCK
         self.start = max(0, end - self._step)
-        self.window = self._read(end - self.start, self.start)
+        self.window = self._read(self.start, end - self.start)
 
     def _widen(self, inside: int) -> None:
         """Put more in front of the window's first `inside` bytes: a line may be of any length."""
         end = self.start + inside
         self._step = min(self._step * 2, LARGEST_BLOCK)
         self.start = max(0, self.start - max(self._step, inside))
-        self.window = self._read(end - self.start, self.start)
+        self.window = self._read(self.start, end - self.start)
 
     def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
         """The lines before `end` that hold `needle`, nearest first, and their offsets."""
@@ -97,7 +97,7 @@ class Backwards:
         while end > 0:
             if not self.start + overlap < end <= self.start + len(self.window):
                 self.start = max(0, end - step - overlap)
-                self.window = self._read(end - self.start, self.start)
+                self.window = self._read(self.start, end - self.start)
                 step = min(step * 2, LARGEST_BLOCK)
             at: int = stringzilla.rfind(self.window, needle, 0, end - self.start)
             self.searched += end - self.start - max(at, 0)
@@ -118,7 +118,7 @@ def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:
     """The bytes from `offset` to the next LF, or to the end of the file, or some past `limit`."""
     blocks: list[bytes] = []
     step = _SMALL
-    while limit > 0 and (block := read(step, offset)):
+    while limit > 0 and (block := read(offset, step)):
         limit -= len(block)
         at = block.find(b"\n")
         if at >= 0:
@@ -143,7 +143,7 @@ def lines_at(read: Read, offsets: Iterable[int]) -> Iterator[bytes]:
         end = window.find(b"\n", at) if 0 <= at < len(window) else -1
         if end < 0:
             step = min(4 * step, FORWARD_BLOCK) if at <= 2 * len(window) else _SMALL
-            window, start, at = read(step, offset), offset, 0
+            window, start, at = read(offset, step), offset, 0
             end = window.find(b"\n")
         yield window[at:end] if end >= 0 else rest_of_line(read, offset)
 
@@ -151,7 +151,7 @@ def lines_at(read: Read, offsets: Iterable[int]) -> Iterator[bytes]:
 def count_newlines(read: Read, start: int, end: int) -> int:
     """The newlines between two offsets."""
     count = 0
-    while start < end and (block := read(min(LARGEST_BLOCK, end - start), start)):
+    while start < end and (block := read(start, min(LARGEST_BLOCK, end - start))):
         count += stringzilla.count(block, b"\n")
         start += len(block)
     return count
@@ -165,7 +165,7 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
     rest: list[bytes] = []  # of a line that is longer than a block
     offset = start
     while start < end:
-        block = read(min(FORWARD_BLOCK, end - start), start)
+        block = read(start, min(FORWARD_BLOCK, end - start))
         if not block:
             return
         start += len(block)
@@ -257,7 +257,7 @@ class Inside:
         self._inside = Decompressed(self)
         self._block = memoryview(b"")
 
-    def read(self, size: int, offset: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes:
         return DISK.read(self._fd, size, offset)
 
     def size(self) -> int:

@@ -22,12 +22,12 @@ _STEP: Final = 64 * 1024
 
 
 class Positioned(Protocol):
-    """A file that is read by position, such as a `Journal`."""
+    """A file that is read by position, such as a `FileLog`."""
 
     @property
     def path(self) -> str: ...
 
-    def read(self, size: int, offset: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end."""
         ...
 
@@ -74,7 +74,7 @@ class Decompressed:
         Raises:
             NotASessionError: the file ends, or is damaged, before any of it can be read.
         """
-        start = self.read(size, 0)
+        start = self.read(0, size)
         if not start and self.cause:
             raise NotASessionError(
                 f"{self._file.path} is no session that can be read: {self.cause}, and nothing "
@@ -83,7 +83,7 @@ class Decompressed:
             )
         return start
 
-    def read(self, size: int, offset: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end."""
         if offset < self._start:
             self._start_over()
@@ -103,7 +103,7 @@ class Decompressed:
     def next_block(self) -> bytes:
         """The bytes from inside that follow those read so far; none at the end."""
         while True:
-            block = self._file.read(min(max(self._in, _FIRST_STEP), _STEP), self._in)
+            block = self._file.read(self._in, min(max(self._in, _FIRST_STEP), _STEP))
             if not block:
                 if self._is_inside:
                     self.cause = "the compressed file ends early"

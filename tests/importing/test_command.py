@@ -203,9 +203,9 @@ def test_names_and_texts_do_not_drive_the_terminal(tmp_path: Path, out: Path) ->
 
 AT_ONCE = """
 import sys
-from sessiontree.cli import importing
-importing.PATIENCE_SECONDS = 0.0
-importing.import_.main(sys.argv[1:])
+from sessiontree.cli import import_sessions
+import_sessions.PATIENCE_SECONDS = 0.0
+import_sessions.import_.main(sys.argv[1:])
 """
 
 

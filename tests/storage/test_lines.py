@@ -31,7 +31,7 @@ def blocks_of(first: int, largest: int) -> Iterator[None]:
 def reader(content: bytes) -> Read:
     """A positioned read that is never asked for what cannot be."""
 
-    def read(size: int, offset: int) -> bytes:
+    def read(offset: int, size: int) -> bytes:
         assert size >= 0
         assert offset >= 0
         return content[offset : offset + size]

@@ -13,7 +13,7 @@ from sessiontree.core.codec import encode
 from sessiontree.engine import repair
 from sessiontree.errors import MigrationRefusedError, NotASessionError, ReadOnlyError
 from sessiontree.storage.fs import CREATE, DISK, READ, Memory
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 FILE = "/chat.jsonl"
 HEADER = encode(
@@ -207,10 +207,10 @@ def test_a_writer_that_wrote_behind_a_tear_meanwhile_loses_nothing(path: Path) -
 def test_a_file_of_version_1_is_to_be_migrated_first(tmp_path: Path) -> None:
     path = tmp_path / "old.jsonl"
     path.write_bytes(VERSION_1)
-    journal = Journal(DISK, str(path))
+    log = FileLog(DISK, str(path))
     with pytest.raises(MigrationRefusedError, match="migrate it first"):
-        repair.repair(journal)
-    journal.close()
+        repair.repair(log)
+    log.close()
     with (
         Session.open(path, readonly=True) as session,
         pytest.raises(MigrationRefusedError, match="migrate it first"),

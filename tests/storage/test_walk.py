@@ -20,7 +20,7 @@ from sessiontree.core.index import NO_ROW
 from sessiontree.engine.view import View
 from sessiontree.storage import lines
 from sessiontree.storage.fs import CREATE, Disk, Memory
-from sessiontree.storage.journal import Journal
+from sessiontree.storage.log import FileLog
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -185,7 +185,7 @@ def in_memory(content: bytes) -> Memory:
 
 
 def opened(content: bytes) -> View:
-    return View(Journal(in_memory(content), "/s.jsonl", readonly=True))
+    return View(FileLog(in_memory(content), "/s.jsonl", readonly=True))
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))

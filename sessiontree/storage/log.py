@@ -30,7 +30,7 @@ Durability = Literal["fsync", "os"]
 """`fsync`: an acknowledged entry survives a power cut; `os`: the death of the process."""
 
 
-class Journal:
+class FileLog:
     """One open session file.
 
     Attributes:
@@ -88,16 +88,16 @@ class Journal:
         except FileNotFoundError:
             return self.fs.stat(self.path)
 
-    def successor(self) -> Journal:
+    def successor(self) -> FileLog:
         """The file that now stands at the path, opened beside this one, under the same lock.
 
         Raises:
             FileMissingError, NotASessionError, DiskError: as `reopen` does.
         """
-        journal = copy.copy(self)
-        journal._fd = -1
-        journal.reopen()
-        return journal
+        log = copy.copy(self)
+        log._fd = -1
+        log.reopen()
+        return log
 
     def release(self) -> None:
         """Let go of the file, and keep the lock."""
@@ -121,21 +121,21 @@ class Journal:
     def closed(self) -> bool:
         return self._fd < 0
 
-    def beside(self) -> Journal:
+    def beside(self) -> FileLog:
         """The file opened once more, for another session of this process under the same lock."""
-        journal = self.successor()
-        journal._owns_lock = False
-        journal.ended = ""
-        return journal
+        log = self.successor()
+        log._owns_lock = False
+        log.ended = ""
+        return log
 
     def close(self) -> None:
-        """Let go of the file, and of the lock where it is this journal's own."""
+        """Let go of the file, and of the lock where it is this log's own."""
         with self.lock.alone():  # a thread that is writing has done so first
             if self._owns_lock:
                 self.lock.close()
             self.release()
 
-    def read(self, size: int, offset: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end of the file."""
         if self._fd < 0:
             raise ReadOnlyError(f"{self.path} is closed; open the session again")
@@ -249,7 +249,7 @@ class Journal:
             WriteFailedError: the outcome is unknown; open the session again.
         """
         ended = 0
-        if end != self._ended and end and self.read(1, end - 1) != b"\n":
+        if end != self._ended and end and self.read(end - 1, 1) != b"\n":
             block = b"\n" + block
             ended = 1
         fs, fd = self.fs, self._fd
