@@ -19,7 +19,7 @@ import pytest
 import sessiontree
 from sessiontree import Registry
 from sessiontree.cli import COMMANDS, SECTIONS
-from tests.formats.transcripts import folder_of_a_user
+from tests.support.transcripts import folder_of_a_user
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal import done, said
+from tests.support.terminal import done, said
 
 
 @pytest.fixture

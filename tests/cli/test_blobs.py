@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from sessiontree import Session
-from tests.cli.terminal import contents, done, driving, printed_json, run
+from tests.support.terminal import contents, done, driving, printed_json, run
 
 LONG = "a long answer, \x1b[31m\n" * 4000
 SHA = hashlib.sha256(LONG.encode()).hexdigest()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from tests.cli.terminal import driving, run
+from tests.support.terminal import driving, run
 
 STRAY = [b"\x00", b"\xff", b"\n", b"\r", b'"', b"{", b"}", b"\\u001b", b"\xc2\x9b", b"\xef\xbb\xbf"]
 

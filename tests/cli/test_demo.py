@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal import done, driving, printed_json
+from tests.support.terminal import done, driving, printed_json
 
 
 @pytest.fixture

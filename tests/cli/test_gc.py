@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiontree import Session
-from tests.cli.terminal import done, printed_json, run
+from tests.support.terminal import done, printed_json, run
 
 FAR = "2999-01-01T00:00:00Z"
 

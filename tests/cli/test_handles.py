@@ -12,8 +12,8 @@ import pytest
 from sessiontree import Session
 from sessiontree.core.handle import Handle
 from sessiontree.handles.registry import Registry
-from tests.cli.terminal import done, driving, printed_json, run
-from tests.handles.plugins import Plugin
+from tests.support.plugins import Plugin
+from tests.support.terminal import done, driving, printed_json, run
 
 PNG = b"\x89PNG\r\n\x1a\n\x1b[31m"
 PLUGIN = """

@@ -8,7 +8,7 @@ import pytest
 
 import sessiontree
 from sessiontree.cli import COMMANDS, main
-from tests.cli.terminal import done
+from tests.support.terminal import done
 
 
 def command(name: str) -> click.Command:

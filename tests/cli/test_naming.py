@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Store
-from tests.cli.terminal import done, run
-from tests.store.sessions import read, said
+from tests.support.sessions import read, said
+from tests.support.terminal import done, run
 
 
 @pytest.fixture

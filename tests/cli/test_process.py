@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from tests.cli.terminal import lines
+from tests.support.terminal import lines
 
 COMMAND = [sys.executable, "-m", "sessiontree"]
 

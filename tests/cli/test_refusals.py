@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal import contents, done, run
+from tests.support.terminal import contents, done, run
 
 COMMANDS_ON_A_FILE = [
     ("show",),

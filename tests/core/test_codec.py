@@ -25,8 +25,7 @@ from sessiontree.core.codec import (
 from sessiontree.core.damage import ignore
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
-
-from .lines import Findings, read, values
+from tests.support.lines import Findings, read, values
 
 SOUND = encode({"type": "message", "uuid": "u", "parentUuid": "p", "lane": "l", "message": {}})
 

@@ -7,8 +7,7 @@ import pytest
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.damage import NEXT_STEP, Damage, ignore
 from sessiontree.core.entry import CONTENT, KNOWN, MARKERS, decode_object, moved
-
-from .lines import entry
+from tests.support.lines import entry
 
 
 def test_all_but_the_structure_is_read_by_key() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.handle import LONGEST, Handle, check_metadata
 from sessiontree.errors import CallerError, HandleError
-from tests.cli.terminal import driving
+from tests.support.terminal import driving
 
 CHAT = Handle("cone", "1.0.0", "chat", ("msg-550e8400", "user", "bob"))
 SHA = "0" * 63 + "a"

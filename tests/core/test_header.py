@@ -15,8 +15,7 @@ from sessiontree.errors import (
     NotASessionError,
     SessionTreeError,
 )
-
-from .lines import values
+from tests.support.lines import values
 
 
 def check(**keys: Any) -> dict[str, Any]:

@@ -24,9 +24,8 @@ from sessiontree.core.message import (
     text_of,
 )
 from sessiontree.errors import EntryError
-
-from .histories import SHAPES, call, result, said
-from .lines import entry, path, segments, values
+from tests.support.histories import SHAPES, call, result, said
+from tests.support.lines import entry, path, segments, values
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -30,9 +30,15 @@ from sessiontree import Session, SessionTreeError
 from sessiontree.core.blob import Blob
 from sessiontree.errors import BlobDamagedError, BlobError, FileMissingError, WriteFailedError
 from sessiontree.storage.blobs import Blobs
-
-from .crashdisk import CrashDisk, crash_states
-from .faultydisk import FULL, KINDS, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
+from tests.support.crashdisk import CrashDisk, crash_states
+from tests.support.faultydisk import (
+    FULL,
+    KINDS,
+    SHORT_BY_ALL_BUT_ONE,
+    SHORT_BY_ONE,
+    Fault,
+    FaultyDisk,
+)
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Redaction, Session
-
-from .crashdisk import Folders, crash_states
+from tests.support.crashdisk import Folders, crash_states
 
 FOLDER = "/model/"
 FILE = "/model/chat.jsonl"

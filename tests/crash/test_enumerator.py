@@ -22,8 +22,7 @@ import pytest
 
 from sessiontree import Entry, Session
 from sessiontree.errors import FileMissingError, NotASessionError
-
-from .crashdisk import CrashDisk, crash_states
+from tests.support.crashdisk import CrashDisk, crash_states
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"

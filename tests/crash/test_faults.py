@@ -23,9 +23,15 @@ import pytest
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.entry import Entry
 from sessiontree.errors import WriteFailedError
-
-from .faultydisk import FULL, KINDS, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
-from .test_enumerator import VERSION_1
+from tests.crash.test_enumerator import VERSION_1
+from tests.support.faultydisk import (
+    FULL,
+    KINDS,
+    SHORT_BY_ALL_BUT_ONE,
+    SHORT_BY_ONE,
+    Fault,
+    FaultyDisk,
+)
 
 SURVIVED = {"close", "unlock", "unlink", "list"}
 """Calls that may fail without a word: what they end is synced or of no use by then. A

@@ -23,9 +23,8 @@ from sessiontree.errors import BlobError, BlobMissingError
 from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
-
-from .crashdisk import CrashDisk, crash_states
-from .faultydisk import KINDS, Fault, FaultyDisk
+from tests.support.crashdisk import CrashDisk, crash_states
+from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 
 FILE = "/model/chat.jsonl"
 LATER = datetime.now(UTC) + timedelta(days=8)

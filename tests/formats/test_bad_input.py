@@ -16,7 +16,7 @@ from sessiontree import ForeignFormatError, Session, SessionTreeError, import_se
 from sessiontree.cli import main
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, state_of
-from tests.formats.transcripts import assistant, line, result, user, written
+from tests.support.transcripts import assistant, line, result, user, written
 
 Promise = Callable[[Path], None]
 

@@ -9,7 +9,7 @@ import pytest
 from sessiontree import Session, import_session
 from sessiontree.catalog.listing import facts_of
 from tests.formats import test_codex
-from tests.formats.transcripts import assistant, user, written
+from tests.support.transcripts import assistant, user, written
 
 
 def codex(path: Path) -> Path:

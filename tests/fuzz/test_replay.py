@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .invariants import check, check_reading
+from tests.support.invariants import check, check_reading
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.jsonl"))
 CONTENTS = [file.read_bytes() for file in CORPUS]

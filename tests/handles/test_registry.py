@@ -21,7 +21,7 @@ from sessiontree.errors import (
 )
 from sessiontree.handles.registry import DEEPEST, Registry, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
-from tests.handles.plugins import Batching, Plugin, handle, said
+from tests.support.plugins import Batching, Plugin, handle, said
 
 
 def resolve(registry: Registry, wanted: Handle | str) -> ResolvedHandle:
@@ -276,7 +276,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *points: str) -> None
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     """A registry of the built-in plugins and of a package with good and bad ones."""
     (tmp_path / "some_plugins.py").write_text(
-        "from tests.handles.plugins import Plugin\n"
+        "from tests.support.plugins import Plugin\n"
         "good = Plugin('good', '1.x')\n"
         "class Second(Plugin):\n    def __init__(self):\n        super().__init__('good', '2.x')\n"
         "wrong = 5\n"

@@ -22,7 +22,7 @@ from sessiontree.errors import (
     TargetRefusedError,
 )
 from sessiontree.handles.resolve import resolve, resolve_many
-from tests.cli.terminal import contents
+from tests.support.terminal import contents
 
 PNG = b"\x89PNG\r\n\x1a\n"
 BLOCKS = [

@@ -16,8 +16,8 @@ from sessiontree.importing import import_session
 from tests.formats import test_pi
 from tests.formats.conftest import state_of
 from tests.formats.test_bad_input import ALL, LOGS, odd_versions
-from tests.formats.transcripts import user, written
 from tests.importing.conftest import imported, without_origins
+from tests.support.transcripts import user, written
 
 
 def assert_imported_or_refused(file: Path, out: Path) -> bool:

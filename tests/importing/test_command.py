@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from tests.cli.terminal import done, driving, printed_json, run
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import SESSION, state_of
-from tests.formats.transcripts import assistant, result, user, written
 from tests.importing.conftest import messages, touched
+from tests.support.terminal import done, driving, printed_json, run
+from tests.support.transcripts import assistant, result, user, written
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 

@@ -15,8 +15,8 @@ from sessiontree import Session
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing import import_session
 from sessiontree.operations.convert import convert
-from tests.converting.trees import PiShaped
 from tests.importing.conftest import messages
+from tests.support.pi_trees import PiShaped
 
 CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
 TARGETS = ("pi", "claude-code")

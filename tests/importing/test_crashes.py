@@ -13,8 +13,8 @@ from sessiontree import Session
 from sessiontree.importing import import_session
 from sessiontree.storage.fs import Disk
 from tests.formats.conftest import state_of
-from tests.formats.transcripts import Line, assistant, user, written
 from tests.importing.conftest import assert_same, imported, messages
+from tests.support.transcripts import Line, assistant, user, written
 
 LARGE = "word " * 20_000
 FIRST: list[Line] = [user("a", None, LARGE), assistant("b", "a"), user("c", "b", "other " * 20_000)]

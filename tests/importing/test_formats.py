@@ -15,9 +15,9 @@ from sessiontree.importing import import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
 from tests.formats.test_bad_input import ALL
-from tests.formats.test_conversation import CHAINS, _any_transcript
-from tests.formats.transcripts import assistant, result, user, written
+from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import imported, touched
+from tests.support.transcripts import assistant, result, user, written
 
 REAL = [*CLAUDE_CODE, *sorted((CORPUS / "pi-v1").glob("*.jsonl"))]
 

@@ -15,10 +15,10 @@ from sessiontree.importing import import_session
 from tests.formats import test_gemini
 from tests.formats.conftest import NO_CORPUS, SESSION
 from tests.formats.test_bad_input import LOGS
-from tests.formats.test_conversation import CHAINS, _any_transcript
-from tests.formats.transcripts import Line, assistant, line, result, user, written
+from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import assert_same, imported, messages, touched, without_origins
 from tests.importing.test_formats import REAL
+from tests.support.transcripts import Line, assistant, line, result, user, written
 
 
 def grown(folder: Path, content: bytes, name: str = "s.jsonl") -> Path:

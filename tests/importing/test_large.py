@@ -12,7 +12,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.importing import import_session
 from tests.formats.test_bad_input import claude_code
-from tests.formats.transcripts import user
+from tests.support.transcripts import user
 
 
 def test_a_line_of_100_mb_is_imported(tmp_path: Path, out: Path) -> None:

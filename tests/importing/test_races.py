@@ -11,10 +11,10 @@ import pytest
 from sessiontree import FileTakenError, Session
 from sessiontree.importing import import_session
 from sessiontree.storage.fs import Disk
-from tests.formats.transcripts import user, written
 from tests.importing.conftest import assert_same
 from tests.importing.test_crashes import FIRST, MORE, sessions_in
-from tests.processes.children import read_line, running, tell
+from tests.support.children import read_line, running, tell
+from tests.support.transcripts import user, written
 
 CHILD = """
 import sys

@@ -16,8 +16,7 @@ import pytest
 
 from sessiontree import DiskError, NotASessionError, Session, WriteFailedError
 from sessiontree.storage.fs import Disk
-
-from .children import PATIENCE, read_line, running, tell, uuids_in
+from tests.support.children import PATIENCE, read_line, running, tell, uuids_in
 
 LINE = 3000
 """Roughly how long the lines are that fill the disk."""

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-
-from .children import read_line, read_rest, running, uuids_in
+from tests.support.children import read_line, read_rest, running, uuids_in
 
 WRITER = """
 import os, random, sys

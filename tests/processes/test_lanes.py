@@ -15,7 +15,7 @@ import pytest
 from sessiontree import Entry, Session
 from sessiontree.core.entry import MARKERS
 from sessiontree.errors import FileReplacedError, NothingToDoError
-from tests.cli.terminal import run
+from tests.support.terminal import run
 
 LATER = datetime.now(UTC) + timedelta(days=8)
 

@@ -23,8 +23,7 @@ import pytest
 from sessiontree import Entry, Session
 from sessiontree.errors import ReadOnlyError
 from sessiontree.storage.fs import Disk
-
-from .children import PATIENCE, read_line, read_rest, running, tell, uuids_in
+from tests.support.children import PATIENCE, read_line, read_rest, running, tell, uuids_in
 
 WRITER = """
 import json, random, sys, time

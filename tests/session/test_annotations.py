@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from sessiontree import EntryError, RefError, Session
-
-from .conversation import HEADER, assistant, chain, in_memory, line, said, talk, user, write
+from tests.support.conversation import (
+    HEADER,
+    assistant,
+    chain,
+    in_memory,
+    line,
+    said,
+    talk,
+    user,
+    write,
+)
 
 
 @pytest.fixture

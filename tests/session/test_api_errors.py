@@ -19,8 +19,7 @@ from sessiontree import (
     Session,
     SessionTreeError,
 )
-
-from .conversation import assistant, in_memory, said, talk, user
+from tests.support.conversation import assistant, in_memory, said, talk, user
 
 
 @pytest.fixture

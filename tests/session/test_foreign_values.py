@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sessiontree import CallerError, Session
-
-from .conversation import HEADER, chain, line, write
+from tests.support.conversation import HEADER, chain, line, write
 
 FIELDS = {
     "merge": ["mergedUuid", "baseUuid", "summary"],

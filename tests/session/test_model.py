@@ -20,8 +20,7 @@ from hypothesis.stateful import (
 )
 
 from sessiontree import Entry, NothingToDoError, Session
-
-from .conversation import said
+from tests.support.conversation import said
 
 ROLES = st.sampled_from(["user", "assistant"])
 SPEAKS = frozenset({"message", "branch_summary", "stack_summary", "compaction"})

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Entry, Session, SessionTreeWarning
-
-from .conversation import HEADER, chain, in_memory, line, message, said, user, write
+from tests.support.conversation import HEADER, chain, in_memory, line, message, said, user, write
 
 
 def _uuids(path: list[Entry]) -> list[str]:

@@ -1,0 +1,316 @@
+"""What a list tells of a file, from its head and its tail, whatever the file is."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session, Store
+from sessiontree.catalog.listing import HEAD, TAIL, Listed, facts_of, listed
+from sessiontree.errors import DiskError, FileError, FileMissingError
+from sessiontree.storage.files import session_files
+from tests.support.sessions import by_hand
+
+MUCH = "x" * 2 * TAIL
+
+
+def made(file: Path, **options: Any) -> Session:
+    return Session.create(file, cwd="/project", durability="os", **options)
+
+
+def test_a_list_tells_what_the_session_itself_tells(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    with made(file, name="Chat", id="chat-id") as session:
+        session.append_message({"role": "user", "content": "Build\na CLI"})
+        session.append_message({"role": "user", "content": "Not this"})
+        with Session.open(file, lane="reviewer", durability="os") as reviewer:
+            last = reviewer.append_message({"role": "assistant", "content": "Hm"})
+    assert facts_of(str(file)) == Listed(
+        file=str(file),
+        id="chat-id",
+        cwd="/project",
+        name="Chat",
+        first_message="Build↵a CLI",
+        created=session.header.timestamp,
+        modified=str(last.timestamp),
+        bytes=file.stat().st_size,
+        lane="reviewer",
+        writer=None,
+    )
+
+
+def test_the_first_prompt_is_found_behind_much_else(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    with made(file) as session:
+        session.append_message({"role": "system", "content": "s" * 3 * HEAD})
+        session.append_message({"role": "assistant", "content": 'says "user" first'})
+        session.append_message({"role": "user", "content": [{"type": "text", "text": "At last"}]})
+        session.append_message({"role": "assistant", "content": MUCH})
+    assert facts_of(str(file)).first_message == "At last"
+
+
+def test_a_first_prompt_of_any_length_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    with made(file) as session:
+        session.append_message({"role": "user", "content": [{"type": "text", "text": MUCH}]})
+    told = facts_of(str(file)).first_message
+    assert told == MUCH[:199] + "…"  # the rest lies in a blob, which is not read
+    by_hand(file, "y" * 10_000)
+    assert facts_of(str(file)).first_message == "y" * 199 + "…"
+
+
+@pytest.mark.parametrize("size", [0, 2 * TAIL])
+def test_a_new_name_counts_wherever_it_was_given_last(tmp_path: Path, size: int) -> None:
+    file = tmp_path / "chat.jsonl"
+    with Session.create(file, name="First", durability="os", spill_over=None) as session:
+        assert facts_of(str(file)).name == "First"
+        session.rename("Second")
+        session.append_message({"role": "user", "content": "z" * size})
+        assert facts_of(str(file)).name == "Second"
+        session.rename("Third ✓")
+        session.append_message({"role": "user", "content": 'no "session_info" of "compaction"'})
+        assert facts_of(str(file)).name == "Third ✓"
+
+
+def test_a_compaction_in_the_tail_repeats_the_name(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    with Session.create(file, name="First", durability="os", spill_over=None) as session:
+        session.append_message({"role": "user", "content": MUCH})
+        session.rename("In the middle")
+        session.append_message({"role": "user", "content": MUCH})
+        session.append_message({"role": "assistant", "content": "Yes"})
+        session.append_message({"role": "user", "content": "And?"})
+        session.append_message({"role": "assistant", "content": MUCH})
+        assert facts_of(str(file)).name == "First"  # as is said, and why Store.find looks again
+        session.compact("All of it")
+        assert facts_of(str(file)).name == "In the middle"
+
+
+def test_a_last_line_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    with Session.create(file, durability="os", spill_over=None) as session:
+        last = session.append_message({"role": "user", "content": MUCH})
+    assert facts_of(str(file)).modified == last.timestamp
+
+
+def test_a_torn_end_is_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    with made(file) as session:
+        last = session.append_message({"role": "user", "content": "hello"})
+    with file.open("ab") as out:
+        out.write(b'{"type":"message","uuid":"torn')
+    assert facts_of(str(file)).modified == last.timestamp
+
+
+def test_where_no_entry_has_a_time_the_file_has(tmp_path: Path) -> None:
+    file = by_hand(tmp_path / "chat.jsonl", "hello")
+    os.utime(file, (0, 86400.5))
+    assert facts_of(str(file)).modified == "1970-01-02T00:00:00.500Z"
+    assert facts_of(str(file)).created is None
+
+
+def test_a_file_of_version_1_is_listed_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "old.jsonl"
+    entries = [
+        {"type": "session", "id": "old", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/old"},
+        {"type": "message", "message": {"role": "user", "content": "first"}},
+    ]
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    found = facts_of(str(file))
+    assert (found.id, found.cwd, found.first_message) == ("old", "/old", "first")
+    assert [path.name for path in tmp_path.iterdir()] == ["old.jsonl"]
+
+
+def test_another_agents_file_is_listed_under_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "pi.jsonl"
+    entries = [
+        {"type": "session", "version": 3, "id": "pi-id", "timestamp": "2025-01-01T00:00:00.000Z"}
+        | {"cwd": "/pi"},
+        {"type": "message", "id": "aaaaaaaa", "parentId": None, "timestamp": "2025-01-02T00:00:00Z"}
+        | {"message": {"role": "user", "content": "hello"}},
+    ]
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    found = facts_of(str(file))
+    assert (found.id, found.cwd, found.first_message) == ("pi-id", "/pi", "hello")
+    assert found.program is not None
+    assert "pi" in found.program
+
+
+def test_who_holds_a_session_alone_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    made(file).close()
+    lock = Path(f"{file}.lock")
+    assert not lock.exists()
+    with Session.open(file, exclusive=True):
+        writer = facts_of(str(file)).writer
+        assert writer is not None
+        assert f"process {os.getpid()} on " in writer
+    assert facts_of(str(file)).writer is None
+    lock.write_text('{"pid": 1, "host": "gone", "since": "then"}')  # as a killed writer leaves it
+    assert facts_of(str(file)).writer is None
+    assert lock.read_text().startswith('{"pid"')
+
+
+def test_looking_makes_no_file_and_changes_none(tmp_path: Path) -> None:
+    file = by_hand(tmp_path / "chat.jsonl", "hello")
+    before = file.read_bytes(), file.stat().st_mtime_ns
+    facts_of(str(file))
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["chat.jsonl"]
+
+
+def _folder(file: Path) -> None:
+    file.mkdir()
+
+
+def _pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def _nowhere(file: Path) -> None:
+    file.symlink_to(file.parent / "nothing")
+
+
+def _circle(file: Path) -> None:
+    file.symlink_to(file)
+
+
+def _empty(file: Path) -> None:
+    file.touch()
+
+
+def _binary(file: Path) -> None:
+    file.write_bytes(bytes(range(256)) * 100)
+
+
+def _strange(file: Path) -> None:
+    file.write_text('{"some": "log line"}\n' * 10)
+
+
+def _newer(file: Path) -> None:
+    file.write_text('{"type":"session","format":"sessiontree/9","uuid":"u"}\n')
+
+
+def _blank(file: Path) -> None:
+    file.write_text("\n" * 5000)
+
+
+ODD = [_folder, _pipe, _nowhere, _circle, _empty, _binary, _strange, _newer, _blank]
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_what_is_no_session_is_one_clear_line_and_hides_nothing(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "odd.jsonl")
+    by_hand(tmp_path / "good.jsonl", "hello")
+    problems: list[str] = []
+    found = list(listed(session_files(str(tmp_path), problems.append), problems.append))
+    assert [Path(one.file).name for one in found] == ["good.jsonl"]
+    assert len(problems) == 1
+    assert str(tmp_path / "odd.jsonl") in problems[0]
+    assert "\n" not in problems[0]
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_each_of_them_alone_is_a_typed_error(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "odd.jsonl")
+    with pytest.raises((FileError, DiskError)):
+        facts_of(str(tmp_path / "odd.jsonl"))
+
+
+@pytest.fixture
+def anybodys() -> Iterator[Path]:
+    """A folder that everybody may enter, for a test that is not root."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        if os.geteuid() == 0:
+            os.seteuid(NOBODY)
+            try:
+                yield Path(folder)
+            finally:
+                os.seteuid(0)
+        else:
+            yield Path(folder)
+
+
+NOBODY = 65534
+
+
+def test_what_may_not_be_read_is_reported_and_hides_nothing(anybodys: Path) -> None:
+    def make() -> None:
+        for name in ("closed.jsonl", "good.jsonl", "a/b.jsonl"):
+            by_hand(anybodys / name, "hello").chmod(0o644)
+        (anybodys / "closed.jsonl").chmod(0)
+        (anybodys / "a").chmod(0)
+
+    _as_owner(make)
+    problems: list[str] = []
+    found = list(listed(session_files(str(anybodys), problems.append), problems.append))
+    assert [Path(one.file).name for one in found] == ["good.jsonl"]
+    assert len(problems) == 2
+    assert all("Permission denied" in problem for problem in problems)
+    _as_owner(lambda: (anybodys / "a").chmod(0o755))
+
+
+def _as_owner(change: Callable[[], object]) -> None:
+    """Do what only the owner of a folder may."""
+    effective = os.geteuid()
+    os.seteuid(os.getuid())
+    try:
+        change()
+    finally:
+        os.seteuid(effective)
+
+
+def test_a_store_that_may_not_be_read_is_not_told_as_empty(anybodys: Path) -> None:
+    def make() -> None:
+        (anybodys / "store" / ".trash").mkdir(parents=True)
+        (anybodys / "store").chmod(0)
+
+    _as_owner(make)
+    store = Store(anybodys / "store")
+    for look in (store.list, store.trashed):
+        with pytest.raises(DiskError, match=f"cannot read {store.root}.*: Permission denied"):
+            look()
+    _as_owner(lambda: (anybodys / "store").chmod(0o755))
+
+
+def test_a_file_that_vanishes_while_being_listed_is_reported(tmp_path: Path) -> None:
+    files = [by_hand(tmp_path / f"{number}.jsonl", "hello") for number in range(3)]
+    problems: list[str] = []
+    paths = sorted(session_files(str(tmp_path), problems.append))
+    files[1].unlink()
+    found = list(listed(paths, problems.append))
+    assert [one.file for one in found] == [str(files[0]), str(files[2])]
+    assert len(problems) == 1
+    assert "not there" in problems[0]
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileMissingError):
+        list(session_files(str(tmp_path / "nothing"), print))
+
+
+def test_sidecars_and_hidden_folders_are_not_listed(tmp_path: Path) -> None:
+    by_hand(tmp_path / "chat.jsonl", "hello")
+    by_hand(tmp_path / "chat.jsonl.blobs" / "no.jsonl")
+    by_hand(tmp_path / ".hidden" / "no.jsonl")
+    by_hand(tmp_path / "deep" / "er" / "yes.jsonl")
+    for suffix in (".v1", ".lock", ".archive-2026-01-01", ".1-ab.tmp"):
+        (tmp_path / f"chat.jsonl{suffix}").touch()
+    (tmp_path / "again").symlink_to(tmp_path)
+    found = sorted(session_files(str(tmp_path), pytest.fail))
+    assert found == [str(tmp_path / "chat.jsonl"), str(tmp_path / "deep" / "er" / "yes.jsonl")]
+
+
+def test_a_link_to_a_session_is_followed(tmp_path: Path) -> None:
+    by_hand(tmp_path / "real.jsonl", "hello", id="real")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    assert facts_of(str(tmp_path / "link.jsonl")).id == "real"

@@ -1,0 +1,178 @@
+"""A session moved on a disk that fails is whole in one place, or in both; never parted."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, Store
+from sessiontree.errors import FileMissingError, FileTakenError, SessionTreeError
+from sessiontree.storage.files import session_files
+from tests.support.faultydisk import KINDS, Fault, FaultyDisk
+
+TEXT = "a text too large for a line " * 2000
+
+Move = Callable[[Store, str], object]
+
+
+def trash(store: Store, file: str) -> object:
+    return store.trash(file)
+
+
+def rename(store: Store, file: str) -> object:
+    return store.move_project("/old", "/new")
+
+
+def restore(store: Store, file: str) -> object:
+    return store.restore(file)
+
+
+def made(root: Path, move: Move) -> str:
+    """A store with a session that has sidecars of each kind, where `move` finds it."""
+    store = Store(root)
+    with store.create(cwd="/old", id="one", durability="os") as session:
+        session.append_message({"role": "user", "content": TEXT})
+    file = str(session.file)
+    Path(f"{file}.v1").write_text("the original")
+    if move is rename:  # so that the sessions of both are put together one by one
+        store.create(cwd="/new", id="other").close()
+    return store.trash(file) if move is restore else file
+
+
+def wholes(root: Path) -> Iterator[str]:
+    """Where a session is read with its text, which is in its blob."""
+    for top in (root, root / ".trash"):
+        for file in session_files(str(top), print) if top.is_dir() else ():
+            if "_one" in file:
+                with Session.open(file, readonly=True) as session:
+                    try:
+                        (message,) = session.context().messages
+                    except SessionTreeError:
+                        continue
+                    if message["content"] == TEXT:
+                        yield file
+
+
+def calls(tmp_path: Path, move: Move) -> Counter[str]:
+    """How often a move makes each call of the seam."""
+    file = made(tmp_path / "counted", move)
+    disk = FaultyDisk()
+    store = Store(tmp_path / "counted", fs=disk)
+    disk.arm(None)
+    move(store, file)
+    return Counter(disk.counts)
+
+
+@pytest.mark.parametrize("move", [trash, restore, rename])
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
+    tmp_path: Path, move: Move, stays: bool
+) -> None:
+    root = tmp_path / "store"
+    counts = calls(tmp_path, move)
+    file = made(root, move)
+    shutil.copytree(root, tmp_path / "before")
+    for fault in (
+        Fault(kind, nth, errno.EIO, stays) for kind in KINDS for nth in range(1, counts[kind] + 1)
+    ):
+        shutil.rmtree(root)
+        shutil.copytree(tmp_path / "before", root)
+        disk = FaultyDisk()
+        disk.arm(fault)
+        failed = False
+        try:
+            move(Store(root, fs=disk), file)
+        except SessionTreeError:
+            failed = True
+        left = list(wholes(root))
+        assert left, fault
+        if os.path.exists(file):
+            assert failed, fault
+            assert fault.kind == "unlink" or left == [file], fault
+            move(Store(root), file)
+        (end,) = wholes(root)
+        assert Path(f"{end}.v1").read_text() == "the original", fault
+
+
+def test_what_comes_in_the_way_midway_undoes_the_move(tmp_path: Path) -> None:
+    file = made(tmp_path, trash)
+
+    class Disk(FaultyDisk):
+        def link(self, source: str, target: str) -> None:
+            super().link(source, target)
+            if target.endswith(".jsonl"):  # a writer that lost the session stores a blob there
+                os.makedirs(f"{target}.blobs/in-the-way")
+
+    with pytest.raises(SessionTreeError, match=r"\.blobs|[Nn]ot empty"):
+        Store(tmp_path, fs=Disk()).trash(file)
+    assert list(wholes(tmp_path)) == [file]
+    assert os.path.exists(f"{file}.v1")
+
+
+def test_what_an_open_session_cannot_write_is_not_in_its_way_back(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "store")
+    large = tmp_path / "large"
+    large.write_text(TEXT)
+    with store.create(cwd="/p", id="one") as session:
+        store.trash("one")
+        with pytest.raises(FileMissingError):
+            session.append_message({"role": "user", "content": TEXT})
+        with pytest.raises(FileMissingError):
+            session.attach(large)
+    assert store.restore("one") == session.file
+
+
+def test_blobs_that_nobody_names_are_not_in_a_sessions_way_back(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = store.trash(file)
+    (own,) = os.listdir(f"{thrown}.blobs")
+    os.mkdir(f"{file}.blobs")
+    shutil.copy(f"{thrown}.blobs/{own}", f"{file}.blobs")
+    Path(f"{file}.blobs/{'0' * 64}").write_bytes(b"stored as the file was moved away")
+    assert store.restore(thrown) == file
+    assert sorted(os.listdir(f"{file}.blobs")) == ["0" * 64, own]
+    assert list(wholes(tmp_path)) == [file]
+
+
+def test_what_is_no_blob_stays_in_the_way(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = store.trash(file)
+    os.mkdir(f"{file}.blobs")
+    Path(f"{file}.blobs/notes").write_text("somebody's own")
+    with pytest.raises(FileTakenError, match=r"\.blobs is there already"):
+        store.restore(thrown)
+    assert Path(f"{file}.blobs/notes").read_text() == "somebody's own"
+    assert list(wholes(tmp_path)) == [thrown]
+
+
+def test_a_refused_move_leaves_no_lock_where_it_was_to_go(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = Path(str(store.trash(file)))
+    Path(f"{file}.v1").write_text("another file")
+    with pytest.raises(SessionTreeError):
+        store.restore(str(thrown))
+    assert not os.path.exists(f"{file}.lock")
+    assert list(wholes(tmp_path)) == [str(thrown)]
+
+
+def test_a_damaged_blob_in_the_way_takes_no_good_ones_place(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    file = made(tmp_path, trash)
+    thrown = Path(str(store.trash(file)))
+    (blob,) = Path(f"{thrown}.blobs").iterdir()
+    Path(f"{file}.blobs").mkdir()
+    Path(f"{file}.blobs", blob.name).write_bytes(b"x" * blob.stat().st_size)
+    with pytest.raises(SessionTreeError):
+        store.restore(str(thrown))
+    assert list(wholes(tmp_path)) == [str(thrown)]

@@ -1,0 +1,306 @@
+"""`ls` and `search` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, Store
+from sessiontree.catalog.search import Hit, Wanted, search
+from sessiontree.cli.search import as_they_come, out_hits
+from sessiontree.text.pattern import Pattern
+from tests.support.sessions import by_hand, said
+from tests.support.terminal import contents, done, driving, printed_json, run
+
+HOSTILE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202egnp\u2028\x7f"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Where this user's sessions are: three of two projects, the first of them here."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "home"))
+    store = Store(tmp_path / "home")
+    said(store, "fix the parser", cwd=here, id="11111111-one", name="Parser")
+    said(store, "write the docs " + "at length " * 20, cwd=here, id="22222222-two")
+    said(store, "deploy it", cwd="/elsewhere", id="33333333-three", name="A rollout")
+    return store
+
+
+def listed_ids(*words: str | Path) -> list[str]:
+    return [row["id"][:1] for row in printed_json("ls", *words)]
+
+
+def test_ls_lists_the_sessions_of_this_directory_the_latest_first(store: Store) -> None:
+    assert listed_ids() == ["2", "1"]
+    assert listed_ids("--all") == ["3", "2", "1"]
+    assert listed_ids("--cwd", "/elsewhere") == ["3"]
+    assert listed_ids("--all", "--limit", "2") == ["3", "2"]
+
+
+def test_ls_json_has_the_promised_shape(store: Store) -> None:
+    (row,) = printed_json("ls", "--cwd", "/elsewhere")
+    assert list(row)[:8] == [
+        *("file", "id", "cwd", "name", "firstMessage", "created", "modified", "bytes")
+    ]
+    assert row["file"] == store.list(cwd="/elsewhere")[0].file
+    assert (row["id"], row["cwd"], row["name"]) == ("33333333-three", "/elsewhere", "A rollout")
+    assert (row["firstMessage"], row["bytes"]) == ("deploy it", os.path.getsize(row["file"]))
+    assert (row["lane"], row["writer"], row["branches"]) == ("main", None, None)
+
+
+def test_ls_in_a_pipe_is_a_plain_line_a_session(store: Store) -> None:
+    docs, parser = done("ls").splitlines()
+    assert "  11111111  Parser  " in parser
+    assert "  22222222  write the docs at length" in docs
+    assert docs.endswith(str(Path.cwd()))
+    assert len(docs) < 400
+
+
+@pytest.mark.parametrize(
+    ("order", "ids"),
+    [("modified", "321"), ("created", "321"), ("size", "213"), ("name", "312")],
+)
+def test_ls_orders_as_it_is_told(store: Store, order: str, ids: str) -> None:
+    assert "".join(listed_ids("--all", "--sort", order)) == ids
+
+
+def test_ls_counts_branches_when_asked(store: Store) -> None:
+    with store.open("Parser") as session:
+        session.branch(session.leaf, summary="again")
+        session.append_message({"role": "user", "content": "one"})
+        session.branch(session.path()[1])
+        session.append_message({"role": "user", "content": "two"})
+    assert [row["branches"] for row in printed_json("ls", "--branches")] == [2, 1]
+    assert "  2 branches  " in done("ls", "--branches")
+    assert "  1 branch  " in done("ls", "--branches")
+
+
+def test_ls_of_a_folder_lists_all_in_it(tmp_path: Path) -> None:
+    by_hand(tmp_path / "any" / "a.jsonl", "hello", id="aaaa", cwd="/one")
+    by_hand(tmp_path / "any" / "deep" / "b.jsonl", "hello", id="bbbb", cwd="/two")
+    assert sorted(listed_ids(tmp_path / "any")) == ["a", "b"]
+    assert listed_ids(tmp_path / "any", "--cwd", "/two") == ["b"]
+
+
+def test_ls_tells_who_holds_a_session_and_its_lane(store: Store) -> None:
+    with store.open("Parser", exclusive=True, lane="reviewer") as session:
+        session.append_message({"role": "assistant", "content": "Hm"})
+        line = next(line for line in done("ls").splitlines() if "Parser" in line)
+    assert f"lane reviewer, held by process {os.getpid()} on " in line
+
+
+def test_ls_tells_what_it_left_out_and_does_not_fail(store: Store) -> None:
+    folder = Path(store.folder_of("/elsewhere"))
+    for number in range(12):
+        (folder / f"bad-{number}.jsonl").touch()
+    result = run("ls", "--all")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 3
+    told = result.stderr.splitlines()
+    assert len(told) == 11
+    assert all(line.startswith("Left out: ") for line in told)
+    assert told[-1] == "Left out: and 2 more"
+
+
+def test_ls_without_sessions_says_where_it_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "none"))
+    for words in (("ls",), ("ls", "--all")):
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert str(tmp_path / "none") in result.stderr
+    assert printed_json("ls") == []
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    for words in (("ls", tmp_path / "no"), ("search", "x", tmp_path / "no")):
+        result = run(*words)
+        shown = result.stderr.splitlines()
+        assert len(shown) == 1
+        assert str(tmp_path / "no") in shown[0]
+        assert result.exit_code == 1
+
+
+def test_search_prints_each_hit_below_its_file(store: Store) -> None:
+    ref = printed_json("search", "parser")[0]["ref"]
+    file = store.find("Parser").file
+    assert done("search", "parser") == (
+        f"{file}  session 11111111\n  {ref[:8]}  user        fix the «parser»\n"
+    )
+    assert done("search", "PARSER", "-i").count("«") == 2  # its name as well
+    by_hand(Path("near", "chat.jsonl"), "a parser", id="nearby")
+    assert done("search", "parser", "near").startswith("near/chat.jsonl  session nearby\n")
+
+
+def test_search_looks_in_all_sessions_unless_told_otherwise(store: Store) -> None:
+    assert len(printed_json("search", "the")) == 2
+    assert len(printed_json("search", "t", "--regex", "--role", "user")) == 3
+    assert len(printed_json("search", "deploy|parser", "--regex", "--cwd", ".")) == 1
+    assert len(printed_json("search", "the", store.find("Parser").file)) == 1
+    assert len(printed_json("search", "the", store.root, "--cwd", "/elsewhere")) == 0
+    assert len(printed_json("search", "the", "--limit", "1")) == 1
+    assert len(printed_json("search", "the", "--limit", f"{10**20}")) > 1
+    assert len(printed_json("search", "the", "--since", "1h")) == 2
+    assert len(printed_json("search", "the", "--since", "2999-01-01")) == 0
+
+
+def test_search_json_has_all_of_a_hit(store: Store) -> None:
+    (hit,) = printed_json("search", "deploy")
+    assert list(hit) == [
+        *("file", "session", "ref", "type", "role", "timestamp", "lane", "snippet", "match")
+    ]
+    with Session.open(hit["file"], readonly=True) as session:
+        assert session.entry(hit["ref"])["message"]["content"] == "deploy it"
+    assert hit["snippet"][slice(*hit["match"])] == "deploy"
+
+
+def test_search_that_finds_nothing_says_so_and_has_not_failed(store: Store) -> None:
+    result = run("search", "no such words")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "Nothing matches no such words\n"
+    assert printed_json("search", "no such words") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("search", ""), 2),
+        (("search", "(", "--regex"), 2),
+        (("search", "x", "--since", "yesterday"), 2),
+        (("search", "x", "--limit", "0"), 2),
+        (("search",), 2),
+        (("ls", "--sort", "colour"), 2),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line_or_by_the_usage(
+    store: Store, words: tuple[str, ...], status: int
+) -> None:
+    result = run(*words)
+    assert result.exit_code == status
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
+def test_nothing_from_a_session_drives_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "any"
+    by_hand(folder / "a.jsonl", f"needle {HOSTILE}", id=HOSTILE, cwd=HOSTILE, name=HOSTILE)
+    by_hand(folder / "b.jsonl", "\ud800 needle", cwd="\ud800", name="\udfff")
+    (folder / f"bad{HOSTILE}.jsonl").touch()
+    for words in (("ls", folder), ("search", "needle", folder), ("search", "\x1b[31m", folder)):
+        for more in ((), ("--json",)):
+            result = run(*words, *more)
+            assert result.exit_code == 0, result.output
+            assert not driving(result.stdout)
+            assert not driving(result.stderr)
+            assert result.stdout
+
+
+def test_looking_for_sessions_changes_nothing(store: Store) -> None:
+    folder = Path(store.folder_of(Path.cwd()))
+    before = contents(folder)
+    for words in (("ls", "--branches"), ("search", "the", "--current", "--blobs")):
+        done(*words)
+    assert contents(folder) == before
+
+
+def in_a_terminal(*words: str, columns: int = 100) -> str:
+    """What a command prints on a terminal of so many columns."""
+    script = (
+        "import os, pty, sys\n"
+        f"os.environ.update(COLUMNS='{columns}', TERM='xterm')\n"
+        "sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    )
+    command = [sys.executable, "-c", script, sys.executable, "-m", "sessiontree", *words]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=True)
+    return finished.stdout.decode()
+
+
+def test_a_terminal_gets_a_table_and_colours(store: Store) -> None:
+    table = in_a_terminal("ls", "--all")
+    assert "Modified" in table
+    assert "A rollout" in table
+    assert table.index("33333333") < table.index("11111111")
+    assert "fix the \x1b[1;31mparser\x1b[0m" in in_a_terminal("search", "parser")
+
+
+def test_a_narrow_terminal_gets_lines_that_say_all(store: Store) -> None:
+    (line,) = in_a_terminal("ls", "--cwd", "/elsewhere", columns=40).splitlines()
+    assert "33333333  A rollout  /elsewhere" in line
+
+
+def test_ls_of_a_file_says_that_it_is_one(store: Store) -> None:
+    result = run("ls", store.list()[0].file)
+    assert result.exit_code == 1
+    assert "is a file, and no folder of sessions" in result.stderr
+
+
+def test_hits_come_out_as_they_are_found(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [one.file for one in store.list(cwd=Path.cwd())]
+    seen = tmp_path / "seen"
+
+    def one_by_one() -> Iterator[Hit]:
+        for number, hit in enumerate(search(Pattern("the"), files, Wanted(), pytest.fail)):
+            assert seen.read_text().count("«the»") == number
+            yield hit
+
+    with seen.open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert out_hits(as_they_come(one_by_one()))
+        monkeypatch.undo()
+    assert seen.read_text().count("«the»") == 2
+
+
+def test_other_programs_settings_move_no_store_of_the_library(store: Store) -> None:
+    assert Store().root != store.root
+    assert json.loads(done("ls", "--all", "--json"))
+
+
+def test_search_says_that_it_stopped_where_it_was_told_to(store: Store) -> None:
+    result = run("search", "e", "--limit", "2")
+    assert len(result.stdout.split("session ")) == 3
+    assert result.stderr == "Stopped at 2, as --limit asks; there may be more\n"
+    assert run("search", "e", "--limit", "1000").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [(("--cwd", "/nowhere"), "of /nowhere in"), (("empty",), "in empty")],
+)
+def test_search_says_where_there_is_nothing_to_be_searched(
+    store: Store, words: tuple[str, ...], where: str
+) -> None:
+    Path("empty").mkdir()
+    result = run("search", "the", *words)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"Nothing was searched: there is no session {where}" in result.stderr
+
+
+def test_a_session_that_vanishes_while_it_is_searched_for_is_told_so(tmp_path: Path) -> None:
+    problems: list[str] = []
+    gone = str(tmp_path / "gone.jsonl")
+    assert list(search(Pattern("the"), [gone], Wanted(), problems.append)) == []
+    assert problems == [f"{gone} is not there, or not any more; check the path"]
+
+
+def test_a_search_tells_of_the_blobs_that_are_gone_with_their_folder(store: Store) -> None:
+    file = said(store, "x" * 50_000 + " needle")
+    shutil.rmtree(f"{file}.blobs")
+    result = run("search", "needle", "--blobs")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Nothing matches needle" in result.stderr
+    assert "Left out: " in result.stderr
+    assert "missing" in result.stderr

@@ -1,0 +1,106 @@
+"""A store is searched from Python as it is from the command line."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sessiontree import CallerError, DiskError, Hit, Session, SessionTreeWarning, Store
+from tests.support.sessions import said
+from tests.support.terminal import printed_json, run
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "home"))
+    store = Store(tmp_path / "home")
+    said(store, "Fix the caf\u00e9", cwd="/here")
+    with Session.open(said(store, "Fix the parser", cwd="/there")) as session:
+        session.append_message({"role": "assistant", "content": "Fixed: " + "x" * 40_000})
+        session.append_message({"role": "assistant", "content": [CALL]})
+        session.branch("@~1")
+    return store
+
+
+CALL = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "make fix"}}
+
+ASKED: dict[str, tuple[str, dict[str, object], list[str]]] = {
+    "plain": ("Fix", {}, ["Fix"]),
+    "regex": ("Fix(ed)?\\b", {"regex": True}, ["--regex", "Fix(ed)?\\b"]),
+    "ignore_case": ("fix", {"ignore_case": True}, ["-i", "fix"]),
+    "role": ("Fix", {"role": "user"}, ["--role", "user", "Fix"]),
+    "roles": ("i", {"role": ["user", "tool"]}, ["--role", "user", "--role", "tool", "i"]),
+    "tool": ("fix", {"tool": "Bash"}, ["--tool", "Bash", "fix"]),
+    "since": ("i", {"since": datetime.now(UTC) - timedelta(hours=1)}, ["--since", "1h", "i"]),
+    "later": ("i", {"since": datetime(3000, 1, 1)}, ["--since", "3000-01-01", "i"]),
+    "cwd": ("Fix", {"cwd": "/here"}, ["--cwd", "/here", "Fix"]),
+    "current": ("fix", {"current": True}, ["--current", "fix"]),
+    "blobs": ("xxxx", {"blobs": True}, ["--blobs", "xxxx"]),
+    "limit": ("Fix", {"limit": 1}, ["--limit", "1", "Fix"]),
+    "accents": ("cafe\u0301", {}, ["cafe\u0301"]),
+    "nothing": ("no such words", {}, ["no such words"]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_python_and_the_command_line_find_the_same(store: Store, name: str) -> None:
+    pattern, options, words = ASKED[name]
+    hits = list(store.search(pattern, **options))  # type: ignore[arg-type]
+    assert [(hit.file, hit.ref, hit.snippet) for hit in hits] == [
+        (row["file"], row["ref"], row["snippet"]) for row in printed_json("search", *words)
+    ]
+    assert bool(hits) == (name not in ("later", "nothing", "current"))
+
+
+def test_hits_come_one_by_one_and_are_shared_by_processes_alike(store: Store) -> None:
+    hits = store.search("Fix")
+    first = next(hits)
+    assert isinstance(first, Hit)
+    start, end = first.match
+    assert first.snippet[start:end] == "Fix"
+    assert [first, *hits] == list(store.search("Fix", processes=2))
+
+
+def test_no_more_hits_are_given_than_were_asked_for(store: Store) -> None:
+    assert [len(list(store.search("Fix", limit=n))) for n in (0, 1, 2, 3)] == [0, 1, 2, 2]
+
+
+def test_what_is_no_pattern_is_refused_at_once_and_named_as_it_was_typed(store: Store) -> None:
+    with pytest.raises(CallerError, match=r"'C:\\Users\\' is no regular expression: "):
+        store.search("C:\\Users\\", regex=True)
+    result = run("search", "--regex", "C:\\Users\\")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: 'C:\\Users\\' is no regular expression: " in result.stderr
+
+
+def test_what_cannot_be_read_is_reported_and_hides_nothing(store: Store) -> None:
+    torn = Path(store.root, "torn.jsonl")
+    torn.write_text("Fix nothing\n")
+    problems: list[str] = []
+    assert len(list(store.search("Fix", report=problems.append))) == 2
+    (problem,) = problems
+    assert str(torn) in problem
+    with pytest.warns(SessionTreeWarning, match="torn.jsonl"):
+        assert len(list(store.search("Fix"))) == 2
+
+
+def test_where_no_store_is_nothing_is_found(tmp_path: Path) -> None:
+    assert list(Store(tmp_path / "nowhere").search("Fix")) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DiskError, match="is no folder"):
+        Store(tmp_path / "file").search("Fix")
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system has no names for pipes")
+def test_a_pipe_is_searched_no_more_than_it_is_read() -> None:
+    reading, writing = os.pipe()
+    try:
+        result = run("search", "Fix", f"/dev/fd/{reading}")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "is a device or a pipe; give a session file or a folder" in result.stderr
+    finally:
+        os.close(reading)
+        os.close(writing)

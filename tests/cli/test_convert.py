@@ -1,0 +1,96 @@
+"""`convert` as a person uses it: data on one stream, what was lost on the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.terminal import contents, done, printed_json, run, said
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_file_has_the_name_that_its_program_would_give_it(chat: Path, here: Path) -> None:
+    before = contents(chat.parent)
+    names = [done("convert", chat, "--to", to).strip() for to in ("pi", "claude-code", "atif")]
+    assert sorted(file.name for file in here.iterdir()) == sorted(names)
+    assert names[0].endswith("_chat-id.jsonl")
+    assert names[1].endswith(".jsonl")
+    assert names[2] == "chat-id.trajectory.json"
+    assert contents(chat.parent) == before
+
+
+def test_what_the_target_does_not_say_is_told_and_printed(chat: Path, here: Path) -> None:
+    done("label", chat, "@", "here")
+    done("push", chat)
+    said(chat, "user", "on")
+    told = run("convert", chat, "--to", "claude-code", "-o", here / "one.jsonl")
+    assert told.exit_code == 0
+    assert told.stdout.strip() == str(here / "one.jsonl")
+    assert "Not as it was in claude-code: a label is not told (entry " in told.stderr
+    printed = printed_json("convert", chat, "--to", "claude-code", "-o", here / "two.jsonl")
+    assert (printed["to"], printed["warnings"], printed["beside"]) == ("claude-code", [], [])
+    lost = {loss["what"]: loss for loss in printed["notExpressed"]}
+    assert lost["a stack_push is not told"]["count"] == 1
+    assert set(lost["a label is not told"]) == {"what", "count", "entry"}
+
+
+def test_what_a_handle_points_to_is_found_below_the_root(chat: Path, here: Path) -> None:
+    (here / "notes.md").write_text("Be quick")
+    done("append", chat, "--handle", "file@1.0.0::path:notes.md")
+    without = run("convert", chat, "--to", "pi", "-o", "-")
+    assert "Be quick" not in without.stdout
+    assert "name the root (root=…, or --root DIR)" in without.stderr
+    assert "Be quick" in done("convert", chat, "--to", "pi", "-o", "-", "--root", here)
+
+
+def test_one_file_goes_to_a_pipe_and_nothing_is_made(chat: Path, here: Path) -> None:
+    trajectory = json.loads(done("convert", chat, "--to", "atif", "-o", "-"))
+    assert [step["message"] for step in trajectory["steps"]] == ["hello", "hi", "more", "sure"]
+    lines = done("convert", chat, "--to", "pi", "-o", "-").splitlines()
+    assert json.loads(lines[0])["version"] == 3
+    assert list(here.iterdir()) == []
+
+
+def test_lanes_do_not_fit_into_a_pipe(chat: Path, here: Path) -> None:
+    done("append", chat, "--role", "user", "--text", "look", "--lane", "reviewer")
+    told = run("convert", chat, "--to", "claude-code", "-o", "-")
+    assert (told.exit_code, told.stdout) == (1, "")
+    assert "more than one file" in told.stderr
+    done("convert", chat, "--to", "claude-code", "-o", "made.jsonl")
+    assert (here / "made" / "subagents" / "agent-reviewer.jsonl").is_file()
+
+
+def test_a_wrong_target_is_wrong_usage_and_lists_those_there_are(chat: Path) -> None:
+    told = run("convert", chat, "--to", "codex")
+    assert told.exit_code == 2
+    assert all(to in told.stderr for to in ("'pi'", "'claude-code'", "'atif'"))
+    both = run("convert", chat, "--to", "pi", "-o", "-", "--json")
+    assert both.exit_code == 2
+
+
+def test_a_damaged_file_is_converted_and_its_damage_told(chat: Path, here: Path) -> None:
+    lines = chat.read_bytes().splitlines()
+    chat.write_bytes(b"\n".join([*lines[:2], b"{torn", *lines[2:]]) + b"\n")
+    told = run("convert", chat, "--to", "atif", "-o", "made.json")
+    assert told.exit_code == 0
+    assert "Damage: " in told.stderr
+    assert len(json.loads((here / "made.json").read_text())["steps"]) == 4
+
+
+def test_a_file_that_is_no_session_or_is_there_fails_with_one_line(chat: Path, here: Path) -> None:
+    (here / "made").write_text("mine")
+    for words in ((chat, "-o", "made"), (here / "made",), (here / "none",)):
+        told = run("convert", words[0], "--to", "pi", *words[1:])
+        assert told.exit_code == 1
+        assert told.stderr.count("\n") == 1
+    assert (here / "made").read_text() == "mine"

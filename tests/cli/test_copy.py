@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.terminal import contents, done, lines, printed_json, run, said
+
+
+def texts(file: Path) -> list[Any]:
+    return [message["content"] for message in printed_json("context", file)["messages"]]
+
+
+@pytest.mark.parametrize("command", ["fork", "branch"])
+def test_fork_copies_the_path_and_leaves_the_source_alone(forked: Path, command: str) -> None:
+    before = contents(forked.parent)
+    copy = forked.with_name("copy.jsonl")
+    assert done(command, forked, copy) == f"{copy}\n"
+    assert texts(copy) == texts(forked)
+    assert len(printed_json("tree", copy)) < len(printed_json("tree", forked))
+    assert printed_json("show", copy)["parentSession"]["id"] == "chat-id"
+    after = contents(forked.parent)
+    assert after.pop("copy.jsonl")
+    assert after == before
+
+
+def test_fork_at_a_ref_ends_there(forked: Path) -> None:
+    copy = forked.with_name("copy.jsonl")
+    header = printed_json("fork", forked, copy, "--at", "@~2")
+    assert texts(copy) == ["hello", "hi"]
+    assert header == json.loads(lines(copy)[0])
+
+
+def test_fork_takes_its_ref_where_export_branch_does(forked: Path) -> None:
+    copy, other = forked.with_name("copy.jsonl"), forked.with_name("other.jsonl")
+    assert done("fork", forked, "@~2", copy) == f"{copy}\n"
+    assert done("export-branch", forked, "@~2", other) == f"{other}\n"
+    assert texts(copy) == ["hello", "hi"]
+
+
+def test_fork_names_the_message_it_ends_at_where_a_mark_is_the_leaf(forked: Path) -> None:
+    done("branch-here", forked, "@~2", "--name", "again")
+    result = run("fork", forked, forked.with_name("copy.jsonl"))
+    assert re.match(r"Forked at \w{8} \(assistant: hi\) into ", result.stderr)
+    assert re.match(r"Branched at \w{8} \(branch: again\)", run("branch-here", forked, "@").stderr)
+    assert re.match(r"Branched at \w{8} \(branch\)\n", run("branch-here", forked, "@").stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fork", "copy.jsonl", "@"),
+        ("fork", "@"),
+        ("fork", "@~1", "@"),
+        ("fork", "copy.jsonl", "named"),
+        ("export-branch", "copy.jsonl", "@~1"),
+        ("export-branch", "copy.jsonl", "named"),
+    ],
+)
+def test_a_ref_in_the_place_of_the_new_file_is_wrong_usage(
+    forked: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    done("label", forked, "@~1", "named")
+    monkeypatch.chdir(forked.parent)
+    before = contents(forked.parent)
+    result = run(words[0], forked.name, *words[1:])
+    assert result.exit_code == 2
+    assert f"Error: '{words[-1]}' is a REF; NEWFILE comes last: FILE REF NEWFILE" in result.stderr
+    assert contents(forked.parent) == before
+
+
+def test_fork_takes_one_ref(forked: Path) -> None:
+    for words in (("@", "@~1", "copy.jsonl"), ("@", "copy.jsonl", "--at", "@")):
+        result = run("fork", forked, *words)
+        assert result.exit_code == 2
+        assert "give one REF and one NEWFILE" in result.stderr
+
+
+def test_a_version_1_file_is_forked_without_being_migrated(version_1: Path) -> None:
+    before = version_1.read_bytes()
+    copy = version_1.with_name("copy.jsonl")
+    done("fork", version_1, copy)
+    assert version_1.read_bytes() == before
+    assert texts(copy) == ["first", "second"]
+
+
+def test_export_branch_copies_a_subtree(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    copy, whole = forked.with_name("sub.jsonl"), forked.with_name("whole.jsonl")
+    assert done("export-branch", forked, left, copy) == f"{copy}\n"
+    assert texts(copy) == ["sure"]
+    header = printed_json("export-branch", forked, left, whole, "--with-path")
+    assert texts(whole) == ["hello", "hi", "more", "sure"]
+    assert header["type"] == "session"
+
+
+def test_export_branch_says_what_of_scratch_lanes_stayed_behind(forked: Path) -> None:
+    done("append", forked, "--scratch", "--text", "tried")
+    copy = forked.with_name("copy.jsonl")
+    result = run("export-branch", forked, "@", copy)
+    assert result.exit_code == 0
+    assert "Warning: 1 entry of scratch lanes that were never kept stayed behind" in result.stderr
+    assert "tried" not in copy.read_text()
+
+
+def test_cherry_pick_copies_an_entry_of_another_branch(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    entry = printed_json("cherry-pick", forked, left)
+    assert entry["metadata"] == {"cherryPickedFrom": left}
+    assert texts(forked)[-1] == "sure"
+
+
+def test_cherry_pick_from_another_file_leaves_that_alone(chat: Path, version_1: Path) -> None:
+    before = version_1.read_bytes()
+    done("cherry-pick", chat, "@~1", "--from", version_1)
+    assert texts(chat)[-1] == "first"
+    assert version_1.read_bytes() == before
+
+
+def test_cherry_pick_from_the_same_file_by_name(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    done("cherry-pick", forked, left, "--from", forked)
+    assert texts(forked)[-1] == "sure"
+
+
+def test_merge_takes_another_branch_in(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    entry = printed_json("merge", forked, left)
+    assert entry["mergedUuid"] == left
+    assert texts(forked) == ["hello", "hi", "went elsewhere", "instead", "more", "sure"]
+
+
+def test_merge_with_a_summary_takes_that_alone(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    done("merge", forked, left, "--summary", "they agreed")
+    assert texts(forked)[-1] == "they agreed"
+
+
+def test_a_copy_is_never_made_over_a_file(forked: Path) -> None:
+    taken = forked.with_name("taken.jsonl")
+    taken.write_text("precious")
+    before = contents(forked.parent)
+    for words in (("fork", forked, taken), ("export-branch", forked, "@", taken)):
+        result = run(*words)
+        assert result.exit_code == 1
+        assert "is there already and was left as it is" in result.stderr
+    assert contents(forked.parent) == before
+
+
+def test_a_copy_can_be_gone_on_with(forked: Path) -> None:
+    copy = forked.with_name("copy.jsonl")
+    done("fork", forked, copy)
+    said(copy, "user", "on its own")
+    assert texts(copy)[-1] == "on its own"
+    assert "on its own" not in texts(forked)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("fork",), ("fork", "--json"), ("export-branch", "@~1"), ("export-branch", "@", "--redact")],
+)
+def test_a_copy_without_what_its_original_lost_is_made_and_fails(
+    chat: Path, words: tuple[str, ...]
+) -> None:
+    command, *rest = words
+    said(chat, "user", "a long line\n" * 9000)
+    made = run(command, chat, *rest, chat.with_name("whole.jsonl"))
+    assert made.exit_code == 0
+    (blob,) = Path(f"{chat}.blobs").iterdir()
+    blob.unlink()
+    copy = chat.with_name("copy.jsonl")
+    made = run(command, chat, *rest, copy)
+    assert made.exit_code == 1
+    assert "is missing" in made.stderr
+    assert str(copy) in made.stderr
+    assert done("tree", copy)

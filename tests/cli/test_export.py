@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.terminal import contents, done, driving, lines, printed_json, run, said
+
+KEY = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+def secret(chat: Path) -> Path:
+    """The same session with a secret in its last message."""
+    said(chat, "user", f"use {KEY} for ann@people.org")
+    return chat
+
+
+def test_export_prints_a_transcript_and_leaves_the_file_alone(chat: Path) -> None:
+    before = contents(chat.parent)
+    text = done("export", chat)
+    assert text.startswith("# Chat\n\n- session: `chat-id`\n")
+    assert [line for line in text.splitlines() if line.startswith(("## ", "> "))] == [
+        *("## User", "> hello", "## Assistant", "## User", "> more", "## Assistant"),
+    ]
+    assert done("export", chat, "--markdown") == text
+    assert contents(chat.parent) == before
+
+
+def test_export_ends_at_a_ref(chat: Path) -> None:
+    assert "more" not in done("export", chat, "@~2")
+
+
+def test_export_makes_a_file_and_never_over_another(chat: Path) -> None:
+    target = chat.with_name("chat.md")
+    assert done("export", chat, "-o", target) == f"{target}\n"
+    assert target.read_text() == done("export", chat)
+    target.write_text("mine")
+    result = run("export", chat, "-o", target)
+    assert result.exit_code == 1
+    assert "there already" in result.stderr
+    assert target.read_text() == "mine"
+
+
+def test_export_drives_no_terminal(chat: Path) -> None:
+    said(chat, "user", "\x1b[31mred\x07\u202e")
+    assert not driving(done("export", chat))
+
+
+def test_export_redacts_and_tells_what_and_where_but_no_secret(secret: Path) -> None:
+    result = run("export", secret, "--redact")
+    assert "> use [redacted:github-token:1] for [redacted:email:1]" in result.stdout
+    uuid = json.loads(lines(secret)[-1])["uuid"]
+    assert f"Masked github-token: 1, in {uuid[:8]}\n" in result.stderr
+    assert "Look it over before you share it" in result.stderr
+    assert KEY not in result.output
+
+
+def test_export_tells_as_json_what_it_made_and_masked(secret: Path) -> None:
+    target = secret.with_name("chat.md")
+    uuid = json.loads(lines(secret)[-1])["uuid"]
+    assert printed_json("export", secret, "-o", target, "--redact") == {
+        "file": str(target),
+        "redaction": {
+            "masked": [
+                {"rule": "github-token", "entry": uuid, "count": 1},
+                {"rule": "email", "entry": uuid, "count": 1},
+            ],
+            "secrets": {"github-token": 1, "email": 1},
+            "leftOut": [],
+            "unsealed": [],
+        },
+    }
+    assert printed_json("export", secret, "-o", target.with_name("b.md"))["redaction"] is None
+
+
+def test_export_branch_makes_a_sound_session_without_the_secrets(secret: Path) -> None:
+    copy = secret.with_name("copy.jsonl")
+    made = printed_json("export-branch", secret, "@", copy, "--with-path", "--redact")
+    assert made["header"]["type"] == "session"
+    assert [each["rule"] for each in made["redaction"]["masked"]] == ["github-token", "email"]
+    assert KEY.encode() not in copy.read_bytes()
+    assert run("verify", copy).stdout == ""
+    kept = {line for line in lines(secret) if b"people" not in line} - {lines(secret)[0]}
+    assert kept <= set(lines(copy))
+
+
+def test_a_users_rules_are_read_from_a_file(secret: Path) -> None:
+    rules = secret.with_name("rules.toml")
+    rules.write_text("greeting = 'hel+o'\nemail = 'nobody@nowhere'\n")
+    text = done("export", secret, "--redact", "--rules", rules)
+    assert "> [redacted:greeting:1]" in text
+    assert "ann@people.org" in text
+
+
+@pytest.mark.parametrize("text", ["a = (", "a = '('", "a = 1"])
+def test_wrong_rules_fail_before_anything_is_made(secret: Path, text: str) -> None:
+    rules, target = secret.with_name("rules.toml"), secret.with_name("chat.md")
+    rules.write_text(text)
+    result = run("export", secret, "--redact", "--rules", rules, "-o", target)
+    assert result.exit_code == 1
+    assert str(rules) in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--rules", "r.toml"]])
+def test_options_that_need_another_are_wrong_usage_without_it(chat: Path, words: list[str]) -> None:
+    assert run("export", chat, *words).exit_code == 2
+
+
+def test_rules_that_are_not_there_are_named(chat: Path) -> None:
+    result = run("export", chat, "--redact", "--rules", "nowhere.toml")
+    assert result.exit_code == 1
+    assert "nowhere.toml" in result.stderr
+
+
+def test_the_built_in_rules_are_listed() -> None:
+    text = done("export", "--list-rules")
+    assert "github-token       GitHub tokens\n" in text
+    assert done("export-branch", "--list-rules") == text
+
+
+def test_the_home_directory_of_who_exports_is_masked(
+    chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/srv/accounts/ann")
+    said(chat, "user", "see /srv/accounts/ann/notes")
+    assert "> see ~/notes" in done("export", chat, "--redact")
+
+
+def test_a_version_1_file_is_exported_without_being_migrated(version_1: Path) -> None:
+    before = version_1.read_bytes()
+    assert "> first" in done("export", version_1, "--redact")
+    assert version_1.read_bytes() == before

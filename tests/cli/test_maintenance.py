@@ -1,0 +1,127 @@
+"""verify and repair: what they say, where, and with which status they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sessiontree import Session
+from tests.support.terminal import contents, done, lines, printed_json, run
+
+
+def spoil(chat: Path) -> None:
+    """A torn end, which can be mended, and a wrong checksum, which cannot."""
+    found = lines(chat)
+    found[2] = found[2][:-10] + b'00000000"}'
+    chat.write_bytes(b"\n".join(found) + b'\n{"type":"mess')
+
+
+def test_a_sound_file_is_verified_and_left_alone(chat: Path) -> None:
+    before = contents(chat.parent)
+    assert done("verify", chat) == ""
+    result = run("repair", chat)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{chat}: nothing to mend\n"
+    assert contents(chat.parent) == before
+
+
+def test_verify_names_what_an_operation_that_was_killed_left_beside(chat: Path) -> None:
+    stray = chat.with_name("chat.jsonl.4321-0123abcd.tmp")
+    stray.write_bytes(b"half a file")
+    result = run("verify", chat)
+    assert (result.exit_code, result.stdout) == (0, "")
+    first, second = result.stderr.splitlines()
+    assert first == f"{chat}: sound"
+    assert second.startswith(f"{stray}: ")
+    assert "remove it" in second
+
+
+def test_a_repair_that_mends_everything_succeeds(chat: Path) -> None:
+    whole = chat.read_bytes()
+    chat.write_bytes(whole + b'{"type":"mess')
+    result = run("repair", chat)
+    assert result.exit_code == 0
+    assert result.stdout == (f"{chat}:6: byte {len(whole)}: took out a torn fragment of 13 bytes\n")
+    assert "1 mended; the original is kept as" in result.stderr
+    assert chat.read_bytes() == whole
+    assert run("verify", chat).exit_code == 0
+
+
+def test_a_repair_that_leaves_damage_says_what_remains_and_fails(chat: Path) -> None:
+    """It ended with 0, and a script went on as if all were well."""
+    spoil(chat)
+    result = run("repair", chat)
+    assert result.exit_code == 1
+    mended, remains = result.stdout.splitlines()
+    assert mended.endswith("took out a torn fragment of 13 bytes")
+    assert remains.startswith(f"{chat}:3: byte ")
+    assert ": crc: wrong crc: " in remains
+    assert remains.endswith("compare it with a backup")
+    assert (
+        result.stderr.splitlines()[-1] == f"{chat}: 1 finding remains, not to be mended by guessing"
+    )
+    assert result.stdout.splitlines()[1:] == run("verify", chat).stdout.splitlines()
+
+    again = run("repair", chat)
+    assert again.exit_code == 1
+    assert again.stdout.splitlines() == [remains]
+    assert "nothing to mend" in again.stderr
+
+
+def test_what_remains_is_in_the_json_too(chat: Path) -> None:
+    spoil(chat)
+    result = run("repair", chat, "--json")
+    assert result.exit_code == 1
+    printed = json.loads(result.stdout)
+    assert [found["line"] for found in printed["mended"]] == [6]
+    assert Path(printed["original"]).exists()
+    assert [(found["kind"], found["line"]) for found in printed["remaining"]] == [("crc", 3)]
+
+
+def test_a_dry_run_says_what_it_would_do_and_succeeds(chat: Path) -> None:
+    spoil(chat)
+    before = contents(chat.parent)
+    result = run("repair", "--dry-run", chat)
+    assert result.exit_code == 0
+    assert result.stdout.endswith("would have taken out a torn fragment of 13 bytes\n")
+    assert result.stderr == f"{chat}: 1 to mend; nothing was written\n"
+    found = printed_json("repair", "--dry-run", chat)
+    assert [damage["kind"] for damage in found["remaining"]] == ["crc", "torn"]
+    assert contents(chat.parent) == before
+
+
+def test_the_status_of_a_repair_is_explained() -> None:
+    assert "Exits with 1 if damage remains" in " ".join(done("repair", "--help").split())
+
+
+def test_verify_names_what_was_left_of_blobs_and_gc_takes_it(chat: Path) -> None:
+    folder = chat.with_name("chat.jsonl.blobs")
+    folder.mkdir()
+    for name in ("1-aa.tmp", "2-bb.tmp"):
+        (folder / name).write_bytes(b"half a blob")
+    result = run("verify", chat)
+    assert (result.exit_code, result.stdout) == (0, "")
+    sound, left = result.stderr.splitlines()
+    assert sound == f"{chat}: sound"
+    assert left.startswith(f"{folder / '1-aa.tmp'}, and 1 more beside it: left by something cut")
+    assert "gc takes it out" in left
+    assert "unfinished" in done("gc", "--help")
+    assert "unfinished file 1-aa.tmp" in done("gc", chat, "--now", "2999-01-01T00:00:00Z")
+
+
+def test_a_folder_of_blobs_that_cannot_be_listed_is_one_finding(chat: Path) -> None:
+    chat.with_name("chat.jsonl.blobs").write_text("no folder")
+    result = run("verify", chat)
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"{chat}:1: byte 0: blob folder: cannot list {chat}.blobs: ")
+
+
+def test_what_to_do_about_a_missing_blob_is_said_once(chat: Path) -> None:
+    with Session.open(chat) as session:
+        session.append_message({"role": "user", "content": "x" * 40_000})
+    (blob,) = chat.with_name("chat.jsonl.blobs").iterdir()
+    blob.unlink()
+    (line,) = run("verify", chat).stdout.splitlines()
+    assert f"there is no file {blob}; put the folder of blobs back" in line
+    assert line.count("backup") == 1

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.terminal import contents, done, lines, printed_json, run, said
+
+
+def last(file: Path) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads(lines(file)[-1])
+    return entry
+
+
+def texts(file: Path) -> list[Any]:
+    return [message["content"] for message in printed_json("context", file)["messages"]]
+
+
+def program(source: str) -> str:
+    """A summarizer that runs some Python."""
+    return shlex.join([sys.executable, "-c", source])
+
+
+def test_branch_here_goes_on_from_an_entry_in_the_same_file(chat: Path) -> None:
+    entry = printed_json("branch-here", chat, "@~2")
+    assert entry["type"] == "branch"
+    assert texts(chat) == ["hello", "hi"]
+    said(chat, "user", "instead")
+    assert texts(chat) == ["hello", "hi", "instead"]
+
+
+def test_branch_here_at_the_header_starts_over(chat: Path) -> None:
+    done("branch-here", chat, json.loads(lines(chat)[0])["uuid"])
+    assert texts(chat) == []
+
+
+def test_a_named_branch_is_found_by_its_name(chat: Path) -> None:
+    tip = last(chat)["uuid"]
+    done("branch-here", chat, "@~2", "--name", "other", "--summary", "left")
+    said(chat, "user", "instead")
+    done("switch", chat, tip)
+    assert texts(chat)[-1] == "sure"
+    done("switch", chat, "other")
+    assert texts(chat) == ["hello", "hi", "left", "instead"]
+
+
+def test_switching_to_where_one_is_writes_nothing(chat: Path) -> None:
+    before = contents(chat.parent)
+    result = run("switch", chat, "@")
+    assert result.exit_code == 0
+    assert "nothing was written" in result.stderr
+    assert result.stdout == last(chat)["uuid"] + "\n"
+    assert contents(chat.parent) == before
+
+
+def test_rewind_prints_the_prompt_to_be_edited(chat: Path) -> None:
+    assert done("rewind", chat) == "more\n"
+    assert texts(chat) == ["hello", "hi"]
+    first = json.loads(lines(chat)[1])["uuid"]
+    found = printed_json("rewind", chat, first)
+    assert found == {"text": "hello", "entry": last(chat)}
+    assert texts(chat) == []
+
+
+def test_push_and_pop_come_back_with_a_summary(chat: Path) -> None:
+    note = printed_json("push", chat, "--note", "side trip")
+    said(chat, "user", "look into it")
+    said(chat, "assistant", "it is so")
+    popped = printed_json("pop", chat)
+    assert (popped["type"], popped["parentUuid"]) == ("stack_summary", note["uuid"])
+    assert "look into it" in popped["summary"]
+    assert "it is so" in popped["summary"]
+
+
+def test_pop_to_a_ref_hangs_below_that_very_entry(chat: Path) -> None:
+    target = json.loads(lines(chat)[1])["uuid"]
+    popped = printed_json("pop", chat, target, "--summary", "tried")
+    assert popped["parentUuid"] == target
+    assert texts(chat) == ["hello", "tried"]
+
+
+def test_compact_summarizes_all_before_the_first_kept(chat: Path) -> None:
+    kept = json.loads(lines(chat)[3])["uuid"]
+    entry = printed_json("compact", chat, "--first-kept", "@~1")
+    assert entry["firstKeptEntryUuid"] == kept
+    assert texts(chat)[1:] == ["more", "sure"]
+    assert "hello" in texts(chat)[0]
+
+
+@pytest.mark.parametrize("mark", [("edit-context", "@~3", "--drop"), ("label", "@", "here")])
+def test_compact_keeps_what_was_said_where_one_stands(chat: Path, mark: tuple[str, ...]) -> None:
+    command, *words = mark
+    done(command, chat, *words)
+    done("compact", chat, "--first-kept", "@", "--summary", "so far")
+    assert texts(chat)[1:] == ["sure"]
+
+
+def test_compact_may_keep_nothing(chat: Path) -> None:
+    done("compact", chat, "--keep", "0", "--summary", "all of it")
+    assert texts(chat) == ["all of it"]
+
+
+def test_compact_of_a_short_context_has_nothing_to_do(chat: Path) -> None:
+    before = contents(chat.parent)
+    result = run("compact", chat)
+    assert result.exit_code == 1
+    assert "20000 are to be kept: nothing to compact" in result.stderr
+    assert contents(chat.parent) == before
+
+
+def test_moving_above_a_compaction_warns_in_one_line(chat: Path) -> None:
+    done("compact", chat, "--keep", "0", "--summary", "all of it")
+    result = run("branch-here", chat, json.loads(lines(chat)[1])["uuid"])
+    assert result.exit_code == 0
+    warned = [line for line in result.stderr.splitlines() if line.startswith("Warning: ")]
+    assert len(warned) == 1
+    assert "tokens again" in warned[0]
+
+
+WITH_SUMMARY = [
+    ("branch-here", "@~2"),
+    ("pop", "@~2"),
+    ("compact", "--first-kept", "@~1"),
+]
+
+
+@pytest.mark.parametrize("words", WITH_SUMMARY)
+def test_a_program_may_write_the_summary(chat: Path, words: tuple[str, ...]) -> None:
+    upper = program("import sys; print(sys.stdin.read().upper())")
+    entry = printed_json(words[0], chat, *words[1:], "--summarizer", upper)
+    told = (
+        "USER: HELLO\n\nASSISTANT: HI" if words[0] == "compact" else "USER: MORE\n\nASSISTANT: SURE"
+    )
+    assert entry["summary"] == told
+
+
+def test_a_program_may_write_the_summary_of_a_merge(forked: Path) -> None:
+    left = printed_json("branches", forked)[0]["leaf"]
+    entry = printed_json("merge", forked, left, "--summarizer", "cat")
+    assert entry["summary"] == "user: more\n\nassistant: sure"
+
+
+@pytest.mark.parametrize("words", WITH_SUMMARY)
+@pytest.mark.parametrize(
+    ("summarizer", "error"),
+    [
+        (program("raise SystemExit(3)"), "failed with status 3"),
+        (program("import os; os.kill(os.getpid(), 9)"), "failed with status -9"),
+        (program("print('  ')"), "answered nothing"),
+        (program("import os; os.write(1, bytes([255]))"), "did not answer in UTF-8"),
+        ("/nowhere/summarizer", "cannot be run"),
+    ],
+)
+def test_a_program_that_fails_to_write_it_changes_nothing(
+    chat: Path, words: tuple[str, ...], summarizer: str, error: str
+) -> None:
+    before = contents(chat.parent)
+    result = run(words[0], chat, *words[1:], "--summarizer", summarizer)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: the summarizer ")
+    assert error in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert contents(chat.parent) == before
+
+
+def test_a_program_that_does_not_read_the_transcript_may_answer(chat: Path) -> None:
+    said(chat, "user", "long " * 100_000)
+    entry = printed_json("pop", chat, "@~2", "--summarizer", "echo short")
+    assert entry["summary"] == "short"
+
+
+def test_no_shell_reads_the_summarizer(chat: Path) -> None:
+    entry = printed_json("branch-here", chat, "@~2", "--summarizer", "echo 'a b' ; $HOME")
+    assert entry["summary"] == "a b ; $HOME"
+
+
+def test_others_may_write_while_a_program_thinks(chat: Path) -> None:
+    source = (
+        "import subprocess, sys;"
+        f"subprocess.run([sys.executable, '-m', 'sessiontree', 'append', {str(chat)!r},"
+        " '--text', 'meanwhile'], check=True, stdout=subprocess.DEVNULL); print('thought')"
+    )
+    result = run("pop", chat, "@~2", "--summarizer", program(source))
+    assert result.exit_code == 0
+    assert "Warning: another writer went on meanwhile" in result.stderr
+    assert texts(chat) == ["hello", "hi", "thought"]
+    assert "meanwhile" in [branch["preview"] for branch in printed_json("branches", chat)]
+
+
+def test_summarize_uses_the_built_in_summarizer(chat: Path) -> None:
+    entry = printed_json("branch-here", chat, "@~2", "--summarize")
+    assert entry["summary"] == "Asked:\n- more\n\nLast answer: sure"

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from tests.support.rules import anthropic, fault
+from tests.support.saying import (
+    IMAGE,
+    PIXEL,
+    anthropic_blocks,
+    assistant,
+    call,
+    chat_call,
+    context,
+    result,
+    text,
+    user,
+)
+
+
+def sent(*messages: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    request = context(*messages).to_anthropic()
+    assert fault(anthropic, request.params) is None
+    return anthropic_blocks(request)
+
+
+def warned(*messages: dict[str, Any]) -> str:
+    return "\n".join(context(*messages).to_anthropic().warnings)
+
+
+def signed(**more: Any) -> dict[str, Any]:
+    return assistant(
+        {"type": "thinking", "thinking": "hm", "signature": "sig"}, text("yes"), **more
+    )
+
+
+def test_the_system_text_stands_apart() -> None:
+    params = context({"role": "system", "content": "Be brief."}, user("hi")).to_anthropic().params
+    assert params == {
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": [text("hi")]}],
+    }
+
+
+def test_neighbours_of_the_same_side_are_one_message() -> None:
+    told = sent(user("one"), user([text("two")]), assistant(text("a")), assistant(text("b")))
+    assert told == [("user", [text("one"), text("two")]), ("assistant", [text("a"), text("b")])]
+
+
+def test_results_lead_the_message_behind_their_calls() -> None:
+    told = sent(user("go"), assistant(call("a"), call("b")), result("b"), user("hm"), result("a"))
+    assert [block["type"] for block in told[2][1]] == ["tool_result", "tool_result", "text"]
+    assert [block["tool_use_id"] for block in told[2][1][:2]] == ["a", "b"]
+
+
+def test_parallel_calls_stored_block_by_block_are_one_message_again() -> None:
+    """Claude Code writes each block of a message in a line of its own."""
+    uses = [{"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in "ab"]
+    answers = [user([{"type": "tool_result", "tool_use_id": id, "content": "done"}]) for id in "ab"]
+    told = sent(user("go"), *(assistant(use, id="msg_1") for use in uses), *answers)
+    assert [(role, len(blocks)) for role, blocks in told] == [
+        ("user", 1),
+        ("assistant", 2),
+        ("user", 2),
+    ]
+
+
+def test_white_space_and_empty_messages_are_not_sent() -> None:
+    told = sent(user(""), user("hi"), assistant(text("\n\n")), assistant(), user(None))
+    assert told == [("user", [text("hi")])]
+
+
+def test_the_first_message_is_the_users() -> None:
+    assert [role for role, _ in sent(assistant(text("hi")))] == ["user", "assistant"]
+    assert "put before" in warned(assistant(text("hi")))
+
+
+def test_thinking_keeps_its_signature() -> None:
+    assert sent(user("?"), signed())[1][1] == signed()["content"]
+    sealed = {"type": "redacted_thinking", "data": "x"}
+    assert sent(user("?"), assistant(sealed, text("yes")))[1][1][0] == sealed
+
+
+def test_pis_thinking_is_written_as_anthropics() -> None:
+    thought = {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"}
+    hidden = {"type": "thinking", "thinking": "", "thinkingSignature": "x", "redacted": True}
+    told = sent(user("?"), assistant(thought, hidden, text("yes"), api="anthropic-messages"))
+    assert told[1][1][:2] == [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "redacted_thinking", "data": "x"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        assistant({"type": "thinking", "thinking": "hm"}, text("yes")),
+        assistant(
+            {"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning_content"},
+            text("yes"),
+            api="openai-completions",
+        ),
+        assistant(
+            {"type": "thinking", "thinking": "", "thinkingSignature": '{"type": "reasoning"}'},
+            text("yes"),
+        ),
+        assistant(text("yes"), {"type": "thinking", "thinking": "hm", "signature": "sig"}),
+    ],
+    ids=["unsigned", "another api's", "openai's", "last"],
+)
+def test_thinking_that_would_be_refused_is_left_out_and_named(message: dict[str, Any]) -> None:
+    assert sent(user("?"), message)[1][1] == [text("yes")]
+    assert "left out" in warned(user("?"), message)
+
+
+def test_thinking_goes_to_the_model_that_thought_it_alone() -> None:
+    history = [user("?"), signed(model="claude-a"), user("and?")]
+    assert sent(*history)[1][1] == signed()["content"]
+    assert sent(*history, signed(model="claude-b"))[1][1] == [text("yes")]
+    assert "another model" in warned(*history, signed(model="claude-b"))
+
+
+def test_ids_are_made_fit_and_never_shared() -> None:
+    ids = ["a.b", "a_b", "a b", "a.b", "", "é", "x" * 65, "call_1|fc_1", "call_1"]
+    turns = [message for id in ids for message in (assistant(call(id)), result(id, id))]
+    told = sent(user("go"), *turns)
+    used = [blocks[0]["id"] for role, blocks in told if role == "assistant"]
+    answered = [blocks[0]["tool_use_id"] for role, blocks in told[2:] if role == "user"]
+    assert used == answered
+    assert len(set(used)) == len(ids)
+    assert used[1] == "a_b"
+    assert used[7] == "call_1"
+
+
+def test_the_id_of_a_call_does_not_depend_on_later_ones() -> None:
+    first = [user("go"), assistant(call("a.b")), result("a.b")]
+    assert sent(*first, assistant(call("a_b")), result("a_b"))[:3] == sent(*first)
+
+
+@pytest.mark.parametrize(
+    ("stored", "given"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("", {}),
+        ('{"a": 1', {"arguments": '{"a": 1'}),
+        ("[1]", {"arguments": "[1]"}),
+        ('{"a": NaN}', {"arguments": '{"a": NaN}'}),
+        ("[" * 100_000, {"arguments": "[" * 100_000}),
+    ],
+    ids=["an object", "nothing", "cut", "a list", "no JSON", "deep"],
+)
+def test_arguments_are_an_object(stored: str, given: dict[str, Any]) -> None:
+    assert sent(user("go"), chat_call("a", stored))[1][1][0]["input"] == given
+
+
+def test_images_of_any_shape_and_nothing_else_are_sent_as_images() -> None:
+    url = f"data:image/gif;base64,{PIXEL}"
+    shapes: list[dict[str, Any]] = [
+        IMAGE,
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "input_image", "image_url": url},
+    ]
+    told = sent(user(shapes), assistant(call("a")), result("a", shapes))
+    source = {"type": "base64", "media_type": "image/gif", "data": PIXEL}
+    assert told[0][1] == [{"type": "image", "source": source}] * 3
+    assert told[2][1][0]["content"] == told[0][1]
+
+
+def test_an_image_that_cannot_be_sent_leaves_its_name() -> None:
+    drawing = {"type": "image", "data": PIXEL, "mimeType": "image/svg+xml"}
+    assert sent(user([drawing])) == [("user", [text("[image: image/svg+xml]")])]
+    assert "image/svg+xml" in warned(user([drawing]))
+
+
+def test_the_images_of_a_failed_call_stand_behind_the_results() -> None:
+    told = sent(
+        user("go"), assistant(call("a"), call("b")), result("a", [IMAGE], failed=True), result("b")
+    )
+    kinds = [block["type"] for block in told[2][1]]
+    assert kinds == ["tool_result", "tool_result", "text", "image"]
+
+
+def test_a_hosted_tools_blocks_are_kept_in_pairs() -> None:
+    use = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
+    assert sent(user("go"), assistant(use, found, text("so")))[1][1] == [use, found, text("so")]
+    assert sent(user("go"), assistant(use, text("so")))[1][1] == [text("so")]
+
+
+def test_summaries_commands_and_custom_messages_are_the_users_words() -> None:
+    with Session.create(cwd="/project") as session:
+        session.append_message(user("old"))
+        session.append_message(assistant(text("older")))
+        session.compact("We built it.", keep=0)
+        session.append_message({"role": "bashExecution", "command": "ls", "output": "a```b"})
+        session.append("custom_message", customType="t", content="note", display=False)
+        [(role, blocks)] = anthropic_blocks(session.context().to_anthropic())
+    assert role == "user"
+    assert "<summary>\nWe built it.\n</summary>" in blocks[0]["text"]
+    assert blocks[1]["text"] == "The user ran `ls`:\n````\na```b\n````"
+    assert blocks[2]["text"] == "note"
+
+
+def test_a_verbatim_context_is_paired_all_the_same() -> None:
+    messages = [user("go"), assistant(call("a")), user("hm"), result("b")]
+    request = context(*messages, verbatim=True).to_anthropic()
+    assert fault(anthropic, request.params) is None
+    assert len(request.warnings) == 2
+
+
+def test_nothing_to_send_is_said() -> None:
+    request = context().to_anthropic()
+    assert request.params == {"messages": []}
+    assert "nothing to send" in request.warnings[0]
+
+
+def test_a_warning_tells_how_often_and_where_first() -> None:
+    unheard = {"type": "unheard_of"}
+    found = context(user([text("hi"), unheard, unheard]))
+    [warning] = found.to_anthropic().warnings
+    assert warning.endswith(
+        f"'unheard_of' was left out (2 times, first in entry {found.leaf.uuid[:8]})"
+    )

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.context.compaction import IMAGE_TOKENS, Piece, cut_point, estimate_tokens
+from sessiontree.context.pairing import pair
+from sessiontree.core.message import Message
+from tests.support.histories import call, fault_of, histories, result, said
+from tests.support.lines import values
+
+
+def tokens(message: Message) -> int:
+    """A count that is easy to follow: the number a test gave the message."""
+    return int(message.get("tokens", 10))
+
+
+def pieces(*messages: Message) -> list[Piece]:
+    """A piece for each message, named p0, p1, …"""
+    return [Piece(f"p{place}", [message]) for place, message in enumerate(messages)]
+
+
+def prompt(tokens: int = 10) -> dict[str, Any]:
+    return {"role": "user", "content": "go", "tokens": tokens}
+
+
+def answer(tokens: int = 10) -> dict[str, Any]:
+    return {"role": "assistant", "content": [said("done")], "tokens": tokens}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"role": "user", "content": ""}, 0),
+        ({"role": "user", "content": "x"}, 1),
+        ({"role": "user", "content": "x" * 4}, 1),
+        ({"role": "user", "content": "x" * 5}, 2),
+        ({"role": "user", "content": [said("x" * 8), "yyyy"]}, 3),
+        ({"role": "assistant", "content": [{"type": "thinking", "thinking": "x" * 12}]}, 3),
+        ({"role": "user", "content": [{"type": "image", "data": "x" * 10_000}]}, IMAGE_TOKENS),
+        ({"role": "user", "content": [{"type": "input_image"}, said("xxxx")]}, IMAGE_TOKENS + 1),
+        ({"role": "bashExecution", "command": "ls", "output": "xx"}, 1),
+        ({"role": "user", "content": None}, 0),
+        ({"role": "user", "content": [5, None, {"type": ["list"]}, {"text": 5}]}, 0),
+        ({"role": "user"}, 0),
+    ],
+)
+def test_four_characters_are_a_token_and_an_image_a_fixed_number(
+    message: Message, expected: int
+) -> None:
+    assert estimate_tokens(message) == expected
+
+
+def test_an_image_inside_a_result_counts_as_an_image() -> None:
+    block = {
+        "type": "tool_result",
+        "tool_use_id": "a",
+        "content": [{"type": "image"}, said("xxxx")],
+    }
+    assert estimate_tokens({"role": "user", "content": [block]}) == IMAGE_TOKENS + 1
+
+
+@pytest.mark.parametrize(
+    ("media_type", "length", "images"),
+    [("application/pdf", 0, 0), ("application/pdf", 9, 1), ("application/pdf", 65_537, 2),
+     ("audio/wav", 65_537, 0)],
+)  # fmt: skip
+def test_a_pdf_counts_by_its_pages_and_what_is_only_named_not_at_all(
+    media_type: str, length: int, images: int
+) -> None:
+    source = {"type": "base64", "media_type": media_type, "data": "x" * length}
+    block = {"type": "document", "source": source}
+    assert estimate_tokens({"role": "user", "content": [block]}) == images * IMAGE_TOKENS
+
+
+@pytest.mark.parametrize("shape", ["pi", "anthropic", "chat", "responses"])
+def test_the_arguments_of_a_call_count_in_every_shape(shape: str) -> None:
+    assert estimate_tokens(call(shape, "a")) == 1  # "ls" and "{}"
+
+
+@pytest.mark.parametrize("odd", ["\ud83d", 2**70, float("inf"), [[]] * 3])
+def test_arguments_that_cannot_be_written_are_estimated_all_the_same(odd: Any) -> None:
+    block = {"type": "toolCall", "id": "a", "name": "ls", "arguments": {"x": odd}}
+    assert estimate_tokens({"role": "assistant", "content": [block]}) > 1
+
+
+@given(values)
+def test_any_value_can_be_estimated(value: Any) -> None:
+    for key in ("content", "output", "tool_calls", "type", "arguments"):
+        assert estimate_tokens({"role": "user", key: value}) >= 0
+    assert estimate_tokens({"role": "user", "content": [value, {"type": value, "id": ""}]}) >= 0
+
+
+def test_what_fits_is_not_cut() -> None:
+    assert cut_point(pieces(prompt(), answer()), 20, tokens) is None
+    assert cut_point([], 0, tokens) is None
+
+
+def test_a_cut_falls_before_the_prompt_nearest_to_what_is_to_be_kept() -> None:
+    path = pieces(prompt(), answer(), prompt(), answer(), prompt(), answer(), prompt(), answer())
+    assert cut_point(path, 40, tokens) == "p4"
+    assert cut_point(path, 45, tokens) == "p4"
+    assert cut_point(path, 59, tokens) == "p2"
+    assert cut_point(path, 20, tokens) == "p6"
+
+
+def test_a_prompt_within_reach_is_preferred_to_a_nearer_answer() -> None:
+    path = pieces(prompt(), answer(50), prompt(), answer(), answer(), answer(), answer())
+    assert cut_point(path, 30, tokens) == "p4"  # the prompt would keep 50 of 30
+    assert cut_point(path, 34, tokens) == "p2"
+
+
+def test_without_a_prompt_in_reach_the_cut_falls_before_an_answer() -> None:
+    path = pieces(prompt(), *(answer() for _ in range(10)))
+    assert cut_point(path, 30, tokens) == "p8"
+
+
+def test_a_cut_never_falls_between_a_call_and_its_result() -> None:
+    made, brought = call("pi", "a"), result("pi", "a")
+    path = pieces(prompt(), answer(), made, prompt(), brought, answer())
+    assert cut_point(path, 30, tokens) == "p2"
+    path = pieces(prompt(100), made, brought)
+    assert cut_point(path, 10, tokens) == "p1"
+
+
+def test_an_interrupted_call_does_not_forbid_cuts_until_its_id_is_used_again() -> None:
+    made, brought = call("pi", "call_0"), result("pi", "call_0")
+    path = pieces(prompt(50), made, prompt(), answer(), made, brought)
+    assert cut_point(path, 40, tokens) == "p2"
+
+
+def test_a_merge_that_answered_its_own_calls_is_over() -> None:
+    inner = Piece("merge", [call("pi", "call_0"), result("pi", "call_0")])
+    made, brought = call("pi", "call_0"), result("pi", "call_0")
+    path = [Piece("first", [prompt(50)]), inner, *pieces(prompt(), made, brought)]
+    assert cut_point(path, 30, tokens) == "p0"
+
+
+def test_a_merge_is_one_unit() -> None:
+    merge = Piece("merge", [prompt(), answer(), prompt(), answer()])
+    path = [Piece("p", [prompt(100)]), merge, Piece("last", [answer()])]
+    assert cut_point(path, 30, tokens) == "merge"
+    assert cut_point(path, 10, tokens) == "last"
+
+
+def test_entries_that_say_nothing_are_no_place_to_cut() -> None:
+    path = [
+        Piece("header", []),
+        Piece("a", [prompt(50)]),
+        Piece("label", []),
+        Piece("b", [answer()]),
+    ]
+    assert cut_point(path, 10, tokens) == "b"
+
+
+def test_where_nothing_could_be_left_out_there_is_nothing_to_cut() -> None:
+    assert cut_point([Piece("header", []), Piece("a", [prompt(90)])], 10, tokens) is None
+    assert cut_point(pieces(call("pi", "a"), result("pi", "a")), 5, tokens) is None
+
+
+def test_leaving_out_no_more_than_an_earlier_summary_is_no_compaction() -> None:
+    summary = {"role": "compactionSummary", "content": "s", "tokens": 5}
+    assert cut_point(pieces(summary, prompt(90)), 10, tokens) is None
+    assert cut_point(pieces(summary, prompt(90), answer()), 10, tokens) == "p2"
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories(), st.integers(0, 120), st.lists(st.integers(0, 3), max_size=10))
+def test_no_cut_separates_a_call_from_its_result_and_something_is_kept(
+    history: list[Message], keep: int, sizes: list[int]
+) -> None:
+    path: list[Piece] = [Piece("header", [])]
+    rest = history
+    for size in sizes:  # a piece of several messages, as a merge has, or of none
+        path.append(Piece(f"p{len(path)}", rest[:size]))
+        rest = rest[size:]
+    path += [Piece(f"r{place}", [message]) for place, message in enumerate(rest)]
+    found = cut_point(path, keep, tokens)
+    total = sum(tokens(message) for piece in path for message in piece.messages)
+    assert found is None or total > keep
+    if found is None:
+        return
+    at = [piece.uuid for piece in path].index(found)
+    left = [message for piece in path[:at] for message in piece.messages]
+    kept = [message for piece in path[at:] for message in piece.messages]
+    assert left
+    assert kept
+    whole, apart = pair(history)[0], [*pair(left)[0], *pair(kept)[0]]
+    assert fault_of(apart) is None
+    assert str(apart).count("Interrupted") == str(whole).count("Interrupted")

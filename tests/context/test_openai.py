@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessiontree import CallerError
+from sessiontree.context.providers.chat import request as chat_request
+from tests.support.rules import chat, fault, responses
+from tests.support.saying import (
+    IMAGE,
+    PIXEL,
+    assistant,
+    call,
+    chat_call,
+    context,
+    result,
+    text,
+    user,
+)
+
+SHOWN = {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{PIXEL}"}}
+
+
+def chat_sent(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+    params = context(*messages).to_openai("chat").params
+    assert fault(chat, params) is None
+    said: list[dict[str, Any]] = params["messages"]
+    return said
+
+
+def items_sent(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+    params = context(*messages).to_openai().params
+    assert fault(responses, params) is None
+    said: list[dict[str, Any]] = params["input"]
+    return said
+
+
+def reasoning(id: str = "rs_1", sealed: str = "sealed") -> dict[str, Any]:
+    return {"type": "reasoning", "id": id, "summary": [], "encrypted_content": sealed}
+
+
+def spoken(words: str, id: str = "msg_1") -> dict[str, Any]:
+    said = {"type": "output_text", "text": words, "annotations": []}
+    return {
+        "type": "message",
+        "role": "assistant",
+        "id": id,
+        "status": "completed",
+        "content": [said],
+    }
+
+
+def test_an_unknown_api_is_refused() -> None:
+    with pytest.raises(CallerError, match="'responses' or 'chat'"):
+        context().to_openai("assistants")  # type: ignore[arg-type]
+
+
+def test_the_system_text_is_the_first_message_or_the_instructions() -> None:
+    found = context({"role": "system", "content": "Be brief."}, user("hi"))
+    assert found.to_openai("chat").params["messages"][0] == {
+        "role": "system",
+        "content": "Be brief.",
+    }
+    assert found.to_openai().params["instructions"] == "Be brief."
+
+
+def test_a_chat_stored_in_its_own_shape_is_sent_as_it_was() -> None:
+    said = [
+        user("go"),
+        {**chat_call("call_1", '{ "path" : "." }'), "content": "Looking."},
+        {"role": "tool", "tool_call_id": "call_1", "content": "a b"},
+        {"role": "assistant", "content": "Two files."},
+        {"role": "developer", "content": "Be brief."},
+    ]
+    assert chat_sent(*said) == said
+
+
+def test_items_of_responses_are_sent_as_they_were() -> None:
+    said = [
+        {"type": "message", "role": "user", "content": "go"},
+        reasoning(),
+        {**spoken("Looking."), "phase": "commentary"},
+        {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{ }", "id": "fc_1"},
+        {"type": "function_call_output", "call_id": "c", "output": "a b"},
+        {"type": "custom_tool_call", "call_id": "d", "name": "patch", "input": "***"},
+        {"type": "custom_tool_call_output", "call_id": "d", "output": "ok"},
+    ]
+    assert items_sent(*said) == said
+
+
+def test_an_answer_of_another_agent_has_arguments_as_text() -> None:
+    history = [user("go"), assistant(text("so"), call("a", path="ü")), result("a")]
+    [made] = chat_sent(*history)[1]["tool_calls"]
+    assert made["function"] == {"name": "ls", "arguments": '{"path":"ü"}'}
+    assert items_sent(*history)[2]["arguments"] == '{"path":"ü"}'
+
+
+def test_what_an_image_of_a_tool_shows_follows_the_results_in_a_chat() -> None:
+    history = [user("go"), assistant(call("a"), call("b")), result("a", [IMAGE]), result("b")]
+    told = chat_sent(*history, user("and?"))
+    assert [said["role"] for said in told] == ["user", "assistant", "tool", "tool", "user"]
+    assert told[2]["content"] == "(no output)"
+    assert told[4]["content"] == [text("From the result of call a:"), SHOWN, text("and?")]
+
+
+def test_an_image_of_a_tool_stays_in_its_output_in_responses() -> None:
+    told = items_sent(user("go"), assistant(call("a")), result("a", [text("see"), IMAGE]))
+    assert [part["type"] for part in told[-1]["output"]] == ["input_text", "input_image"]
+
+
+def test_that_a_call_failed_is_said_in_words() -> None:
+    history = [user("go"), assistant(call("a")), result("a", "no such file", failed=True)]
+    assert chat_sent(*history)[-1]["content"] == "The call failed:\nno such file"
+    assert items_sent(*history)[-1]["output"] == "The call failed:\nno such file"
+
+
+@pytest.mark.parametrize("limit", [40, 64])
+def test_ids_keep_to_the_limit_of_the_api(limit: int) -> None:
+    ids = ["t" * limit, "t" * (limit + 1), "t" * (limit + 2)]
+    history = [message for id in ids for message in (assistant(call(id)), result(id))]
+    if limit == 40:
+        told = [said["tool_calls"][0]["id"] for said in chat_sent(*history)[::2]]
+    else:
+        told = [said["call_id"] for said in items_sent(*history)[::2]]
+    assert told[0] == ids[0]
+    assert len(set(told)) == 3
+
+
+def test_reasoning_without_its_seal_or_what_followed_is_left_out() -> None:
+    bare = {"type": "reasoning", "id": "rs_1", "summary": []}
+    answer = {"type": "message", "role": "assistant", "content": "yes"}
+    assert items_sent(bare, spoken("yes")) == [answer]
+    asked = [{"type": "input_text", "text": words} for words in ("?", "?!")]
+    assert items_sent(user("?"), reasoning(), user("?!"), spoken("yes")) == [
+        {"type": "message", "role": "user", "content": asked},
+        answer,
+    ]
+
+
+def test_the_text_of_reasoning_is_never_sent_back() -> None:
+    """The API refuses a reasoning item whose content is not empty."""
+    told = {**reasoning(), "content": [{"type": "reasoning_text", "text": "secret"}]}
+    assert "secret" not in json.dumps(items_sent(told, spoken("yes")))
+
+
+def test_reasoning_kept_by_pi_comes_back_as_the_item_it_was() -> None:
+    kept = {"type": "thinking", "thinking": "", "thinkingSignature": json.dumps(reasoning())}
+    made = call("call_1|fc_1")
+    told = items_sent(user("?"), assistant(kept, made, api="openai-responses"))
+    assert told[1] == reasoning()
+    assert (told[2]["call_id"], told[2]["id"]) == ("call_1", "fc_1")
+
+
+def test_an_item_that_stands_twice_has_its_id_once() -> None:
+    told = items_sent(reasoning(), spoken("a"), user("?"), reasoning(), spoken("b"))
+    assert [item["type"] for item in told].count("reasoning") == 2
+
+
+def test_custom_calls_stay_custom() -> None:
+    made = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "***"}}
+    history = [
+        user("go"),
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": "c", "content": "ok"},
+    ]
+    assert chat_sent(*history)[1]["tool_calls"] == [made]
+    assert [item["type"] for item in items_sent(*history)[1:]] == [
+        "custom_tool_call",
+        "custom_tool_call_output",
+    ]
+
+
+def test_a_call_that_an_edit_replaced_says_the_new_words() -> None:
+    item = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
+    told = items_sent(user("go"), {**item, "content": "edited"})
+    assert [said["type"] for said in told[1:3]] == ["message", "function_call"]
+
+
+def test_a_lone_surrogate_is_replaced() -> None:
+    request = chat_request([user("a\ud800b")], ["u"], system=None, model=None)
+    assert request.params["messages"][0]["content"] == "a�b"
+    assert "surrogates" in request.warnings[0]
+
+
+def test_arguments_that_json_cannot_carry_are_replaced_and_named() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"in": deep}
+    made = assistant(call("a", path="\ud800"), call("b", n=float("inf")), call("c", deep=deep))
+    request = chat_request([user("go"), made], ["u", "v"], system=None, model=None)
+    assert fault(chat, request.params) is None
+    calls = request.params["messages"][1]["tool_calls"]
+    told = [one["function"]["arguments"] for one in calls]
+    assert told == ['{"path":"\ufffd"}', '{"n":"inf"}', "{}"]
+    assert "arguments nested too deep were left out (entry v)" in request.warnings

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from sessiontree.context.pairing import Pairing, pair
+from sessiontree.core.message import Message
+from tests.support.histories import SHAPES, call, fault_of, histories, result, said, spoken_in
+
+PROMPT = {"role": "user", "content": "go"}
+STEER = {"role": "user", "content": "no, the other one"}
+DONE = {"role": "assistant", "content": [said("done")]}
+SHAPED = pytest.mark.parametrize("shape", SHAPES)
+PARALLEL = pytest.mark.parametrize("shape", ["pi", "anthropic", "chat"])
+
+
+def paired(*messages: Message) -> list[Message]:
+    return pair(messages)[0]
+
+
+def warned(*messages: Message) -> list[str]:
+    return pair(messages)[1]
+
+
+@SHAPED
+def test_what_needs_no_correction_is_passed_on_as_the_very_same_objects(shape: str) -> None:
+    messages = [PROMPT, call(shape, "a"), result(shape, "a"), DONE, STEER, DONE]
+    out, warnings = pair(messages)
+    assert [id(message) for message in out] == [id(message) for message in messages]
+    assert warnings == []
+
+
+@PARALLEL
+def test_parallel_results_in_call_order_are_passed_on_too(shape: str) -> None:
+    messages = [call(shape, "a", "b"), result(shape, "a"), result(shape, "b"), DONE]
+    out, warnings = pair(messages)
+    assert [id(message) for message in out] == [id(message) for message in messages]
+    assert warnings == []
+
+
+@SHAPED
+def test_a_steering_message_between_call_and_result_follows_the_result(shape: str) -> None:
+    made, answer = call(shape, "a"), result(shape, "a")
+    assert paired(PROMPT, made, STEER, answer, DONE) == [PROMPT, made, answer, STEER, DONE]
+    assert warned(made, STEER, answer) == [
+        "the result of call a stood apart from it and was moved behind it"
+    ]
+
+
+@PARALLEL
+def test_parallel_results_are_put_in_call_order(shape: str) -> None:
+    made = call(shape, "a", "b")
+    out, warnings = pair([made, result(shape, "b", text="B"), result(shape, "a", text="A"), DONE])
+    assert fault_of(out) is None
+    assert "A" in str(out[1])
+    assert out[-1] is DONE
+    assert warnings == ["parallel results were put in call order"]
+
+
+@SHAPED
+def test_a_call_never_answered_gets_a_result_in_its_own_shape(shape: str) -> None:
+    made = call(shape, "a")
+    [_, made_up, after], warnings = pair([made, DONE])
+    assert made_up.keys() >= result(shape, "a").keys()
+    assert "Interrupted" in str(made_up)
+    assert fault_of([made, made_up]) is None
+    assert after is DONE
+    assert warnings == ["call a of ls was never answered"]
+
+
+def test_a_made_up_result_says_that_it_is_an_error_where_the_shape_can() -> None:
+    assert paired(call("pi", "a"))[1]["isError"] is True
+    assert paired(call("pi", "a"))[1]["toolName"] == "ls"
+    assert paired(call("anthropic", "a"))[1]["content"][0]["is_error"] is True
+
+
+def test_other_responses_items_are_answered_in_their_own_kind() -> None:
+    made = {"type": "custom_tool_call", "call_id": "c", "name": "grep", "input": "x"}
+    assert paired(made)[1]["type"] == "custom_tool_call_output"
+
+
+@PARALLEL
+def test_of_parallel_calls_only_the_open_ones_are_given_up(shape: str) -> None:
+    made, answer = call(shape, "a", "b", "c"), result(shape, "b", text="B")
+    out, warnings = pair([made, answer, DONE])
+    assert fault_of(out) is None
+    assert str(out).count("Interrupted") == 2
+    assert "B" in str(out)
+    assert len(warnings) == 2
+
+
+def test_made_up_and_brought_results_of_anthropic_share_one_message() -> None:
+    out = paired(call("anthropic", "a", "b"), result("anthropic", "b", then="and now?"))
+    assert len(out) == 2
+    kinds = [block["type"] for block in out[1]["content"]]
+    assert kinds == ["tool_result", "tool_result", "text"]
+
+
+@SHAPED
+def test_a_result_without_its_call_is_left_out(shape: str) -> None:
+    out, warnings = pair([PROMPT, result(shape, "a"), DONE])
+    assert out == [PROMPT, DONE]
+    assert warnings == ["a result for call a was left out: no such call is open before it"]
+
+
+@SHAPED
+def test_a_result_before_its_call_is_an_orphan_and_the_call_unanswered(shape: str) -> None:
+    out, warnings = pair([result(shape, "a"), call(shape, "a")])
+    assert fault_of(out) is None
+    assert "Interrupted" in str(out)
+    assert len(warnings) == 2
+
+
+@SHAPED
+def test_of_two_results_for_one_call_the_first_counts(shape: str) -> None:
+    made, first = call(shape, "a"), result(shape, "a", text="first")
+    assert paired(made, first, result(shape, "a", text="second"), DONE) == [made, first, DONE]
+    assert paired(made, first, DONE, result(shape, "a", text="second")) == [made, first, DONE]
+
+
+def test_one_message_that_answers_a_call_twice_answers_it_once() -> None:
+    out = paired(call("anthropic", "a"), result("anthropic", "a", "a", text="r"))
+    assert [block["content"] for block in out[1]["content"]] == ["r 0"]
+
+
+def test_a_result_that_names_no_call_answers_none() -> None:
+    for nameless in ({"role": "toolResult", "content": "x"}, {"role": "tool", "content": "x"}):
+        out, warnings = pair([call("pi", "a"), nameless])
+        assert "Interrupted" in str(out)
+        assert any("(no id)" in warning for warning in warnings)
+
+
+@SHAPED
+def test_an_id_used_every_turn_pairs_within_each_turn(shape: str) -> None:
+    messages: list[Message] = []
+    for turn in range(4):
+        answer = result(shape, "call_0", text=f"{turn}")
+        messages += [PROMPT, call(shape, "call_0", said=f"{turn}"), answer]
+    out, warnings = pair(messages)
+    assert [id(message) for message in out] == [id(message) for message in messages]
+    assert warnings == []
+
+
+@SHAPED
+def test_a_result_answers_the_nearest_open_call_of_its_id(shape: str) -> None:
+    first, second = call(shape, "a", said="1"), call(shape, "a", said="2")
+    late, later = result(shape, "a", text="late"), result(shape, "a", text="later")
+    assert paired(first, PROMPT, second, late, DONE, later) == [
+        *(first, later, PROMPT),
+        *(second, late, DONE),
+    ]
+
+
+def test_two_results_of_one_id_in_one_message_keep_their_own_words() -> None:
+    first, second = call("anthropic", "a"), call("chat", "a")
+    out = paired(first, PROMPT, second, STEER, result("anthropic", "a", "a", text="r"))
+    assert fault_of(out) is None
+    assert [b["content"] for m in (out[1], out[4]) for b in m["content"]] == ["r 1", "r 0"]
+
+
+def test_a_user_message_with_results_and_text_is_left_whole_where_it_may_be() -> None:
+    made, answer = call("anthropic", "a"), result("anthropic", "a", then="and now?")
+    assert paired(made, answer)[1] is answer
+
+
+def test_what_a_late_result_says_besides_stays_in_its_place() -> None:
+    made, answer = call("anthropic", "a"), result("anthropic", "a", then="and now?")
+    out = paired(made, STEER, answer)
+    assert out == [
+        *(made, {**answer, "content": answer["content"][:1]}, STEER),
+        {"role": "user", "content": [said("and now?")]},
+    ]
+
+
+def test_an_orphan_result_does_not_take_the_words_beside_it_along() -> None:
+    out = paired(PROMPT, result("anthropic", "a", then="and now?"))
+    assert out == [PROMPT, {"role": "user", "content": [said("and now?")]}]
+
+
+@pytest.mark.parametrize("second", [result("anthropic", "b"), result("chat", "b")])
+def test_results_stand_before_all_that_is_said_beside_them(second: dict[str, Any]) -> None:
+    made = call("anthropic", "a", "b")
+    first = result("anthropic", "a", then="hm")
+    out, warnings = pair([made, first, second])
+    assert fault_of(out) is None
+    assert spoken_in(out) == spoken_in([made, first, second])
+    assert warnings == ["results were put before what was said between them"]
+
+
+def test_text_in_front_of_a_result_is_put_behind_it() -> None:
+    answer = {"role": "user", "content": [said("hm"), *result("anthropic", "a")["content"]]}
+    out, warnings = pair([call("anthropic", "a"), answer])
+    assert out[1]["content"] == list(reversed(answer["content"]))
+    assert len(warnings) == 1
+
+
+def test_calls_in_messages_of_their_own_are_paired_one_by_one() -> None:
+    one, two = call("anthropic", "a"), call("anthropic", "b")
+    first, second = result("anthropic", "a"), result("anthropic", "b")
+    assert paired(one, two, first, second) == [one, first, two, second]
+
+
+def test_a_call_without_an_id_is_left_as_it_is() -> None:
+    made = {"role": "assistant", "content": [{"type": "toolCall", "name": "ls"}]}
+    assert pair([made, DONE]) == ([made, DONE], [])
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories())
+def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) -> None:
+    before = copy.deepcopy(messages)
+    out, warnings = pair(messages)
+    assert fault_of(out) is None
+    assert messages == before
+    assert (out == messages) == (warnings == [])
+    assert (fault_of(messages) is None) <= (out == messages)
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories())
+def test_what_is_neither_call_nor_result_is_neither_lost_nor_reordered(
+    messages: list[Message],
+) -> None:
+    assert spoken_in(paired(*messages)) == spoken_in(messages)
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories())
+def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None:
+    once = paired(*messages)
+    again, warnings = pair(once)
+    assert [id(message) for message in again] == [id(message) for message in once]
+    assert warnings == []
+
+
+@settings(deadline=None, max_examples=200)
+@given(histories())
+def test_messages_taken_one_by_one_give_what_all_at_once_give(messages: list[Message]) -> None:
+    pairing: Pairing[int] = Pairing()
+    for place, message in enumerate(messages):
+        pairing.take(message, place)
+        out, sources, warnings = pairing.result()
+        assert (out, warnings) == pair(messages[: place + 1])
+        for made, source in zip(out, sources, strict=True):
+            known = made == messages[source] or "Interrupted" in str(made)
+            assert known or _is_part(made, messages[: place + 1])
+
+
+def _is_part(message: Message, messages: list[Message]) -> bool:
+    """Whether all that a corrected message says was said in some message."""
+    whole = [block for m in messages for block in m.get("content") or [] if m["role"] == "user"]
+    return all(block in whole for block in message["content"])
+
+
+def test_a_response_in_pieces_makes_its_calls_together() -> None:
+    def piece(call: str) -> dict[str, Any]:
+        block = {"type": "tool_use", "id": call, "name": "run", "input": {}}
+        return {"role": "assistant", "id": "msg", "content": [block]}
+
+    def result(call: str) -> dict[str, Any]:
+        block = {"type": "tool_result", "tool_use_id": call, "content": call}
+        return {"role": "user", "content": [block]}
+
+    said = {"role": "user", "content": "stop"}
+    in_order = [piece("a"), piece("b"), result("b"), result("a"), said]
+    assert pair(in_order) == (in_order, [])
+    late, warnings = pair([piece("a"), piece("b"), result("b"), said, result("a")])
+    assert late == in_order
+    assert warnings
+
+
+def test_parallel_call_items_keep_the_order_of_their_api() -> None:
+    calls = [call("responses", "a"), {"type": "reasoning", "summary": []}, call("responses", "b")]
+    results = [result("responses", "b"), result("responses", "a")]
+    messages = [PROMPT, *calls, *results, DONE]
+    out, warnings = pair(messages)
+    assert [id(message) for message in out] == [id(message) for message in messages]
+    assert warnings == []
+
+
+def test_a_call_item_of_several_that_was_never_answered_gets_its_result_behind_them() -> None:
+    a, b, answer = call("responses", "a"), call("responses", "b"), result("responses", "b")
+    out, warnings = pair([a, b, answer, DONE])
+    assert out[:2] == [a, b]
+    assert ["Interrupted" in str(message) for message in out[2:]] == [True, False, False]
+    assert warnings == ["call a of ls was never answered"]
+
+
+def test_call_items_of_the_same_id_are_answered_each() -> None:
+    again = [call("responses", "a"), call("responses", "a"), result("responses", "a")]
+    out, _ = pair(again)
+    assert fault_of(out) is None

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.entry import CONTENT
+from sessiontree.core.index import NO_ROW, Tree
+from tests.support.lines import Findings
+
+Line = tuple[str, str, str | None, str | None]
+"""Type, uuid, parent, lane."""
+
+
+def spelled(line: Line) -> bytes:
+    type, uuid, parent, lane = line
+    keys: dict[str, Any] = {"type": type, "uuid": uuid, "parentUuid": parent}
+    return json.dumps(keys if lane is None else {**keys, "lane": lane}).encode()
+
+
+def grown(*lines: Line) -> tuple[Tree, Findings]:
+    tree, findings = Tree(), Findings()
+    tree.extend(b"".join(spelled(line) + b"\n" for line in lines), 0, findings)
+    return tree, findings
+
+
+def chain(*uuids: str) -> list[Line]:
+    above: list[str | None] = [None, *uuids[:-1]]
+    types = ["session", *["message"] * (len(uuids) - 1)]
+    return [(t, u, p, None) for t, u, p in zip(types, uuids, above, strict=True)]
+
+
+def model(lines: list[Line]) -> list[int]:
+    """The parent of each row by the words of the rule, edges added in file order."""
+    parents: list[int] = []
+    waiting: list[int] = []
+    for row, (type, uuid, parent, _) in enumerate(lines):
+        before = [at for at in range(row) if lines[at][1] == parent]
+        names_one = parent is not None and type != "session"
+        parents.append(before[-1] if names_one and before else NO_ROW)
+        for child in [at for at in waiting if lines[at][2] == uuid]:
+            waiting.remove(child)
+            above, circle = row, False
+            while above != NO_ROW and not circle:
+                circle = above == child
+                above = parents[above]
+            if not circle:
+                parents[child] = row
+        if names_one and not before and parent != uuid:
+            waiting.append(row)
+    return parents
+
+
+uuids = st.sampled_from("abcdefgh")
+anything = st.lists(
+    st.tuples(
+        st.sampled_from(["message", "message", "label", "session", "custom"]),
+        uuids,
+        st.none() | uuids,
+        st.sampled_from([None, None, "x", "y"]),
+    ),
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=250)
+@given(anything)
+def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
+    lines: list[Line] = [("session", "root", None, None), *rest]
+    tree, findings = grown(*lines)
+    parents = model(lines)
+    assert list(tree.parents) == parents
+    assert tree.uuids == [uuid for _, uuid, _, _ in lines]
+    for row, (type, uuid, _, lane) in enumerate(lines):
+        assert tree.type_of(row) == type
+        assert tree.lane_of(row) == lane
+        assert tree.row(uuid) == max(at for at in range(len(lines)) if lines[at][1] == uuid)
+        assert tree.row_at(tree.offsets[row]) == row
+        assert list(tree.children(row)) == [at for at, p in enumerate(parents) if p == row]
+        up = list(tree.rows_up(row))
+        assert up[0] == row
+        assert parents[up[-1]] == NO_ROW
+        assert tree.subtree(row) == [at for at in range(len(lines)) if row in tree.rows_up(at)]
+        assert [at for at, is_below in enumerate(tree.rows_below(row)) if is_below] == tree.subtree(
+            row
+        )
+    assert tree.roots() == [row for row, parent in enumerate(parents) if parent == NO_ROW]
+    assert len(findings.kinds) >= len(tree.roots()) - 1 - len(list(tree.missing_parents()))
+
+
+@settings(deadline=None, max_examples=150)
+@given(anything, st.data())
+def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
+    rest: list[Line], data: st.DataObject
+) -> None:
+    lines: list[Line] = [("session", "root", None, None), *rest]
+    whole, findings = grown(*lines)
+    pieces, told = Tree(), Findings()
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(lines)), max_size=3)) | {len(lines)})
+    start = 0
+    for cut in cuts:
+        block = b"".join(spelled(line) + b"\n" for line in lines[start:cut])
+        pieces.extend(block, pieces.end, told)
+        start = cut
+        for row in range(len(pieces)):  # asked between, so that what is kept is kept right
+            assert [pieces.parents[child] for child in pieces.children(row)] == [row] * len(
+                list(pieces.children(row))
+            )
+    assert pieces.parents == whole.parents
+    assert pieces.offsets == whole.offsets
+    assert pieces.end == whole.end
+    assert told.told == findings.told
+    assert [pieces.row(uuid) for uuid in "abcdefgh"] == [whole.row(uuid) for uuid in "abcdefgh"]
+    for row in range(len(whole)):
+        assert list(pieces.children(row)) == list(whole.children(row))
+
+
+@settings(deadline=None, max_examples=150)
+@given(anything, st.data())
+def test_ancestors_and_content_are_those_of_the_model(
+    rest: list[Line], data: st.DataObject
+) -> None:
+    lines: list[Line] = [("session", "root", None, None), *rest]
+    tree, _ = grown(*lines)
+    rows = range(len(lines))
+    one, other = data.draw(st.sampled_from(rows)), data.draw(st.sampled_from(rows))
+    common = [row for row in tree.rows_up(other) if row in list(tree.rows_up(one))]
+    assert tree.common_ancestor(one, other) == (common[0] if common else NO_ROW)
+    content = tree.content_rows()
+    assert [bool(mark) for mark in content] == [lines[row][0] in CONTENT for row in rows]
+    above = tree.rows_above_content(content)
+    for row in rows:
+        assert bool(above[row]) == any(content[at] for at in tree.subtree(row) if at != row)
+    for lane in (None, "x", "y", "nowhere"):
+        on_lane = [row for row in rows if lines[row][3] == lane]
+        assert tree.last_on(lane) == max(on_lane, default=NO_ROW)
+    labels = [row for row in rows if lines[row][0] == "label"]
+    assert tree.rows_of_type("label", "unheard of") == labels
+    assert tree.rows_of_type("label", since=3) == [row for row in labels if row >= 3]
+    assert tree.lanes[0] is None
+    assert set(tree.lanes) == {None, *(line[3] for line in lines)}
+
+
+@pytest.mark.parametrize(
+    ("rest", "kinds"),
+    [
+        ([("message", "a", "a", None)], ["cycle"]),
+        ([("message", "a", "b", None), ("message", "b", "a", None)], ["cycle"]),
+        ([("message", "a", "b", None), ("message", "b", "r", None)], ["late parent"]),
+        ([("message", "a", None, None)], ["missing parent"]),
+        ([("session", "s", None, None)], ["second header"]),
+        ([("session", "s", "r", None)], ["second header"]),
+        ([("message", "r", "r", None)], ["duplicate"]),
+        ([("message", "a", "gone", None)], []),
+    ],
+)
+def test_what_is_odd_is_reported(rest: list[Line], kinds: list[str]) -> None:
+    _, findings = grown(("session", "r", None, None), *rest)
+    assert findings.kinds == kinds
+
+
+def test_a_missing_parent_is_known_until_it_comes() -> None:
+    tree, findings = grown(*chain("r", "a"), ("message", "c", "b", None))
+    assert list(tree.missing_parents()) == [(2, "b")]
+    assert not tree.has_late_parents
+    tree.extend(spelled(("message", "b", "a", None)) + b"\n", tree.end, findings)
+    assert list(tree.missing_parents()) == []
+    assert tree.has_late_parents
+    assert [tree.uuids[row] for row in tree.rows_up(2)] == ["c", "b", "a", "r"]
+
+
+def test_a_line_that_is_no_entry_makes_no_row_and_moves_no_offset() -> None:
+    tree, findings = Tree(), Findings()
+    block = (
+        spelled(("session", "r", None, None)) + b"\n{\n" + spelled(("t", "a", "r", None)) + b"\n"
+    )
+    tree.extend(block, 0, findings)
+    assert len(tree) == 2
+    assert tree.end == len(block)
+    assert block[tree.offsets[1] :].startswith(b'{"type": "t"')
+    assert tree.row_at(1) == NO_ROW
+    assert tree.row_at(len(block)) == NO_ROW
+    assert findings.kinds == ["json"]
+
+
+def test_rows_are_found_by_the_start_of_their_uuid() -> None:
+    tree, _ = grown(*chain("r", "abc", "abd", "b"))
+    assert tree.rows_with_prefix("ab") == [1, 2]
+    assert tree.rows_with_prefix("x") == []
+
+
+def test_a_file_of_more_types_and_lanes_than_anyone_has_is_indexed() -> None:
+    tree, findings = Tree(), Findings()
+    for row in range(70_000):
+        line = b'{"type":"t%d","uuid":"u%d","parentUuid":"u0","lane":"l%d"}' % (row, row, row)
+        tree.add(line, row, findings)
+    assert tree.type_of(69_999) == "t69999"
+    assert tree.lane_of(69_999) == "l69999"
+
+
+def test_nothing_recurses() -> None:
+    tree, findings = Tree(), Findings()
+    tree.add(b'{"type":"session","uuid":"0","parentUuid":null}', 0, findings)
+    for row in range(1, 100_000):
+        tree.add(
+            b'{"type":"message","uuid":"%d","parentUuid":"%d"}' % (row, row - 1), row, findings
+        )
+    assert len(list(tree.rows_up(99_999))) == 100_000
+    assert len(tree.subtree(0)) == 100_000
+    assert tree.common_ancestor(99_999, 50_000) == 50_000
+    above = tree.rows_above_content(tree.content_rows())
+    assert sum(above) == 99_999
+    assert findings.kinds == []
+
+
+def test_a_file_in_reverse_order_is_the_same_tree() -> None:
+    lines = chain(*(str(place) for place in range(2_000)))
+    tree, findings = grown(*reversed(lines))
+    assert [tree.uuids[row] for row in tree.rows_up(0)][:3] == ["1999", "1998", "1997"]
+    assert len(list(tree.rows_up(0))) == 2_000
+    assert set(findings.kinds) == {"late parent", "second header"}
+
+
+def lines_run(lines: list[Line]) -> int:
+    """How many lines of code run while an index is built."""
+    block = b"".join(spelled(line) + b"\n" for line in lines)
+    tree, findings, ran = Tree(), Findings(), 0
+
+    def count(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal ran
+        ran += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        tree.extend(block, 0, findings)
+    finally:
+        sys.settrace(before)
+    return ran
+
+
+def late_below_a_deep_chain(size: int) -> list[Line]:
+    late: list[Line] = []
+    for number in range(size):
+        late.append(("message", f"child-{number}", f"late-{number}", None))
+        late.append(("message", f"late-{number}", str(size - 1), None))
+    return chain(*map(str, range(size))) + late
+
+
+def late_one_below_the_other(size: int) -> list[Line]:
+    """A chain in reverse order, from its middle on."""
+    whole = chain(*map(str, range(size)))
+    return whole[: size // 2] + whole[: size // 2 - 1 : -1]
+
+
+def alternating(size: int) -> list[Line]:
+    """A chain of which every second entry stands after its child."""
+    whole = chain(*map(str, range(size)))
+    pairs = zip(whole[2::2], whole[1::2], strict=False)
+    return [whole[0], *(line for pair in pairs for line in pair)]
+
+
+@pytest.mark.parametrize("made", [late_below_a_deep_chain, late_one_below_the_other, alternating])
+def test_late_parents_cost_what_others_do_however_deep_they_hang(
+    made: Callable[[int], list[Line]],
+) -> None:
+    """Each looked for itself above its parent, up to the root: hours for a large file."""
+    assert lines_run(made(800)) < 2.5 * lines_run(made(400))

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.codec import encode, seal
+from sessiontree.core.verify import Verification
+from tests.support.lines import Findings
+
+
+def line(type: str, uuid: str, parent: str | None, **fields: Any) -> bytes:
+    return encode({"type": type, "uuid": uuid, "parentUuid": parent, **fields})
+
+
+def found_in(lines: Iterable[bytes]) -> Findings:
+    findings, offset = Findings(), 0
+    verification = Verification(findings)
+    for each in lines:
+        verification.take(each, offset)
+        offset += len(each) + 1
+    verification.finish()
+    return findings
+
+
+HEADER = line("session", "h", None, version=2, id="s")
+A = line("message", "a", "h", message={})
+B = line("message", "b", "a", message={})
+SIDE = line("message", "side", "a", message={})
+TREE = [HEADER, A, B, SIDE]
+
+
+def compaction(first_kept: Any, parent: str = "b") -> bytes:
+    return line("compaction", "x", parent, summary="s", firstKeptEntryUuid=first_kept)
+
+
+def merge(merged: Any, base: Any) -> bytes:
+    return line("merge", "x", "b", mergedUuid=merged, baseUuid=base)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        compaction("a"),
+        compaction("x"),
+        compaction("h"),
+        merge("side", "a"),
+        line("label", "x", "b", targetUuid="side", label="n"),
+        line("context_edit", "x", "b", targetUuid="side", replacement=None),
+        line("branch_summary", "x", "a", summary="s", fromUuid="b"),
+        line("stack_summary", "x", "a", summary="s", fromUuid="b"),
+        line("of the future", "x", "b", targetUuid="gone"),
+    ],
+)
+def test_sound_references_are_passed_over(entry: bytes) -> None:
+    assert found_in([*TREE, entry]).told == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "cause"),
+    [
+        (compaction("gone"), "x: its firstKeptEntryUuid gone is not in the file"),
+        (compaction("side"), "x: its firstKeptEntryUuid side is not on its path"),
+        (compaction(7), "x: the compaction has no firstKeptEntryUuid"),
+        (merge("side", "b2"), "x: its baseUuid b2 is not in the file"),
+        (merge("a", "side"), "x: its baseUuid side is not on its path"),
+        (
+            merge("gone", "lost"),
+            "x: its mergedUuid gone is not in the file; its baseUuid lost is not in the file",
+        ),
+        (merge(None, None), "x: the merge has no mergedUuid; the merge has no baseUuid"),
+        (line("label", "x", "b", targetUuid="gone"), "x: its targetUuid gone is not in the file"),
+        (line("context_edit", "x", "b"), "x: the context_edit has no targetUuid"),
+        (line("branch_summary", "x", "b", fromUuid="q"), "x: its fromUuid q is not in the file"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_named(entry: bytes, cause: str) -> None:
+    offset = sum(len(each) + 1 for each in TREE)
+    assert found_in([*TREE, entry]).told == [("reference", offset, cause)]
+
+
+def test_a_reference_may_name_what_stands_after_it() -> None:
+    assert (
+        found_in(
+            [
+                *TREE,
+                line("label", "x", "b", targetUuid="late", label="n"),
+                line("message", "late", "x", message={}),
+            ]
+        ).told
+        == []
+    )
+
+
+def test_a_first_kept_entry_that_stands_twice_is_on_the_path_by_either() -> None:
+    """The file was joined from two copies: the second copy of the entry is on no path."""
+    assert found_in([*TREE, compaction("a"), A]).kinds == ["duplicate"]
+
+
+def test_a_first_kept_entry_is_found_above_a_parent_that_stands_late() -> None:
+    late = [HEADER, B, compaction("a"), A]
+    assert found_in(late).kinds == ["late parent"]
+
+
+def test_a_copy_may_name_what_it_left_behind() -> None:
+    header = line("session", "h", None, version=2, id="s", parentSession={"id": "o", "uuid": "q"})
+    label = line("label", "l", "gone", targetUuid="a", label="n")
+    merged = line("message", "m", "base", message={})
+    entry = line("merge", "x", "a", mergedUuid="m", baseUuid="base")
+    assert found_in([header, A, label, merged, entry]).told == []
+    orphan = line("message", "o", "gone", message={})
+    assert found_in([header, A, orphan]).kinds == ["missing parent"]
+    assert found_in([HEADER, A, label]).kinds == ["missing parent"]
+
+
+@pytest.mark.parametrize("around", [b"\0\0%b", b"\xef\xbb\xbf%b", b"%b\r", b"%b\0"])
+def test_what_stands_around_a_sealed_line_does_not_make_its_checksum_wrong(around: bytes) -> None:
+    assert "crc" not in found_in([HEADER, A, around % B]).kinds
+
+
+def test_a_checksum_of_what_is_no_entry_is_no_finding_of_its_own() -> None:
+    assert found_in([HEADER, A, B.replace(b":", b"", 1)]).kinds == ["json"]
+
+
+def test_a_line_that_was_never_sealed_is_not_wrong() -> None:
+    assert found_in([*TREE, b'{"type":"message","uuid":"f","parentUuid":"b"}']).told == []
+
+
+ids = st.sampled_from("abcdefgh")
+anything = st.one_of(
+    st.builds(line, st.just("message"), ids, ids | st.none()),
+    st.builds(lambda u, p, f: line("compaction", u, p, firstKeptEntryUuid=f), ids, ids, ids),
+    st.builds(lambda u, p, f: line("label", u, p, targetUuid=f), ids, ids, ids),
+    st.builds(lambda u, p, m, b: line("merge", u, p, mergedUuid=m, baseUuid=b), ids, ids, ids, ids),
+    st.sampled_from([b"", b"no JSON", b"[]", b"\0\0", b'{"type":"x"}', A + b"\r", A[:-9]]),
+)
+
+
+@given(st.lists(st.lists(anything, min_size=1, max_size=4), max_size=5))
+@settings(deadline=None, max_examples=150)
+def test_findings_do_not_depend_on_how_the_file_is_cut_into_blocks(
+    blocks: list[list[bytes]],
+) -> None:
+    findings, offset = Findings(), 0
+    verification = Verification(findings)
+    for lines in ([HEADER], *blocks):
+        block = b"".join(each + b"\n" for each in lines)
+        verification.take_block(block, offset)
+        offset += len(block)
+    verification.finish()
+    one_by_one = found_in([HEADER, *(each for lines in blocks for each in lines)])
+    assert sorted(findings.told) == sorted(one_by_one.told)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=10), st.integers(0, 9), st.integers(0, 9))
+@settings(deadline=None, max_examples=200)
+def test_a_first_kept_entry_is_reported_exactly_if_it_is_not_above(
+    above: list[int], below: int, kept: int
+) -> None:
+    """Each entry hangs below an earlier one; the walk up is done plainly beside it."""
+    parents = [place % (row + 1) for row, place in enumerate(above)]
+    lines = [line("session", "0", None)]
+    lines += [line("m", str(row + 1), str(parent)) for row, parent in enumerate(parents)]
+    at, kept = below % len(lines), kept % len(lines)
+    lines.append(line("compaction", "x", str(at), firstKeptEntryUuid=str(kept)))
+    path = {at}
+    while at:
+        at = parents[at - 1]
+        path.add(at)
+    assert (found_in(lines).kinds == []) == (kept in path)
+
+
+def test_a_line_whose_checksum_is_right_is_still_told_where_it_is_no_text() -> None:
+    text = seal(b'{"type":"custom","uuid":"x","parentUuid":"h","data":"\xe9"}')
+    assert found_in([HEADER, text]).kinds == ["utf-8"]

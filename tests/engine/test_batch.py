@@ -1,0 +1,169 @@
+"""A batch: many entries, one write, one sync."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import CallerError, Session
+from sessiontree.storage.fs import DISK
+from tests.support.conversation import assistant, said, talk, user
+
+
+class Recording:
+    """The disk, with the writes and syncs of descriptors and folders noted."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(DISK, name)
+
+        def noted(*args: Any) -> Any:
+            if name in ("write", "sync", "sync_folder", "lock"):
+                self.calls.append(name)
+            return call(*args)
+
+        return noted
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def test_a_batch_is_one_write_and_one_sync(file: Path) -> None:
+    disk = Recording()
+    with Session.create(file, cwd="/p", fs=disk) as session:
+        first = session.append_message(user("p0"))
+        del disk.calls[:]
+        with session.batch():
+            for n in range(50):
+                session.append_message(user(f"p{n + 1}"))
+            session.append("custom", customType="x", uuid="mine")
+            session.append("branch", parent=first)
+            side = session.append("custom", customType="y", parent=first.uuid)
+            session.append("custom", customType="z", parent=side)
+            session.rename("talk")
+            session.append("branch_summary", summary="s", fromUuid="mine")
+        assert disk.calls == ["lock", "write", "sync"]
+    with Session.open(file, readonly=True) as session:
+        assert len(list(session.entries())) == 2 + 50 + 6
+        assert said(session.context()) == ["p0", "s"]
+        assert session.leaf.parent_uuid == session.find(type="custom")[-1].uuid
+        assert session.damage == []
+
+
+def test_without_a_batch_each_entry_is_one_write_and_one_sync(file: Path) -> None:
+    disk = Recording()
+    with Session.create(file, cwd="/p", fs=disk) as session:
+        del disk.calls[:]
+        talk(session, "p1", "a1")
+        assert disk.calls == ["lock", "write", "sync"] * 2
+        session.branch(session.header, summary="s", name="both")
+        assert disk.calls == ["lock", "write", "sync"] * 3
+
+
+def test_durability_os_writes_without_a_sync(file: Path) -> None:
+    disk = Recording()
+    Session.create(file, cwd="/p").close()
+    with Session.open(file, durability="os", fs=disk) as session:
+        talk(session, "p1")
+        assert disk.calls == ["lock", "write"]
+
+
+def test_an_empty_batch_writes_nothing(file: Path) -> None:
+    disk = Recording()
+    with Session.create(file, cwd="/p", fs=disk) as session:
+        del disk.calls[:]
+        with session.batch():
+            pass
+        assert disk.calls == ["lock"]
+
+
+def test_looking_inside_a_batch_sees_what_was_appended(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session, session.batch():
+        first = session.append_message(user("p1"))
+        assert session.leaf == first
+        assert said(session.context()) == ["p1"]
+        second = session.append_message(assistant("a1"))
+        assert session.path() == [session.header, first, second]
+        assert session.children(first) == [second]
+        assert session.entry(second.uuid[:10]) == second
+        assert [entry.offset >= 0 for entry in session.entries()] == [True] * 3
+        session.label(second, "x")
+        assert session.entry("x") == second
+        assert [branch.leaf for branch in session.branches()] == [second.uuid]
+        assert len(list(session.tree())) == 4
+
+
+def test_an_exception_inside_keeps_what_was_appended(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session:
+        with pytest.raises(CallerError, match="no entry"), session.batch():
+            _talk_and_fail(session)
+        assert said(session.context()) == ["p1", "a1"]
+        talk(session, "p2")
+    with Session.open(file, readonly=True) as session:
+        assert said(session.context()) == ["p1", "a1", "p2"]
+
+
+def _talk_and_fail(session: Session) -> None:
+    talk(session, "p1", "a1")
+    session.entry("nowhere")
+
+
+def test_a_refusal_inside_does_not_end_the_batch(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session:
+        with session.batch():
+            talk(session, "p1")
+            with pytest.raises(CallerError):
+                session.append_message({"role": "user", "content": float("nan")})
+            with pytest.raises(CallerError):
+                session.append("custom", customType="x", uuid=session.leaf.uuid)
+            talk(session, "p2")
+        assert said(session.context()) == ["p1", "p2"]
+
+
+def test_a_batch_inside_a_batch_is_refused(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session:
+        with session.batch():
+            talk(session, "p1")
+            with pytest.raises(CallerError, match="open already"), session.batch():
+                pass
+            talk(session, "p2")
+        assert said(session.context()) == ["p1", "p2"]
+
+
+def test_a_session_closed_inside_a_batch_keeps_what_was_appended(file: Path) -> None:
+    session = Session.create(file, cwd="/p")
+    with session.batch():
+        talk(session, "p1")
+        session.close()
+    with Session.open(file) as session:
+        assert said(session.context()) == ["p1"]
+        talk(session, "p2")
+
+
+def test_a_batch_sees_what_others_wrote_before_it(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session, Session.open(file) as other:
+        theirs = other.append_message(user("theirs"))
+        with session.batch():
+            label = session.label(theirs, "x")
+            mine = session.append_message(user("mine"))
+        assert label.parent_uuid == theirs.uuid
+        assert mine.parent_uuid == session.header.uuid
+    with Session.open(file, readonly=True) as reader:
+        assert reader.damage == []
+        assert said(reader.context()) == ["mine"]
+
+
+def test_at_tip_stands_at_the_leaf_in_the_file(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session, Session.open(file) as other:
+        theirs = other.append_message(user("theirs"))
+        with session.at_tip():
+            assert session.leaf == theirs
+            mine = session.append_message(assistant("mine"))
+        assert mine.parent_uuid == theirs.uuid
+        assert said(session.context()) == ["theirs", "mine"]

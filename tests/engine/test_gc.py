@@ -1,0 +1,284 @@
+"""gc takes out what was tried and never kept, when its time is over, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sessiontree import CallerError, DamageError, Entry, Session
+from sessiontree.core.handle import Handle
+from sessiontree.storage.blobs import Sidecar
+from tests.support.conversation import assistant, said, user
+
+NOW = datetime.now(UTC)
+LATER = NOW + timedelta(days=8)
+LONG = "a screenshot, " * 4000
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def age(path: Path, days: float) -> None:
+    then = time.time() - days * 86400
+    os.utime(path, (then, then))
+
+
+def archives(file: Path) -> list[Path]:
+    return sorted(file.parent.glob("*.archive-*"))
+
+
+def test_a_trial_that_was_not_kept_goes_into_the_archive_byte_for_byte(file: Path) -> None:
+    with Session.create(file) as main:
+        main.append_message(user("p1"))
+        with main.scratch() as trial:
+            tried = [trial.append_message(assistant("a")), trial.append_message(assistant("b"))]
+        main.append_message(user("p2"))
+        done = main.gc(now=LATER)
+        assert [entry.uuid for entry in done.entries] == [entry.uuid for entry in tried]
+        assert done.archive == str(archives(file)[0])
+        assert archives(file)[0].name == f"s.jsonl.archive-{LATER.date()}"
+        assert archives(file)[0].read_bytes() == b"".join(e.line + b"\n" for e in tried)
+        assert tried[0].line not in file.read_bytes()
+        assert main.verify() == []
+        main.append_message(user("p3"))
+        assert said(main.context()) == ["p1", "p2", "p3"]
+        assert main.gc(now=LATER).entries == []
+
+
+def test_nothing_goes_before_seven_days_after_the_last_of_it(file: Path) -> None:
+    with Session.create(file) as main:
+        with main.scratch() as trial:
+            trial.append_message(assistant("a"))
+        for days in (0.0, 6.99):
+            assert main.gc(now=NOW + timedelta(days=days)).entries == []
+        assert archives(file) == []
+        old = main.scratch()
+        old.append_message(assistant("b"))
+        old.close()
+        assert len(main.gc(now=LATER).entries) == 2
+
+
+def test_an_old_entry_stays_while_something_young_hangs_below_it(file: Path) -> None:
+    with Session.create(file) as main:
+        old = '{"type":"message","uuid":"%s","parentUuid":"%s","lane":"scratch/x",'
+        old += '"timestamp":"%s","message":{"role":"user","content":"x"}}\n'
+        lines = [
+            old % ("old-1", main.header.uuid, "2020-01-01T00:00:00.000Z"),
+            old % ("young", "old-1", NOW.isoformat()),
+            old % ("old-2", main.header.uuid, "2020-01-01T00:00:00.000Z"),
+            old % ("none", main.header.uuid, "not a moment"),
+        ]
+        with file.open("a") as appended:
+            appended.writelines(lines)
+        assert [e.uuid for e in main.gc(now=NOW).entries] == ["old-2"]
+
+
+Reaching = Callable[[Session, Entry], object]
+
+
+def by_keeping(main: Session, tried: Entry) -> None:
+    main.keep(str(tried.lane))
+
+
+def by_merging(main: Session, tried: Entry) -> None:
+    main.refresh()
+    main.merge(tried)
+
+
+def by_label(main: Session, tried: Entry) -> None:
+    main.refresh()
+    main.label(tried, "good-idea")
+
+
+def by_branching(main: Session, tried: Entry) -> None:
+    main.refresh()
+    main.branch(tried)
+
+
+def by_handle(main: Session, tried: Entry) -> None:
+    main.append("handle", handle=str(Handle.entry(main.id, tried.uuid)), kind="message")
+
+
+def by_lane(main: Session, tried: Entry) -> None:
+    with main.lane("agent-2", at=tried) as lane:
+        lane.append_message(user("go on"))
+
+
+@pytest.mark.parametrize(
+    "reach", [by_keeping, by_merging, by_label, by_branching, by_handle, by_lane]
+)
+def test_what_something_lasting_reaches_stays_with_all_above_it(
+    file: Path, reach: Reaching
+) -> None:
+    with Session.create(file) as main:
+        main.append_message(user("p1"))
+        with main.scratch() as trial:
+            trial.append_message(assistant("a"))
+            tried = trial.append_message(assistant("b"))
+            left = trial.append_message(assistant("c"))
+        reach(main, left if reach is by_keeping else tried)
+        main.refresh()
+        before = [entry.uuid for entry in main.entries()]
+        gone = [entry.uuid for entry in main.gc(now=LATER).entries]
+        assert gone == ([] if reach is by_keeping else [left.uuid])
+        assert [entry.uuid for entry in main.entries()] == [u for u in before if u not in gone]
+        assert main.verify() == []
+
+
+def test_what_garbage_refers_to_is_garbage_too(file: Path) -> None:
+    with Session.create(file) as main:
+        main.append_message(user("p1"))
+        with main.scratch() as one:
+            tried = one.append_message(assistant("a"))
+        with main.scratch() as two:
+            two.append_message(assistant("b"))
+            two.merge(tried)
+        assert len(main.gc(now=LATER).entries) == 3
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(file: Path) -> None:
+    with Session.create(file, spill_over=100) as main:
+        with main.scratch() as trial:
+            trial.append_message(assistant(LONG))
+        before = {p: p.read_bytes() for p in file.parent.rglob("*") if p.is_file()}
+        told = main.gc(now=LATER, dry_run=True)
+        assert {p: p.read_bytes() for p in file.parent.rglob("*") if p.is_file()} == before
+        done = main.gc(now=LATER)
+        assert told.as_dict() == done.as_dict()
+
+
+def test_an_archive_goes_after_thirty_days_and_its_blobs_with_it(file: Path) -> None:
+    with Session.create(file) as main:
+        kept = main.append_message(user("kept " * 9000))
+        with main.scratch(at=main.header) as trial:
+            trial.append_message(assistant(LONG))
+        for blob in Path(f"{file}.blobs").iterdir():
+            age(blob, 100)
+        main.gc(now=LATER)
+        assert len(list(Path(f"{file}.blobs").iterdir())) == 2
+        assert main.gc(now=LATER + timedelta(days=30)).archives == []
+        done = main.gc(now=LATER + timedelta(days=31))
+        assert len(done.archives) == 1
+        assert archives(file) == []
+        assert len(done.blobs) == 1
+        assert main.entry(kept.uuid)["message"] == user("kept " * 9000)
+
+
+def test_a_young_blob_and_a_named_one_stay(file: Path) -> None:
+    with Session.create(file) as main:
+        main.append_message(user(LONG))
+        stray = main.blobs.put(b"nobody names me")
+        assert main.gc(now=NOW).blobs == []
+        for blob in Path(f"{file}.blobs").iterdir():
+            age(blob, 8)
+        assert main.gc(now=NOW).blobs == [stray]
+        assert said(main.context(strict=True)) == [LONG]
+
+
+def test_blobs_named_by_the_evidence_of_a_repair_stay(file: Path) -> None:
+    with Session.create(file) as main:
+        stray = main.blobs.put(b"only the evidence names me")
+        Path(f"{file}.damaged-20200101").write_text(f"torn sha256:{stray.sha256}")
+        age(Path(f"{file}.blobs") / stray.sha256, 100)
+        assert main.gc().blobs == []
+
+
+def test_an_unfinished_blob_goes_when_nobody_can_be_at_it_any_more(file: Path) -> None:
+    with Session.create(file) as main:
+        main.blobs.put(b"x")
+        for name, days in (("1-aa.tmp", 8.0), ("1-bb.tmp", 0.0)):
+            path = Path(f"{file}.blobs") / name
+            path.write_bytes(b"half")
+            age(path, days)
+        assert main.gc().unfinished == ["1-aa.tmp"]
+
+
+def test_what_was_kept_aside_of_a_damaged_blob_goes_thirty_days_later(file: Path) -> None:
+    with Session.create(file) as main:
+        main.append_message(user(LONG))
+        (blob,) = Path(f"{file}.blobs").iterdir()
+        blob.write_bytes(b"bit rot")
+        age(blob, 400)  # as old as the blob: when it was put aside is in its name
+    with Session.open(file) as main:
+        main.append_message(user(LONG))
+        (aside,) = Path(f"{file}.blobs").glob("*.damaged-*")
+        assert aside.read_bytes() == b"bit rot"
+        assert main.gc(now=NOW + timedelta(days=29)).aside == []
+        told = main.gc(now=NOW + timedelta(days=32), dry_run=True)
+        assert (told.aside, told.freed) == ([aside.name], len(b"bit rot"))
+        assert aside.exists()
+        assert main.gc(now=NOW + timedelta(days=32)).as_dict()["aside"] == [aside.name]
+        assert [path.name for path in blob.parent.iterdir()] == [blob.name]
+        assert main.verify() == []
+
+
+def test_a_file_that_another_writer_finishes_meanwhile_is_no_obstacle(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session.create(file) as main:
+        monkeypatch.setattr(Sidecar, "unfinished", lambda self: ["1-aa.tmp"])  # was there
+        assert main.gc(now=LATER).unfinished == []
+
+
+def test_a_damaged_file_is_not_collected(file: Path) -> None:
+    with Session.create(file) as main, main.scratch() as trial:
+        trial.append_message(assistant("a"))
+    with file.open("ab") as torn:
+        torn.write(b'{"type":"message","uuid":"half\n')
+    before = file.read_bytes()
+    with Session.open(file) as main, pytest.raises(DamageError, match="repair the file first"):
+        main.gc(now=LATER)
+    assert file.read_bytes() == before
+
+
+def test_a_second_attempt_after_a_crash_archives_each_entry_once(file: Path) -> None:
+    with Session.create(file) as main:
+        with main.scratch() as trial:
+            trial.append_message(assistant("a"))
+        before = file.read_bytes()
+        main.gc(now=LATER)
+    once = archives(file)[0].read_bytes()
+    file.write_bytes(before)  # as if the crash had come before the file was replaced
+    with Session.open(file) as main:
+        assert len(main.gc(now=LATER).entries) == 1
+    assert archives(file)[0].read_bytes() == once
+
+
+def test_another_writer_goes_on_after_a_collection(file: Path) -> None:
+    with Session.create(file) as main, Session.open(file) as other:
+        with main.scratch() as trial:
+            trial.append_message(assistant("a"))
+        other.append_message(user("p1"))
+        assert len(main.gc(now=LATER).entries) == 1
+        other.append_message(user("p2"))
+        assert said(other.context()) == ["p1", "p2"]
+        assert other.verify() == []
+
+
+def test_where_somebody_stands_is_no_garbage(file: Path) -> None:
+    with Session.create(file) as main:
+        main.append_message(user("p1"))
+    with Session.open(file, lane="scratch/mine") as trial:
+        trial.append_message(assistant("a"))
+        assert trial.gc(now=LATER).entries == []
+        assert said(trial.context()) == ["p1", "a"]
+
+
+def test_a_moment_without_a_time_zone_is_refused(file: Path) -> None:
+    with Session.create(file) as main, pytest.raises(CallerError, match="time zone"):
+        main.gc(now=datetime(2026, 1, 1))
+
+
+def test_a_session_in_memory_is_collected_too() -> None:
+    with Session.create() as main:
+        with main.scratch() as trial:
+            trial.append_message(assistant("a"))
+        assert len(main.gc(now=LATER).entries) == 1
+        assert said(main.context()) == []

@@ -1,0 +1,204 @@
+"""A session converted to a trajectory: valid, complete, and each result with its call."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree import NothingToDoError, Session
+from sessiontree.operations.convert import Conversion
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
+from tests.formats.test_pi import PI_V1
+from tests.support.atif import check_trajectory
+from tests.support.pi_trees import PIXEL, USAGE, PiShaped
+from tests.support.rules import strings_in
+from tests.support.transcripts import assistant, result, user, written
+from tests.support.trees import Tree
+
+MODELS: Any
+try:  # it needs a younger Python than the oldest one that is supported
+    MODELS = importlib.import_module("harbor.models.trajectories")
+except ImportError:
+    MODELS = None
+
+WORD = re.compile(r"\bw\d+\b")
+SEEDS = st.integers(0, 2**64)
+pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+
+
+def converted(session: Session, file: Path) -> tuple[dict[str, Any], Conversion]:
+    """The trajectory, checked; by its makers' own models too, where they are installed."""
+    made = session.convert("atif", file)
+    found: dict[str, Any] = json.loads(file.read_bytes())
+    check_trajectory(found, file.parent)
+    if MODELS is not None:
+        MODELS.Trajectory.model_validate(found)
+    return found, made
+
+
+def words_in(value: Any) -> set[str]:
+    return {word for text in strings_in(value) for word in WORD.findall(text)}
+
+
+@settings(deadline=None, max_examples=40)
+@given(SEEDS, st.sampled_from([Tree, PiShaped]))
+def test_any_session_is_a_valid_trajectory(
+    tmp_path_factory: Any, seed: int, shape: type[Tree | PiShaped]
+) -> None:
+    session = shape(Random(seed)).grow(24).session
+    folder = tmp_path_factory.mktemp("atif")
+    try:
+        found, _ = converted(session, folder / "one.json")
+    except NothingToDoError:
+        assert words_in(session.context(verbatim=True).messages) == set()
+        return
+    session.convert("atif", folder / "two.json")
+    one, two = ((folder / name).read_text() for name in ("one.json", "two.json"))
+    assert one.replace("one.images", "two.images") == two
+    said = [m for m in session.context(verbatim=True).messages if not m.get("excludeFromContext")]
+    shown = [{**message, "content": _shown(message)} for message in said]
+    assert words_in(shown) <= words_in(found["steps"])
+
+
+def _shown(message: Any) -> Any:
+    """The content without what only its name is told of."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return content
+    return [b for b in content if not isinstance(b, dict) or b.get("type") != "document"]
+
+
+@pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
+@pytest.mark.parametrize("source", [PI_V1, *CLAUDE_CODE], ids=lambda path: path.stem)
+def test_real_sessions_are_valid_trajectories(source: Path, tmp_path: Path) -> None:
+    with Session.open(source, readonly=True) as session:
+        found, made = converted(session, tmp_path / "made.json")
+        usage = session.stats().usage
+    totals = found["final_metrics"]
+    assert totals["total_completion_tokens"] == usage.output
+    prompt = usage.input + usage.cache_read + usage.cache_write
+    assert totals["total_prompt_tokens"] == prompt
+    assert len(found["steps"]) > 2
+    assert made.warnings == []
+
+
+def test_a_call_stands_in_a_step_with_what_it_gave(tmp_path: Path) -> None:
+    session = Session.create(metadata={"agent": "mine", "agentVersion": "3", "system": "Be brief."})
+    session.append_message({"role": "user", "content": "look"})
+    session.set_thinking_level("high")
+    content = [
+        {"type": "thinking", "thinking": "hm", "thinkingSignature": "c2ln"},
+        {"type": "text", "text": "I look"},
+        {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {"path": "."}},
+        {"type": "toolCall", "id": "c2", "name": "cat", "arguments": {"path": "x"}},
+    ]
+    told = {"provider": "p", "model": "m", "usage": USAGE}
+    session.append_message({"role": "assistant", "content": content, **told})
+    image = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
+    shown = [{"type": "text", "text": "an image"}, image]
+    session.append_message({"role": "toolResult", "toolCallId": "c2", "content": shown})
+    session.append_message(
+        {"role": "toolResult", "toolCallId": "c1", "content": "no", "isError": True}
+    )
+    found, made = converted(session, tmp_path / "made.json")
+    assert found["agent"] == {"name": "mine", "version": "3", "model_name": "m"}
+    system, prompt, answer = found["steps"]
+    assert (system["source"], system["message"]) == ("system", "Be brief.")
+    assert (prompt["source"], prompt["message"]) == ("user", "look")
+    assert (answer["message"], answer["reasoning_content"]) == ("I look", "hm")
+    assert (answer["model_name"], answer["reasoning_effort"]) == ("m", "high")
+    assert [call["function_name"] for call in answer["tool_calls"]] == ["ls", "cat"]
+    cat, ls = answer["observation"]["results"]
+    assert (ls["source_call_id"], ls["content"]) == ("c1", "no")
+    assert ls["extra"]["isError"] is True
+    assert cat["content"][1]["source"]["path"].startswith("made.images/")
+    assert answer["metrics"]["prompt_tokens"] == 10
+    assert found["final_metrics"] == {
+        "total_steps": 3,
+        "total_prompt_tokens": 10,
+        "total_completion_tokens": 3,
+        "total_cached_tokens": 2,
+        "total_cost_usd": 0.3,
+    }
+    assert len(made.beside) == 1
+    assert "the seal of a thought is not told" in [loss.what for loss in made.losses]
+
+
+@pytest.mark.parametrize("key", ["summary", "content"])
+def test_what_codex_tells_of_its_thoughts_is_reasoning(tmp_path: Path, key: str) -> None:
+    session = Session.create()
+    thought = [{"type": "summary_text", "text": "one"}, {"type": "summary_text", "text": "two"}]
+    item = {"type": "reasoning", "summary": [], key: thought, "encrypted_content": "x"}
+    session.append("message", message=item)
+    found, made = converted(session, tmp_path / "made.json")
+    assert found["steps"][0]["reasoning_content"] == "one\n\ntwo"
+    assert [loss.what for loss in made.losses] == ["the seal of a thought is not told"]
+
+
+def test_what_was_compacted_is_told_and_other_branches_are_named(tmp_path: Path) -> None:
+    session = Session.create()
+    first = session.append_message({"role": "user", "content": "old"})
+    session.append_message({"role": "user", "content": "elsewhere"})
+    session.branch(first, summary="It failed")
+    session.compact("The summary", first_kept=session.leaf)
+    session.append_message({"role": "user", "content": "new"})
+    found, made = converted(session, tmp_path / "made.json")
+    said = [(step["source"], step["message"]) for step in found["steps"]]
+    assert said == [
+        ("user", "old"),
+        ("system", "It failed"),
+        ("system", "The summary"),
+        ("user", "new"),
+    ]
+    assert found["steps"][2]["extra"]["context_management"]["type"] == "compaction"
+    assert [loss.what for loss in made.losses] == ["what is said on other branches is not told"]
+
+
+def test_the_pieces_of_an_answer_are_one_step_with_the_usage_of_the_last(tmp_path: Path) -> None:
+    session = Session.create()
+    for text, output in (("one", 1), ("two", 8)):
+        block = {"type": "text", "text": text}
+        usage = {"input_tokens": 5, "output_tokens": output}
+        message = {"role": "assistant", "id": "msg_1", "model": "m", "usage": usage}
+        session.append_message({**message, "content": [block]})
+    found, _ = converted(session, tmp_path / "made.json")
+    (step,) = found["steps"]
+    assert step["message"] == "one\ntwo"
+    assert found["final_metrics"]["total_completion_tokens"] == 8
+
+
+def test_a_lane_is_a_subagent_whose_shared_steps_are_marked(tmp_path: Path) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "shared"})
+    with session.lane("reviewer") as lane:
+        lane.append_message({"role": "assistant", "content": "well", "usage": USAGE})
+    session.append_message({"role": "user", "content": "on"})
+    found, _ = converted(session, tmp_path / "made.json")
+    assert [step["message"] for step in found["steps"]] == ["shared", "on"]
+    (lane_,) = found["subagent_trajectories"]
+    assert lane_["trajectory_id"] == "reviewer"
+    copied = [(step["message"], step.get("is_copied_context", False)) for step in lane_["steps"]]
+    assert copied == [("shared", True), ("well", False)]
+    assert found["final_metrics"]["total_cost_usd"] == 0.3
+
+
+def test_a_subagent_of_claude_code_is_named_by_the_call_that_made_it(tmp_path: Path) -> None:
+    lines = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
+    file = written(tmp_path / "t" / "s.jsonl", lines)
+    folder = tmp_path / "t" / "s" / "subagents"
+    written(folder / "agent-one.jsonl", [user("s1", None, isSidechain=True, agentId="one")])
+    (folder / "agent-one.meta.json").write_text('{"toolUseId":"t","agentType":"Explore"}')
+    with Session.open(file, readonly=True) as session:
+        found, _ = converted(session, tmp_path / "made.json")
+    (given_,) = found["steps"][1]["observation"]["results"]
+    assert given_["subagent_trajectory_ref"] == [{"trajectory_id": "agent-one"}]
+    assert given_["content"] == "out of t"
+    assert found["subagent_trajectories"][0]["steps"][0]["message"] == "say s1"

@@ -1,0 +1,261 @@
+"""A session converted for Claude Code: claude-agent-sdk's own reader, and ours, read it so."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sessiontree import CallerError, NothingToDoError, Session
+from sessiontree.operations.convert import Conversion
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told
+from tests.formats.conftest import sdk as sdk  # a fixture
+from tests.formats.test_pi import PI_V1
+from tests.support.pi_trees import PiShaped
+from tests.support.rules import strings_in
+from tests.support.trees import Tree
+
+Sdk = Callable[..., Told]
+
+WORD = re.compile(r"\bw\d+\b")
+SEEDS = st.integers(0, 2**64)
+pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+each_seed = settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def words_in(messages: Any) -> list[list[str]]:
+    """The words of each message that has any, thinking apart: unsigned it is left out."""
+    found = [sorted({w for t in strings_in([m]) for w in WORD.findall(t)}) for m in messages]
+    return [words for words in found if words]
+
+
+def without_thinking(messages: Any) -> list[Any]:
+    """What a model is told: no settings, and no commands that were run to stay out of it."""
+    told = [m for m in messages if m.get("role") != "system" and not m.get("excludeFromContext")]
+    return [_thoughtless(message) for message in told]
+
+
+def _thoughtless(message: Any) -> Any:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    kept = [b for b in content if not (isinstance(b, dict) and b.get("type") == "thinking")]
+    return {**message, "content": kept}
+
+
+def ours(file: Path, lane: str = "main") -> Told:
+    with Session.open(file, readonly=True, lane=lane) as session:
+        messages = session.context(verbatim=True).messages
+    return [
+        ("user" if m["role"] == "compactionSummary" else m["role"], m["content"]) for m in messages
+    ]
+
+
+def converted(session: Session, folder: Path) -> tuple[Path, Conversion]:
+    """The transcript in a folder of its own, empty before."""
+    folder.mkdir()
+    made = session.convert("claude-code", folder / f"{SESSION}.jsonl")
+    return Path(made.file), made
+
+
+@pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
+@pytest.mark.parametrize("source", CLAUDE_CODE, ids=lambda path: path.stem)
+def test_a_real_transcript_reads_the_same_when_converted(
+    source: Path, tmp_path: Path, sdk: Sdk
+) -> None:
+    before = sdk(source)
+    with Session.open(source, readonly=True) as session:
+        file, made = converted(session, tmp_path / "made")
+    assert sdk(file) == before == ours(file)
+    assert len(before) > 5
+    assert made.warnings == []
+
+
+@pytest.mark.skipif(not PI_V1.is_file(), reason=NO_CORPUS)
+def test_a_real_session_of_pi_reads_the_same_when_converted(tmp_path: Path, sdk: Sdk) -> None:
+    with Session.open(PI_V1, readonly=True) as session:
+        file, _ = converted(session, tmp_path / "made")
+        context = session.context(verbatim=True)
+    told = sdk(file)
+    texts = [text for _, content in told for text in _texts(content)]
+    assert texts == [
+        t for m in context.messages if m["role"] != "toolResult" for t in _texts(m["content"])
+    ]
+    calls = sum(b.get("type") == "toolCall" for m in context.messages for b in _blocks(m))
+    results = sum(m["role"] == "toolResult" for m in context.messages)
+    blocks = [b for _, content in told if isinstance(content, list) for b in content]
+    assert sum(b["type"] == "tool_use" for b in blocks) == calls > 10
+    assert sum(b["type"] == "tool_result" for b in blocks) == results > 10
+
+
+def _blocks(message: Any) -> list[Any]:
+    return message["content"] if isinstance(message["content"], list) else []
+
+
+def _texts(content: Any) -> list[str]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [b["text"] for b in blocks if b["type"] == "text" and b["text"].strip()]
+
+
+@each_seed
+@given(SEEDS)
+def test_the_conversation_is_the_context_in_any_providers_shape(
+    tmp_path_factory: Any, sdk: Sdk, seed: int
+) -> None:
+    check(Tree(Random(seed)).grow(24).session, tmp_path_factory, sdk)
+
+
+@each_seed
+@given(SEEDS)
+def test_the_conversation_is_the_context_in_pis_shape(
+    tmp_path_factory: Any, sdk: Sdk, seed: int
+) -> None:
+    check(PiShaped(Random(seed)).grow(30).session, tmp_path_factory, sdk)
+
+
+def check(session: Session, factory: Any, sdk: Sdk) -> None:
+    context = session.context(verbatim=True)
+    folder = factory.mktemp("converted")
+    try:
+        file, _ = converted(session, folder / "one")
+    except NothingToDoError:
+        assert words_in(without_thinking(context.messages)) == []
+        return
+    told = sdk(file)
+    assert ours(file) == told
+    said = [{"content": content} for _, content in told]
+    assert words_in(without_thinking(said)) == words_in(without_thinking(context.messages))
+    again, _ = converted(session, folder / "two")
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_the_last_message_is_read_though_others_hang_below_it(tmp_path: Path, sdk: Sdk) -> None:
+    session = Session.create()
+    first = session.append_message({"role": "user", "content": "one"})
+    session.append_message({"role": "assistant", "content": "two"})
+    session.branch(first)
+    file, _ = converted(session, tmp_path / "made")
+    assert sdk(file) == ours(file) == [("user", "one")]
+    assert b"two" in file.read_bytes()
+
+
+def test_results_on_another_branch_do_not_come_back_into_the_conversation(
+    tmp_path: Path, sdk: Sdk
+) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "do it"})
+    calls: list[Any] = [
+        {"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in ("a", "b")
+    ]
+    called = session.append_message({"role": "assistant", "id": "msg_1", "content": calls})
+    results = [{"type": "tool_result", "tool_use_id": "a", "content": "tried"}]
+    session.append_message({"role": "user", "content": results})
+    session.branch(called)
+    session.append_message({"role": "user", "content": "never mind"})
+    file, made = converted(session, tmp_path / "made")
+    assert (
+        sdk(file)
+        == ours(file)
+        == [
+            ("user", "do it"),
+            ("assistant", calls),
+            ("user", "never mind"),
+        ]
+    )
+    assert any("the id of an answer" in loss.what for loss in made.losses)
+
+
+def test_a_compaction_is_claude_codes_own_and_what_was_before_is_kept(
+    tmp_path: Path, sdk: Sdk
+) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "old"})
+    kept = session.append_message({"role": "user", "content": "kept"})
+    session.compact("The summary", first_kept=kept)
+    session.append_message({"role": "user", "content": "new"})
+    file, _ = converted(session, tmp_path / "made")
+    assert sdk(file) == ours(file) == [("user", t) for t in ("The summary", "kept", "new")]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    (mark,) = [line for line in lines if line.get("subtype") == "compact_boundary"]
+    (summary,) = [line for line in lines if line.get("isCompactSummary")]
+    assert mark["parentUuid"] is None
+    assert mark["logicalParentUuid"] == kept.uuid
+    assert summary["parentUuid"] == mark["uuid"]
+    assert {line["sessionId"] for line in lines} == {session.id}
+    assert len({line["uuid"] for line in lines}) == len(lines)
+    assert any(line.get("message", {}).get("content") == "old" for line in lines)
+
+
+def test_lanes_are_subagents(tmp_path: Path, sdk: Sdk) -> None:
+    session = Session.create(name="A name")
+    session.append_message({"role": "user", "content": "shared"})
+    with session.lane("re/viewer") as lane:
+        lane.append_message({"role": "user", "content": "review"})
+        lane.append_message({"role": "assistant", "content": "well"})
+    with session.scratch() as lane:
+        lane.append_message({"role": "user", "content": "tried"})
+    session.append_message({"role": "user", "content": "on"})
+    file, made = converted(session, tmp_path / "made")
+    assert [Path(f).name for f in made.beside] == ["agent-re-viewer.jsonl"]
+    agents = [
+        ("user", "shared"),
+        ("user", "review"),
+        ("assistant", [{"type": "text", "text": "well"}]),
+    ]
+    assert sdk(file) == ours(file) == [("user", "shared"), ("user", "on")]
+    assert sdk(file, "re-viewer") == ours(file, "agent-re-viewer") == agents
+    assert any("scratch" in loss.what for loss in made.losses)
+    listed = importlib.import_module("claude_agent_sdk").get_session_info(SESSION)
+    assert (listed.custom_title, listed.first_prompt) == ("A name", "shared")
+    with Session.open(file, readonly=True) as back:
+        assert back.name == "A name"
+        assert back.damage == []
+
+
+def test_what_claude_code_does_not_say_is_named(tmp_path: Path) -> None:
+    session = Session.create(metadata={"system": "S"})
+    first = session.append_message({"role": "user", "content": "a"})
+    session.label(first, "mark")
+    session.append("of_next_year", value=1)
+    session.push()
+    thought = {"type": "thinking", "thinking": "hm", "thinkingSignature": ""}
+    said = {"type": "text", "text": "b"}
+    session.append_message({"role": "assistant", "content": [thought, said], "api": "x"})
+    session.append_message({"role": "system", "content": "S2"})
+    named = [str(loss) for loss in converted(session, tmp_path / "made")[1].losses]
+    for what in ("label", "of_next_year", "stack_push", "without a signature", "system message"):
+        assert any(what in each for each in named), what
+
+
+def test_what_pi_says_of_a_message_is_not_in_the_message(tmp_path: Path) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "a", "timestamp": 1759312800000})
+    usage = {"input": 1, "output": 2}
+    told = {"timestamp": 1759312801000, "provider": "", "model": "m", "usage": usage}
+    session.append_message({"role": "assistant", "content": "b", **told})
+    file = Path(session.convert("claude-code", tmp_path / "made.jsonl").file)
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    user, answer = (line["message"] for line in lines if "message" in line)
+    assert user == {"role": "user", "content": "a"}
+    assert not answer.keys() & {"timestamp", "provider"}
+    assert answer["model"] == "m"
+
+
+@pytest.mark.parametrize("file", [b"abc", 5])
+def test_a_file_to_make_is_named_by_text(file: Any) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "a"})
+    with pytest.raises(CallerError, match="by a string or a Path"):
+        session.convert("pi", file)

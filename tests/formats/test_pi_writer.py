@@ -1,0 +1,251 @@
+"""A session converted for the pi coding agent: pi's own reader, and ours, build the same of it.
+
+The comparison with pi needs Node and the package, as that in `tests.formats.test_pi` does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree import Context, Session
+from sessiontree.formats.pi.writer import OWN, PiIds
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
+from tests.formats.test_pi import NO_PI, PI, PI_V1
+from tests.support.pi_trees import PIXEL, PiShaped
+from tests.support.rules import strings_in
+from tests.support.trees import Tree
+
+Message = dict[str, Any]
+
+SCRIPT = Path(__file__).with_name("pi_session.mjs")
+SEEDS = st.integers(0, 2**64)
+WORD = re.compile(r"\bw\d+\b")
+has_pi = pytest.mark.skipif(not (PI and shutil.which("node")), reason=NO_PI)
+pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+
+
+def opened_by_pi(files: list[Path]) -> list[dict[str, Any]]:
+    command = ["node", str(SCRIPT), PI, *map(str, files)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def knows_edits() -> bool:
+    """Whether this pi is young enough to know edits and system messages."""
+    return "context_edit" in (Path(PI) / "dist" / "core" / "session-manager.js").read_text()
+
+
+def expected(context: Context) -> list[Message]:
+    """The messages of a context as pi has them, without what pi adds."""
+    told = [m for m in context.messages if m.get("role") != "system"]
+    return [_expected(message, at=place) for place, message in enumerate(told)]
+
+
+def _expected(message: Any, at: int) -> Message:
+    role = message["role"]
+    if role in ("branchSummary", "compactionSummary"):  # a merged one is of a branch
+        return {"role": "branchSummary" if at else role, "summary": message["summary"]}
+    content = message.get("content")
+    if message["role"] in ("assistant", "toolResult") and isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    kept = {key: value for key, value in message.items() if key != "partial"}
+    return kept if content is None else {**kept, "content": content}
+
+
+def assert_says(found: list[Message], wanted: list[Message]) -> None:
+    """All that is wanted is there; what pi adds (a time, a usage, …) does not count."""
+    told = [message for message in found if message["role"] != "system"]
+    assert len(told) == len(wanted)
+    assert [
+        {key: have.get(key) for key in want} for have, want in zip(told, wanted, strict=True)
+    ] == wanted
+
+
+def system_of(found: list[Message]) -> str | None:
+    """The system text as pi puts it together: the last section of each name."""
+    sections: dict[str, str] = {}
+    for message in found:
+        if message["role"] == "system":
+            sections.update(message.get("sections", {}))
+    return "\n\n".join(text for text in sections.values() if text) or None
+
+
+def words_in(message: Any) -> list[str]:
+    """The words of a message, each once, in the order of their numbers."""
+    if message.get("role") == "system":
+        return []
+    return sorted({word for text in strings_in([message]) for word in WORD.findall(text)})
+
+
+def assert_words(found: list[Any], wanted: list[Any]) -> None:
+    """The same words in the same order; pi may say in several messages what was one."""
+    told = [word for message in found for word in words_in(message)]
+    for message in wanted:
+        words = words_in(message)
+        assert sorted(told[: len(words)]) == words
+        told = told[len(words) :]
+    assert told == []
+
+
+@has_pi
+def test_pi_builds_the_same_of_any_session(tmp_path: Path) -> None:
+    grown = [PiShaped(Random(seed)).grow(30).session for seed in range(150)]
+    files = [tmp_path / f"{number}.jsonl" for number in range(len(grown))]
+    for session, file in zip(grown, files, strict=True):
+        session.convert("pi", file)
+    for session, found in zip(grown, opened_by_pi(files), strict=True):
+        if not knows_edits() and session.find(type="context_edit"):
+            continue
+        context = session.context(verbatim=True)
+        assert_says(found["context"]["messages"], expected(context))
+        assert found["context"]["thinkingLevel"] == (context.thinking_level or "off")
+        assert (found["name"], found["id"]) == (session.name, session.id)
+        assert set(found["labels"]) == set(session._all_names().labels.values())
+        if knows_edits():
+            assert system_of(found["context"]["messages"]) == (context.system or None)
+        if context.model and context.model["provider"]:
+            assert found["context"]["model"] == context.model
+
+
+@has_pi
+def test_pi_is_told_every_word_of_messages_in_any_providers_shape(tmp_path: Path) -> None:
+    grown = [Tree(Random(seed)).grow(24).session for seed in range(150)]
+    files = [tmp_path / f"{number}.jsonl" for number in range(len(grown))]
+    losses = [s.convert("pi", f).losses for s, f in zip(grown, files, strict=True)]
+    compared = 0
+    for session, lost, found in zip(grown, losses, opened_by_pi(files), strict=True):
+        if not knows_edits() and session.find(type="context_edit"):
+            continue
+        if any("an edit of a" in loss.what or "keeps it whole" in loss.what for loss in lost):
+            continue  # named
+        compared += 1
+        ours = session.context(verbatim=True).messages
+        assert_words(found["context"]["messages"], ours)
+    assert compared > 30
+
+
+@has_pi
+@pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
+def test_pi_opens_real_sessions_of_other_agents(tmp_path: Path) -> None:
+    sources = [PI_V1, *CLAUDE_CODE]
+    files = [tmp_path / source.name for source in sources]
+    contexts = []
+    for source, file in zip(sources, files, strict=True):
+        with Session.open(source, readonly=True) as session:
+            session.convert("pi", file)
+            contexts.append(session.context(verbatim=True))
+    built = opened_by_pi(files)
+    assert_says(built[0]["context"]["messages"], expected(contexts[0]))
+    for context, found in zip(contexts, built, strict=True):
+        told = [m for m in found["context"]["messages"] if m["role"] != "system"]
+        texts = [t for m in told for t in _texts(m)]
+        assert texts == [t for m in context.messages for t in _texts(m)]
+        assert len(texts) > 2
+
+
+def _texts(message: Any) -> list[str]:
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    texts = [str(b.get("text", "")) for b in blocks if b.get("type") == "text"]
+    return [text for text in texts if text.strip() and message["role"] in ("user", "assistant")]
+
+
+@settings(deadline=None, max_examples=40)
+@given(SEEDS)
+def test_our_reader_gives_the_context_back(tmp_path_factory: Any, seed: int) -> None:
+    session = PiShaped(Random(seed)).grow(25).session
+    file = tmp_path_factory.mktemp("pi") / "s.jsonl"
+    session.convert("pi", file)
+    with Session.open(file, readonly=True) as back:
+        before, after = session.context(verbatim=True), back.context(verbatim=True)
+        assert_says(expected(after), expected(before))
+        assert after.system == before.system
+        assert after.thinking_level == before.thinking_level
+        assert back.name == session.name
+        assert back.damage == []
+
+
+@settings(deadline=None, max_examples=25)
+@given(SEEDS)
+def test_every_tip_says_what_it_said(tmp_path_factory: Any, seed: int) -> None:
+    session = PiShaped(Random(seed)).grow(25).session
+    file = tmp_path_factory.mktemp("pi") / "s.jsonl"
+    session.convert("pi", file)
+    with Session.open(file, readonly=True) as back:
+        for branch in session.branches():
+            kinds = {entry.type for entry in session.path(branch.leaf)}
+            if kinds.isdisjoint({"block", "message_end"}) and branch.leaf[:8] in _ids(back):
+                before = expected(session.context(branch.leaf, verbatim=True))
+                assert_says(expected(back.context(branch.leaf[:8], verbatim=True)), before)
+
+
+def _ids(session: Session) -> set[str]:
+    """The entries that are one line, so that their ids start as ours do."""
+    return {entry.uuid for entry in session.entries() if entry.get("customType") != OWN + "merge"}
+
+
+def test_the_same_session_gives_the_same_bytes(tmp_path: Path) -> None:
+    session = PiShaped(Random(3)).grow(60).session
+    for name in ("one", "two"):
+        session.convert("pi", tmp_path / name)
+    one, two = ((tmp_path / name).read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_ids_are_those_that_people_know_and_never_given_twice() -> None:
+    ids = PiIds()
+    uuid = "1bde50fb-2508-46e1-9c31-cb1aad14ee24"
+    given = [ids.give(uuid), ids.give(uuid), ids.give("1bde50fb-other"), ids.give("\ud800é")]
+    assert given[0] == "1bde50fb"
+    assert len(set(given)) == 4
+    assert all(re.fullmatch("[0-9a-f]{8}", id) for id in given)
+
+
+def test_what_pi_has_no_words_for_is_named(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", cwd="/p") as session:
+        first = session.append_message({"role": "user", "content": "a"})
+        session.append("of_next_year", value=1)
+        session.push("here")
+        session.branch(first, summary="left")
+        told = session.leaf
+        session.edit_context(told, "otherwise")
+        with session.lane("reviewer") as lane:
+            lane.append_message({"role": "user", "content": "b"})
+            lane.append_message({"role": "user", "content": "c"})
+        session.refresh()
+        made = session.convert("pi", tmp_path / "pi.jsonl")
+    named = {loss.what: loss for loss in made.losses}
+    lane_named = named["the lane 'reviewer': pi has no lanes, its entries are a branch"]
+    assert lane_named.count == 2
+    assert any("of_next_year" in what for what in named)
+    assert any("stack_push" in what for what in named)
+    assert any("an edit of a branch_summary" in what for what in named)
+    assert made.warnings == []
+    assert (made.to, made.beside) == ("pi", [])
+
+
+def test_blobs_come_back_inline_and_a_missing_one_is_told(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", spill_over=0) as session:
+        image = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
+        session.append_message({"role": "user", "content": [image]})
+        session.append_message({"role": "user", "content": "lost"})
+        kept = session.convert("pi", tmp_path / "whole.jsonl")
+        assert kept.warnings == []
+        assert PIXEL in (tmp_path / "whole.jsonl").read_text()
+        for blob in (tmp_path / "s.jsonl.blobs").iterdir():
+            if blob.read_bytes() == b"lost":
+                blob.unlink()
+        lost = session.convert("pi", tmp_path / "lost.jsonl")
+    assert len(lost.warnings) == 1
+    assert "missing" in lost.warnings[0]
+    assert "[missing: blob" in (tmp_path / "lost.jsonl").read_text()

@@ -1,0 +1,215 @@
+"""The handles of a session, resolved along a path, over a tree, and for a context."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Entry, Session
+from sessiontree.context.resolved import LONGEST_TEXT, ResolvedHandle
+from sessiontree.core.blocks import Shown
+from sessiontree.core.handle import Handle
+from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
+from sessiontree.handles.registry import Registry
+from sessiontree.handles.resolve import (
+    entry_fields,
+    messages,
+    resolve,
+    resolve_many,
+    resolved_path,
+    resolved_tree,
+)
+from tests.support.lines import entry
+from tests.support.plugins import Plugin, handle, said
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return Session.create(tmp_path / "s.jsonl", id="s", cwd="/")
+
+
+@pytest.fixture
+def plugin() -> Plugin:
+    return Plugin("p")
+
+
+def pointing(session: Session, to: Handle | str, **more: Any) -> Entry:
+    return session.append("handle", handle=str(to), kind="message", **more)
+
+
+def test_the_path_comes_with_its_handles_resolved(session: Session, plugin: Plugin) -> None:
+    prompt = session.append_message({"role": "user", "content": "hi"})
+    good = pointing(session, handle(1))
+    bad = pointing(session, "x@1.0.0::a")
+    wrong = pointing(session, "no handle")
+    left = pointing(session, handle(2), parent=prompt)
+    again = pointing(session, handle(1), parent=wrong)
+    found = resolved_path(session, registry=Registry([plugin]))
+    assert [each.entry for each in found] == session.path()
+    assert [each.entry for each in found[1:]] == [prompt, good, bad, wrong, again]
+    assert (found[1].resolved, found[1].error) == (None, None)
+    assert found[2].resolved == ResolvedHandle(handle(1), "message", said(str(handle(1))))
+    assert isinstance(found[3].error, UnknownHandleError)
+    assert isinstance(found[4].error, HandleError)
+    assert found[5].resolved == found[2].resolved
+    assert plugin.asked == [handle(1)]
+    assert resolved_path(session, left, registry=Registry([plugin]))[-1].resolved is not None
+
+
+def test_the_tree_comes_with_its_handles_resolved(session: Session, plugin: Plugin) -> None:
+    prompt = session.append_message({"role": "user", "content": "hi"})
+    one = pointing(session, handle(1))
+    below = session.append_message({"role": "assistant", "content": "below"})
+    two = pointing(session, "x@1.0.0::a", parent=prompt)
+    top = resolved_tree(session, registry=Registry([plugin]))
+    assert top.entry == session.header
+    (first,) = top.children
+    assert first.entry == prompt
+    assert [child.entry for child in first.children] == [one, two]
+    assert first.children[0].resolved is not None
+    assert [child.entry for child in first.children[0].children] == [below]
+    assert isinstance(first.children[1].error, UnknownHandleError)
+    part = resolved_tree(session, one, registry=Registry([plugin]))
+    assert (part.entry, [child.entry for child in part.children]) == (one, [below])
+
+
+def test_a_chain_of_any_depth_is_a_tree(session: Session) -> None:
+    with session.batch():
+        for number in range(3000):
+            session.append_message({"role": "user", "content": str(number)})
+    node, depth = resolved_tree(session, registry=Registry()), 0
+    while node.children:
+        (node,), depth = node.children, depth + 1
+    assert depth == 3000
+
+
+def test_one_and_many_are_resolved_in_the_session(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    blob = Handle.blob(*session.blobs.put(PNG), "image/png")
+    found = resolve_many(session, [blob, "no handle", Handle.file("a.txt"), blob], root=tmp_path)
+    assert [each.data for each in found if isinstance(each, ResolvedHandle)] == [PNG, b"a", PNG]
+    assert isinstance(found[1], HandleError)
+    assert resolve(session, str(blob)).data == PNG
+
+
+def test_a_context_gets_a_message_for_each_handle(session: Session) -> None:
+    blob = Handle.blob(*session.blobs.put(PNG), "image/png")
+    output = {"stdout": "done", "stderr": "", "exitCode": 0}
+    registry = Registry(
+        [
+            *Registry.default()._resolvers,
+            Plugin("p"),
+            Plugin("sh", kind="output", resolve=lambda handle, scope: output),
+            Plugin("doc", kind="document", resolve=lambda handle, scope: {"a": 1}),
+        ]
+    )
+    entries = [
+        pointing(session, handle(1), role="assistant"),
+        pointing(session, handle(1, "sh")),
+        pointing(session, handle(1, "doc")),
+        pointing(session, blob),
+        pointing(session, handle(1, "none")),
+        pointing(session, "no handle"),
+    ]
+    found = messages(session, entries, registry=registry)
+    assert [each.message for each in found[:4] if isinstance(each, Shown)] == [
+        {"role": "assistant", "content": str(handle(1))},
+        {"role": "user", "content": "```\ndone\n```"},
+        {"role": "user", "content": '{"a":1}'},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "image",
+                    "data": base64.b64encode(PNG).decode(),
+                    "mimeType": "image/png",
+                }
+            ],
+        },
+    ]
+    assert [type(each) for each in found[4:]] == [UnknownHandleError, HandleError]
+
+
+def test_a_blob_that_is_only_named_is_not_read(session: Session) -> None:
+    large, small = session.blobs.put(b"x" * (LONGEST_TEXT + 1)), session.blobs.put(b"short")
+    entries = [
+        pointing(session, Handle.blob(*large, "video/mp4"), role="assistant"),
+        pointing(session, Handle.blob(*large, "text/plain")),
+        pointing(session, Handle.blob(*small, "text/plain")),
+    ]
+    session.blobs.remove(large.sha256)
+    session.blobs.remove(small.sha256)
+    video, log, note = messages(session, entries)
+    named = f"blob@1.0.0::sha256:{large.sha256}:262145:video/mp4"
+    assert isinstance(video, Shown)
+    assert video.message == {"role": "assistant", "content": f"[video/mp4, 262,145 bytes: {named}]"}
+    assert isinstance(log, Shown)
+    assert "only named to a model" in video.lack
+    assert "only named to a model" in log.lack
+    assert log.message["content"].startswith("[text/plain, 262,145 bytes: ")
+    assert isinstance(note, BlobMissingError)
+
+
+@pytest.mark.parametrize(
+    "stored", [None, 5, {}, "blob@1.0.0::sha256:00", "blob@1.0.0::sha256:0:x:video/mp4", ["a"]]
+)
+def test_whatever_an_entry_has_for_a_handle_is_an_error_of_this_package(
+    session: Session, stored: Any
+) -> None:
+    (found,) = messages(session, [entry("handle", handle=stored, kind="binary")])
+    assert isinstance(found, SessionTreeError)
+    assert isinstance(messages(session, [entry("handle")])[0], HandleError)
+
+
+def test_looking_at_a_session_resolves_nothing(session: Session, plugin: Plugin) -> None:
+    pointing(session, handle(1))
+    Registry.default().register(plugin)
+    try:
+        list(session.tree())
+        session.path()
+        session.branches()
+        list(session.render())
+    finally:
+        Registry.default().unregister(plugin)
+    assert plugin.asked == []
+
+
+def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Session) -> None:
+    blob = Handle.blob("0" * 64, 1, "image/png")
+    assert entry_fields(blob) == {"handle": str(blob), "kind": "binary"}
+    older = {
+        "source": "cone",
+        "source_version": "1.0.0",
+        "identifier": "msg-1:user:bob",
+        "metadata": {"a": 1, "b": 1},
+    }
+    fields = entry_fields(older, kind="message", role="user", preview="hi", metadata={"b": 2})
+    assert fields == {
+        "handle": "cone@1.0.0::message:1:user:bob",
+        "kind": "message",
+        "role": "user",
+        "preview": "hi",
+        "metadata": {"a": 1, "b": 2},
+    }
+    assert session.append("handle", **fields)["metadata"] == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "part"),
+    [
+        ("no handle", {}, "handle"),
+        ("blob@1.0.0::sha256:00:1:text/plain", {}, "meta[0] (sha256)"),
+        ("cone@1.0.0::chat", {}, "kind"),
+        ("cone@1.0.0::chat", {"kind": "video"}, "kind"),
+        ("cone@1.0.0::chat", {"kind": "message", "metadata": {"k": "x" * 1024}}, "metadata"),
+    ],
+)
+def test_no_entry_is_made_of_a_wrong_handle(wanted: str, given: Any, part: str) -> None:
+    with pytest.raises(HandleError) as refused:
+        entry_fields(wanted, **given)
+    assert refused.value.part == part

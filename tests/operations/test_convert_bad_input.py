@@ -1,0 +1,265 @@
+"""What is damaged, empty or odd is converted as far as it can be read, and nothing fails hard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree import (
+    CallerError,
+    FileMissingError,
+    FileTakenError,
+    Handle,
+    NothingToDoError,
+    Session,
+    SessionTreeError,
+)
+from sessiontree.operations.convert import TARGETS
+from tests.formats.test_codex import META, call, output, said
+from tests.formats.test_codex import written as rollout
+from tests.formats.test_gemini import MESSAGES, log
+from tests.support.pi_trees import PiShaped
+from tests.support.trees import Tree
+
+Json = Any
+
+each_target = pytest.mark.parametrize("to", TARGETS)
+pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+ODD: list[Any] = [None, 1, "x", [], {}, [1, {"a": None}], True, 2**70]
+ODD += [{"role": 3, "content": [None, 3, {"type": None}]}, {"role": "user", "content": {"a": 1}}]
+
+
+def damaged(lines: list[bytes], random: Random) -> list[bytes]:
+    """The lines of a file after what disks, editors and other programs do to them."""
+    lines = lines.copy()
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(1, len(lines))
+        other = random.randrange(1, len(lines))
+        kind = random.randrange(6)
+        if kind == 0:
+            lines.insert(other, lines[at])
+        elif kind == 1:
+            lines[at] = lines[at][: random.randrange(len(lines[at]))]
+        elif kind == 2:
+            lines[at], lines[other] = lines[other], lines[at]
+        elif kind == 3:
+            del lines[at]
+            lines.append(b"not JSON")
+        else:
+            lines[at] = _odd(lines[at], lines[other], random, hang=kind == 4)
+    return lines
+
+
+def _odd(one: bytes, other: bytes, random: Random, *, hang: bool) -> bytes:
+    try:
+        found, above = json.loads(one), json.loads(other)
+    except ValueError:
+        return one
+    if hang:
+        found["parentUuid"] = above.get("uuid")
+    else:
+        found[random.choice(list(found))] = random.choice(ODD)
+    return json.dumps(found).encode()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**64), st.sampled_from([Tree, PiShaped]))
+def test_a_damaged_session_is_converted_as_far_as_it_can_be_read(
+    tmp_path_factory: Any, seed: int, shape: type[Tree | PiShaped]
+) -> None:
+    random = Random(seed)
+    lines = [entry.line for entry in shape(random).grow(15).session.entries()]
+    folder = tmp_path_factory.mktemp("damaged")
+    file = folder / "s.jsonl"
+    file.write_bytes(b"\n".join(damaged(lines, random)))
+    before = file.read_bytes()
+    try:
+        session = Session.open(file, readonly=True)
+    except SessionTreeError:
+        return
+    with session:
+        for to in TARGETS:
+            made = folder / to / "made.jsonl"
+            made.parent.mkdir()
+            try:
+                session.convert(to, made)
+            except NothingToDoError:
+                assert not list(made.parent.iterdir())
+                continue
+            if to != "atif":
+                Session.open(made, readonly=True).close()
+            for told in made.read_text().splitlines():
+                json.loads(told)
+    assert file.read_bytes() == before
+
+
+@each_target
+def test_sessions_of_all_agents_are_converted(tmp_path: Path, to: Any) -> None:
+    lines = [META, said("user", "look"), call("c"), output("c"), said("assistant", "there")]
+    sources = [rollout(tmp_path / "codex.jsonl", *lines), log(tmp_path / "gemini.jsonl", *MESSAGES)]
+    for source in sources:
+        with Session.open(source, readonly=True) as session:
+            made = session.convert(to, tmp_path / f"{source.stem}.{to}.jsonl")
+            assert made.warnings == []
+            told = Path(made.file).read_text()
+            for message in session.context(verbatim=True).messages:
+                for text in _texts(message):
+                    assert json.dumps(text, ensure_ascii=False)[1:-1] in told
+
+
+def _texts(message: Any) -> list[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content]
+    blocks = content if isinstance(content, list) else []
+    return [b["text"] for b in blocks if isinstance(b.get("text"), str)]
+
+
+@each_target
+@pytest.mark.parametrize("key", ["stopReason", "stop_reason", "finish_reason"])
+def test_an_end_of_any_shape_is_converted(tmp_path: Path, to: Any, key: str) -> None:
+    session = Session.create()
+    session.append_message({"role": "assistant", "content": "said", key: {"not": "a word"}})
+    made = session.convert(to, tmp_path / "made")
+    assert "said" in Path(made.file).read_text()
+
+
+@each_target
+def test_an_empty_session_is_refused(tmp_path: Path, to: Any) -> None:
+    session = Session.create()
+    with pytest.raises(NothingToDoError, match="nothing to convert"):
+        session.convert(to, tmp_path / "made")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", ["claude-code", "atif"])
+def test_a_session_that_stands_where_nothing_is_said_is_refused(tmp_path: Path, to: Any) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "left"})
+    session.branch(session.header)
+    with pytest.raises(NothingToDoError, match="switch to a branch"):
+        session.convert(to, tmp_path / "made")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_target_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    session = Session.create()
+    with pytest.raises(CallerError, match="pi, claude-code, atif"):
+        session.convert("codex", tmp_path / "made")  # type: ignore[arg-type]
+
+
+@each_target
+def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, to: Any) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "a"})
+    file = tmp_path / "made.jsonl"
+    file.write_text("mine")
+    with pytest.raises(FileTakenError):
+        session.convert(to, file)
+    with pytest.raises(FileMissingError, match="no folder"):
+        session.convert(to, tmp_path / "none" / "made.jsonl")
+    assert file.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_subagents_file_that_is_there_leaves_nothing_made(tmp_path: Path) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "a"})
+    for name in ("one", "two"):
+        with session.lane(name) as lane:
+            lane.append_message({"role": "user", "content": "b"})
+    session.refresh()
+    taken = tmp_path / "made" / "subagents" / "agent-two.jsonl"
+    taken.parent.mkdir(parents=True)
+    taken.write_text("mine")
+    with pytest.raises(FileTakenError):
+        session.convert("claude-code", tmp_path / "made.jsonl")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [taken]
+    with pytest.raises(CallerError, match=r"ends in \.jsonl"):
+        session.convert("claude-code", tmp_path / "plain")
+
+
+@each_target
+def test_what_cannot_be_resolved_or_is_missing_is_told(tmp_path: Path, to: Any) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "a"})
+    handle = Handle("nobody", "1.0.0", "item", ("1",))
+    session.append_handle(handle, kind="message")
+    made = session.convert(to, tmp_path / "made.json")
+    assert len(made.warnings) == 1
+    assert "cannot be resolved" in made.warnings[0]
+    assert str(handle) in (tmp_path / "made.json").read_text()
+
+
+@each_target
+def test_a_message_that_broke_off_is_told_as_far_as_it_came(tmp_path: Path, to: Any) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "a"})
+    session.append("block", messageUuid="m", index=0, block={"type": "text", "text": "half a"})
+    session.convert(to, tmp_path / "made.jsonl")
+    assert "half a" in (tmp_path / "made.jsonl").read_text()
+
+
+@each_target
+def test_lone_surrogates_and_deep_nesting_are_written(tmp_path: Path, to: Any) -> None:
+    deep = "[" * 600 + "]" * 600
+    entry = '{"type":"message","uuid":"u%d","parentUuid":"%s","message":%s}'
+    made = '{"type":"toolCall","id":"c","name":"n","arguments":{"a":%s}}'
+    lines = [
+        '{"type":"session","version":2,"uuid":"u0","parentUuid":null,"id":"s","cwd":"/"}',
+        entry % (1, "u0", '{"role":"user","content":"\\ud800 lone"}'),
+        entry % (2, "u1", f'{{"role":"assistant","content":[{made % deep}]}}'),
+        entry % (3, "u2", '{"role":"user","content":"end"}'),
+    ]
+    file = tmp_path / "s.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    with Session.open(file, readonly=True) as session:
+        session.convert(to, tmp_path / "made.jsonl")
+    told = (tmp_path / "made.jsonl").read_text()
+    assert "lone" in told
+    assert "end" in told
+
+
+def test_a_long_line_of_compactions_is_no_deeper_than_one(tmp_path: Path) -> None:
+    header = {"type": "session", "version": 2, "uuid": "u0", "parentUuid": None, "id": "s"}
+    lines: list[Any] = [header]
+    for number in range(1, 1100):
+        said = {"role": "user", "content": f"{number}"}
+        kept = {"summary": "S", "firstKeptEntryUuid": f"u{number}", "tokensBefore": 1}
+        place = {"uuid": f"u{number}", "parentUuid": f"c{number - 1}" if number > 1 else "u0"}
+        lines.append({"type": "message", **place, "message": said})
+        place = {"uuid": f"c{number}", "parentUuid": f"u{number}"}
+        lines.append({"type": "compaction", **place, **kept})
+    file = tmp_path / "s.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Session.open(file, readonly=True) as session:
+        for to in TARGETS:
+            session.convert(to, tmp_path / to)
+    assert (tmp_path / "claude-code").read_text().count("compact_boundary") == 1099
+
+
+@each_target
+@pytest.mark.parametrize("odd", [None, 1, [], {}], ids=repr)
+def test_a_piece_or_an_edit_of_no_name_stops_no_conversion(
+    tmp_path: Path, to: Any, odd: Json
+) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file, cwd="/project") as session:
+        leaf = session.append_message({"role": "user", "content": "Build it"}).uuid
+    block = {"type": "block", "messageUuid": odd, "index": odd, "block": {"type": "text"}}
+    edit = {"type": "context_edit", "targetUuid": odd, "replacement": None}
+    with file.open("ab") as out:
+        for number, fields in enumerate((edit, block, {**block, "type": "message_end"})):
+            entry = {**fields, "uuid": f"odd-{number}", "parentUuid": leaf}
+            out.write(json.dumps(entry).encode() + b"\n")
+            leaf = f"odd-{number}"
+    with Session.open(file, readonly=True) as session:
+        session.convert(to, tmp_path / "out")
+        assert any("Build it" in str(event) for event in session.conversation())
+    assert (tmp_path / "out").exists()

@@ -1,0 +1,137 @@
+"""Exports and forks of a session with lanes: what was only tried stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Entry, Session, SessionTreeWarning
+from sessiontree.core.handle import Handle
+from tests.support.conversation import said, talk, user
+
+STAYED_BEHIND = "of scratch lanes that were never kept stayed behind"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return tmp_path / "copy.jsonl"
+
+
+def says(file: Path) -> set[str]:
+    with Session.open(file, readonly=True) as session:
+        assert session.verify() == []
+        return {row.preview for row in session.tree() if row.type == "message"}
+
+
+def test_an_export_leaves_behind_what_was_tried_below_it_and_its_blobs(
+    file: Path, copy: Path
+) -> None:
+    with Session.create(file, spill_over=100) as main:
+        first = main.append_message(user("p1"))
+        with main.scratch() as trial:
+            talk(trial, "tried")
+            trial.append_message(user("x" * 1000))
+        talk(main, "p2")
+        with pytest.warns(SessionTreeWarning, match=f"^2 entries {STAYED_BEHIND}"):
+            main.export(first, copy)
+    assert says(copy) == {"p1", "p2"}
+    assert not copy.with_name("copy.jsonl.blobs").exists()
+
+
+def by_keeping(main: Session, tried: Entry) -> None:
+    main.keep(str(tried.lane))
+
+
+def by_merging(main: Session, tried: Entry) -> None:
+    main.merge(tried)
+
+
+def by_label(main: Session, tried: Entry) -> None:
+    main.label(tried, "good-idea")
+
+
+def by_branching(main: Session, tried: Entry) -> None:
+    main.branch(tried)
+
+
+def by_handle(main: Session, tried: Entry) -> None:
+    main.append("handle", handle=str(Handle.entry(main.id, tried.uuid)), kind="message")
+
+
+@pytest.mark.parametrize("reach", [by_keeping, by_merging, by_label, by_branching, by_handle])
+def test_an_export_takes_along_what_something_lasting_reaches(
+    file: Path, copy: Path, reach: Callable[[Session, Entry], None]
+) -> None:
+    with Session.create(file) as main:
+        first = main.append_message(user("p1"))
+        with main.scratch() as trial:
+            talk(trial, "tried")
+            tried = trial.leaf
+        main.refresh()
+        reach(main, tried)
+        talk(main, "p2")
+        main.export(first, copy)
+    assert says(copy) == {"p1", "tried", "p2"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_export_from_a_scratch_lane_takes_that_lane_and_no_other(
+    file: Path, copy: Path, place: int
+) -> None:
+    with Session.create(file) as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            tried = [trial.append_message(user(f"t{n}")) for n in range(3)]
+            with trial.scratch(at=tried[1]) as inner:
+                talk(inner, "inner")
+        with pytest.warns(SessionTreeWarning, match=f"^1 entry {STAYED_BEHIND}"):
+            main.export(tried[place], copy)
+    assert says(copy) == {f"t{n}" for n in range(place, 3)}
+    with Session.open(copy) as session:
+        assert said(session.context()) == [f"t{n}" for n in range(place, 3)]
+
+
+def test_an_export_from_a_session_on_a_scratch_lane_takes_where_it_stands(
+    file: Path, copy: Path
+) -> None:
+    with Session.create(file) as main:
+        first = main.append_message(user("p1"))
+        with main.scratch() as trial:
+            talk(trial, "tried")
+            trial.export(first, copy)
+    assert says(copy) == {"p1", "tried"}
+    with Session.open(copy) as session:
+        assert said(session.context()) == ["p1", "tried"]
+
+
+def test_a_lasting_lane_comes_along(file: Path, copy: Path) -> None:
+    with Session.create(file) as main:
+        with main.lane("agent-2") as agent:
+            talk(agent, "report")
+        talk(main, "p1")
+        main.export(main.header, copy)
+    assert says(copy) == {"report", "p1"}
+
+
+def test_a_fork_takes_a_path_and_so_nothing_that_was_tried_beside_it(
+    file: Path, copy: Path, tmp_path: Path
+) -> None:
+    with Session.create(file) as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            talk(trial, "tried")
+            tip = trial.leaf
+        talk(main, "p2")
+        main.fork(copy)
+        main.fork(tmp_path / "tried.jsonl", tip)
+    assert says(copy) == {"p1", "p2"}
+    assert says(tmp_path / "tried.jsonl") == {"p1", "tried"}
+    with Session.open(tmp_path / "tried.jsonl") as session:
+        assert said(session.context()) == ["p1", "tried"]

@@ -1,0 +1,424 @@
+"""Lanes: named lines of work in one session, each with its own leaf."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sessiontree import CallerError, Entry, NothingToDoError, RefError, Session, SessionBusyError
+from tests.support.conversation import HEADER, assistant, chain, message, said, talk, user, write
+from tests.support.transcripts import user as question
+from tests.support.transcripts import written
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def test_a_new_lane_starts_at_the_main_leaf_and_leaves_it_unmoved(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with Session.open(file, lane="agent-2") as side:
+            assert side.lane_name == "agent-2"
+            assert side.leaf == main.leaf
+            first = side.append_message(assistant("side"))
+            assert (first.lane, first.parent_uuid) == ("agent-2", main.leaf.uuid)
+            assert said(side.context()) == ["p1", "side"]
+        with Session.open(file, lane="agent-2") as side:
+            assert side.leaf == first
+    with Session.open(file) as main:
+        assert said(main.context()) == ["p1"]
+        assert "lane" not in main.append_message(user("p2"))
+        assert said(main.context()) == ["p1", "p2"]
+    with Session.open(file, lane="agent-2", readonly=True) as side:
+        assert said(side.context()) == ["p1", "side"]
+
+
+def test_a_lane_of_a_session_without_entries_starts_at_the_header(file: Path) -> None:
+    with Session.create(file, cwd="/p", lane="agent-2") as side:
+        assert side.leaf == side.header
+        talk(side, "p1")
+    with Session.open(file, readonly=True) as main:
+        assert main.leaf == main.header
+        assert main.context().messages == []
+
+
+def test_a_main_leaf_is_found_below_many_entries_of_other_lanes(file: Path) -> None:
+    with Session.create(file, cwd="/p", durability="os") as main:
+        talk(main, "p1")
+        with Session.open(file, lane="noise", durability="os") as noise, noise.batch():
+            for n in range(3000):
+                noise.append_message(user(f'"uuid":"{main.leaf.uuid}" {n}'))
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1"]
+
+
+def test_parents_may_lie_across_lanes(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with Session.open(file, lane="agent-2") as side:
+            report = side.append_message(assistant("report"))
+        main.refresh()
+        main.append_message(user("p2"), parent=report)
+        assert said(main.context()) == ["p1", "report", "p2"]
+        assert [entry.lane for entry in main.path()] == [None, None, "agent-2", None]
+
+
+def test_an_annotation_hangs_on_its_own_lane(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        target = main.leaf
+        with Session.open(file, lane="agent-2") as side:
+            talk(side, "s1")
+            tip = side.leaf
+            talk(main, "p2")
+            label = side.label(target, "x")
+            assert (label.parent_uuid, label.lane) == (tip.uuid, "agent-2")
+            assert main.label(target, "y").parent_uuid == main.leaf.uuid
+
+
+def test_a_branch_name_on_a_lane_means_its_tip_on_that_lane(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with Session.open(file, lane="agent-2") as side:
+            side.branch("@", name="try")
+            talk(side, "s1")
+            tip = side.leaf
+            main.refresh()
+            main.append_message(user("p2"), parent=tip)
+            assert main.entry("try") == tip
+
+
+@pytest.mark.parametrize("lane", ["agent-2", "größe", 'quo"te', "scratch/try-1", "back\\slash"])
+def test_a_lane_has_any_legal_name(file: Path, lane: str) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with Session.open(file, lane=lane) as side:
+            talk(side, "s1")
+        talk(main, "p2")
+    with Session.open(file, lane=lane, readonly=True) as side:
+        assert said(side.context()) == ["p1", "s1"]
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1", "p2"]
+
+
+def test_a_lane_spelled_with_escapes_is_the_same_lane(tmp_path: Path) -> None:
+    lines = [HEADER, *chain("aaaa"), {**message("bbbb", "aaaa", "side"), "lane": "agent-2"}]
+    file = write(tmp_path / "s.jsonl", lines)
+    file.write_bytes(file.read_bytes().replace(b'"agent-2"', b'"\\u0061gent-2"'))
+    with Session.open(file, lane="agent-2", readonly=True) as side:
+        assert side.leaf.uuid == "bbbb"
+    with Session.open(file, readonly=True) as main:
+        assert main.leaf.uuid == "aaaa"
+
+
+def test_a_lane_written_as_null_is_main(tmp_path: Path) -> None:
+    lines = [HEADER, *chain("aaaa"), {**message("bbbb", "aaaa", "p2"), "lane": None}]
+    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert session.leaf.uuid == "bbbb"
+
+
+def test_a_name_that_quotes_the_lane_is_not_taken_for_an_entry_on_it(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        with Session.open(file, lane="agent-2") as side:
+            talk(side, "s1")
+        talk(main, "agent-2")
+        main.append("custom", customType="agent-2", data={"lane": "agent-2"})
+    with Session.open(file, lane="agent-2", readonly=True) as side:
+        assert said(side.context()) == ["s1"]
+
+
+def test_a_scratch_lane_tries_without_moving_the_main_leaf_and_is_kept_by_one_entry(
+    file: Path,
+) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        before = main.leaf
+        with main.scratch() as trial:
+            assert trial.lane_name.startswith("scratch/")
+            tried = trial.append_message(assistant("tried"))
+            assert main.leaf == before
+            assert said(main.context()) == ["p1"]
+            kept = trial.keep()
+        assert (kept.type, kept.lane, kept.parent_uuid) == ("branch", None, tried.uuid)
+        assert main.leaf == kept
+        assert said(main.context()) == ["p1", "tried"]
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1", "tried"]
+        assert main.verify() == []
+
+
+def test_a_scratch_lane_that_is_not_kept_counts_for_nothing(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            trial.append_message(assistant("tried"))
+        talk(main, "p2")
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1", "p2"]
+
+
+def test_a_scratch_lane_starts_where_it_is_told(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        first = main.append_message(user("p1"))
+        talk(main, "p2")
+        with main.scratch(at=first) as trial:
+            trial.append_message(assistant("other"))
+            assert said(trial.context()) == ["p1", "other"]
+            trial.keep()
+        assert said(main.context()) == ["p1", "other"]
+
+
+def test_what_main_wrote_beside_a_kept_trial_stays_a_branch(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            trial.append_message(assistant("tried"))
+            talk(main, "beside")
+            trial.keep()
+        assert said(main.context()) == ["p1", "tried"]
+        assert sorted(branch.preview for branch in main.branches()) == ["beside", "tried"]
+
+
+def test_a_lane_can_be_kept_later_by_its_name(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            name = trial.lane_name
+            trial.append_message(assistant("tried"))
+    with Session.open(file, lane=name) as trial:
+        trial.keep()
+    with Session.open(file) as main:
+        assert said(main.context()) == ["p1", "tried"]
+        with pytest.raises(NothingToDoError, match="nothing on the lane"):
+            main.keep("scratch/none")
+        with pytest.raises(CallerError, match="name the lane"):
+            main.keep()
+        with pytest.raises(CallerError, match="itself"):
+            main.keep("main")
+
+
+def test_an_exclusive_session_shares_its_lock_with_its_own_lanes(file: Path) -> None:
+    with Session.create(file, cwd="/p", exclusive=True) as main:
+        talk(main, "p1")
+        with main.lane("agent-2") as side:
+            side.append_message(assistant("side"))
+            talk(main, "p2")
+            side.append_message(assistant("side 2"))
+        with pytest.raises(SessionBusyError):
+            Session.open(file).append_message(user("no"))
+        talk(main, "p3")
+        assert said(main.context()) == ["p1", "p2", "p3"]
+    with Session.open(file, lane="agent-2", readonly=True) as side:
+        assert said(side.context()) == ["p1", "side", "side 2"]
+        assert side.verify() == []
+
+
+def test_a_lane_may_be_written_inside_a_batch_of_the_session_it_came_from(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        with main.lane("agent-2") as side, main.batch():
+            talk(main, "p1")
+            side.append_message(assistant("side"))
+            talk(main, "p2")
+        assert said(main.context()) == ["p1", "p2"]
+        assert main.verify() == []
+    with Session.open(file, lane="agent-2", readonly=True) as side:
+        assert said(side.context()) == ["side"]
+
+
+def test_lanes_of_a_session_in_memory(tmp_path: Path) -> None:
+    with Session.create(cwd="/p") as main:
+        talk(main, "p1")
+        with main.scratch() as trial:
+            trial.append_message(assistant("tried"))
+            trial.keep()
+        assert said(main.context()) == ["p1", "tried"]
+
+
+def test_a_lane_outlives_the_session_it_came_from(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        side = main.lane("agent-2")
+    with side:
+        side.append_message(assistant("side"))
+        side.keep()
+    with Session.open(file, readonly=True) as main:
+        assert said(main.context()) == ["p1", "side"]
+
+
+def test_hooks_are_told_of_what_a_lane_writes(file: Path) -> None:
+    told: list[tuple[str, str]] = []
+
+    class Telling:
+        def after_append(self, session: Session, entry: Entry) -> None:
+            told.append((session.lane_name, entry.type))
+
+    with Session.create(file, cwd="/p", hooks=[Telling()]) as main:
+        talk(main, "p1")
+        with main.lane("agent-2") as side:
+            side.append_message(assistant("side"))
+    assert told == [("main", "message"), ("agent-2", "message")]
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_an_entry_is_found_that_another_lane_wrote_since_the_last_look(
+    file: Path, tmp_path: Path, readonly: bool
+) -> None:
+    Session.create(file, cwd="/p").close()
+    with Session.open(file, lane="agent-2") as agent, Session.open(file, readonly=readonly) as main:
+        assert len(list(main.tree())) == 1  # what is known of the file now
+        top = agent.append_message(assistant("report"))
+        end = agent.append_message(assistant("more"))
+        assert main.children(top) == [end]
+        top = agent.append_message(assistant("again"), parent=top)
+        assert [branch.leaf for branch in main.branches(top)] == [top.uuid]
+        last = agent.append_message(assistant("last"))
+        main.export(last, tmp_path / "export.jsonl")
+        last = agent.append_message(assistant("at last"))
+        main.fork(tmp_path / "fork.jsonl", last)
+        assert main.leaf == main.header
+    with Session.open(tmp_path / "export.jsonl", readonly=True) as copy:
+        assert said(copy.context()) == ["last"]
+    with Session.open(tmp_path / "fork.jsonl", readonly=True) as copy:
+        assert said(copy.context()) == ["report", "again", "last", "at last"]
+
+
+def test_threads_on_lanes_of_their_own_lose_nothing(file: Path) -> None:
+    with Session.create(file, cwd="/p", durability="os") as main:
+        talk(main, "start")
+
+        def work(name: str) -> None:
+            with main.lane(name) as lane:
+                for n in range(100):
+                    lane.append_message(assistant(f"{name} {n}"))
+
+        threads = [threading.Thread(target=work, args=(f"agent-{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for n in range(100):
+            talk(main, f"main {n}")
+        for thread in threads:
+            thread.join()
+        assert said(main.context()) == ["start", *(f"main {n}" for n in range(100))]
+        assert main.verify() == []
+    for n in range(4):
+        with Session.open(file, lane=f"agent-{n}", readonly=True) as lane:
+            told = [text for text in said(lane.context()) if text.startswith("agent")]
+            assert told == [f"agent-{n} {i}" for i in range(100)]
+
+
+def test_processes_on_lanes_of_their_own_lose_nothing(file: Path) -> None:
+    with Session.create(file, cwd="/p", durability="os") as main:
+        talk(main, "start")
+    children = []
+    for n in range(4):
+        child = os.fork()
+        if not child:
+            with Session.open(file, lane=f"agent-{n}", durability="os") as lane:
+                for i in range(100):
+                    lane.append_message(assistant(f"agent-{n} {i}"))
+            os._exit(0)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+    for n in range(4):
+        with Session.open(file, lane=f"agent-{n}", readonly=True) as lane:
+            assert said(lane.context()) == ["start", *(f"agent-{n} {i}" for i in range(100))]
+            assert lane.verify() == []
+
+
+def test_a_session_sees_what_its_lanes_wrote_whenever_it_takes_the_whole_file(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        leaf = main.leaf
+        assert len(main.branches()) == 1  # the index is built
+        with main.lane("side") as side, side.scratch() as trial:
+            tried = trial.append_message(assistant("tried"))
+            answered = side.append_message(assistant("beside"))
+            assert side.find(type="message")[-2:] == [tried, answered]
+            assert "tried" in "\n".join(main.render())
+            assert list(main.entries())[-2:] == [tried, answered]
+            named = side.label(answered, "good")
+            assert main.entry("good") == answered
+            assert main.find(type="label") == [named]
+            assert main.stats().entries == len(list(main.tree())) == 5
+        assert main.leaf == leaf
+        assert main.append_message(user("p2")).parent_uuid == leaf.uuid
+
+
+def test_a_look_that_meets_a_move_of_its_lane_keeps_it_for_the_hook(file: Path) -> None:
+    moves: list[Entry] = []
+
+    class Told:
+        def moved_elsewhere(self, session: Session, entry: Entry) -> None:
+            if session is main:
+                moves.append(entry)
+
+    with Session.create(file, cwd="/p", hooks=[Told()]) as main:
+        talk(main, "p1")
+        with main.lane("main") as other:
+            moved = other.append_message(user("p2"))
+        assert main.find(type="message")[-1] == moved
+        assert moves == []
+        main.refresh()
+        assert moves == [moved]
+        talk(main, "p3")
+        assert moves == [moved]
+
+
+@pytest.mark.parametrize("key", ['"lane"', '"l\\u0061ne"'])
+def test_an_entry_that_names_the_main_lane_is_on_it(file: Path, key: str) -> None:
+    write(file, [HEADER, *chain("m1")])
+    with file.open("a") as lines:
+        for uuid, parent in (("m2", "m1"), ("m3", "m2")):
+            said_on_main = '"type":"message","message":{"role":"user","content":"x"}'
+            lines.write(
+                f'{{{key}:"main","uuid":"{uuid}","parentUuid":"{parent}",{said_on_main}}}\n'
+            )
+    with Session.open(file) as main:
+        assert (main.leaf.uuid, main.leaf.lane, main.leaf["lane"]) == ("m3", None, "main")
+        assert main.stats().lanes == {"main": 4}
+        assert [row.lane for row in main.tree()] == [None] * 4
+        assert [branch.length for branch in main.branches()] == [3]
+        with file.open("a") as lines:
+            lines.write(
+                '{"type":"custom","customType":"c","uuid":"m4","parentUuid":"m3","lane":"main"}\n'
+            )
+        main.label("m1", "first")
+        assert [row.parent_uuid for row in main.tree()][-1] == "m4"
+
+
+def test_a_reader_of_a_lane_that_is_not_there_is_told_which_are(file: Path) -> None:
+    with Session.create(file, cwd="/p") as main:
+        talk(main, "p1")
+        with main.lane("reviewer") as reviewer:
+            reviewer.append_message(assistant("side"))
+    for name in ("nope", "agent"):
+        with pytest.raises(
+            RefError, match=f"lane '{name}'; there are entries on reviewer"
+        ) as found:
+            Session.open(file, readonly=True, lane=name)
+        assert found.value.candidates == ("reviewer",)
+    with Session.open(file, readonly=True) as reader:
+        with pytest.raises(RefError, match="lane 'nope'"):
+            reader.lane("nope")
+        with reader.lane("reviewer") as side:
+            assert said(side.context()) == ["p1", "side"]
+        with reader.lane("nope", at=reader.header) as nowhere:
+            assert nowhere.leaf == reader.header
+    with Session.open(file, lane="nope") as writer:  # begins one
+        assert said(writer.context()) == ["p1"]
+
+
+def test_a_reader_of_another_agents_file_is_told_which_lanes_are_there(tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", [question("a", None)])
+    with pytest.raises(RefError, match="no lane but main has an entry"):
+        Session.open(file, readonly=True, lane="nope")
+    with Session.open(file, readonly=True) as reader:
+        with pytest.raises(RefError):
+            reader.lane("nope")
+        with reader.lane("nope", at="a") as nowhere:
+            assert nowhere.leaf.uuid == "a"

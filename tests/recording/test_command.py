@@ -1,0 +1,221 @@
+"""`sessiontree record`: a stream goes in at standard input, a session comes of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session
+from tests.support.streams import (
+    AGENT_SESSION,
+    MODEL,
+    TEXT,
+    Agent,
+    as_bytes,
+    contents,
+    conversation,
+)
+from tests.support.terminal import done, driving, printed_json, run
+
+STREAM = as_bytes(conversation())
+
+
+def _head(file: Path) -> str:
+    """The last entry of the path that does more than annotate."""
+    path = [entry for entry in printed_json("path", file) if entry["type"] != "usage"]
+    return str(path[-1]["uuid"])
+
+
+def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    leaf = done("record", file, "--prompt", "Look", input=STREAM).strip()
+    facts = printed_json("show", file)
+    assert leaf == _head(file)
+    assert facts["agentSession"] == AGENT_SESSION
+    assert facts["model"] == {"provider": None, "modelId": MODEL}
+    assert AGENT_SESSION in done("show", file)
+    with Session.open(file, readonly=True) as session:
+        assert contents(session)[0] == "Look"
+        assert len(session.turns()) == 1
+    assert printed_json("stats", file)["usage"]["cost"] == 0.25
+
+
+def test_the_model_is_shown_before_it_has_said_anything(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    done("record", file, input=as_bytes([Agent().init()]))
+    assert printed_json("show", file)["model"] == {"provider": None, "modelId": MODEL}
+
+
+def test_a_stream_without_uuids_is_known_by_its_messages(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    told = [{k: v for k, v in event.items() if k != "uuid"} for event in conversation()]
+    done("record", file, "--prompt", "Look", input=as_bytes(told))
+    before = printed_json("context", file)["messages"]
+    assert before[0]["content"] == "Look"
+    done("record", file, "--prompt", "Look", input=as_bytes(told))
+    assert printed_json("context", file)["messages"] == before
+
+
+def test_a_prompt_that_was_never_answered_is_kept_though_the_start_has_no_uuid(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "s.jsonl"
+    start = {key: value for key, value in Agent().init().items() if key != "uuid"}
+    for prompt in ("Look", "Look again"):
+        done("record", file, "--prompt", prompt, input=as_bytes([start]))
+    said = [message["content"] for message in printed_json("context", file)["messages"]]
+    assert said == ["Look", "Look again"]
+
+
+def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    done("record", file, "--prompt", "Look", input=STREAM)
+    rows = printed_json("tree", file)
+    ends = [row for row in rows if row["type"] == "message_end"]
+    assert ends
+    assert all(row["preview"] for row in rows if row["role"])
+    for command in ("tree", "path"):
+        assert ends[-1]["preview"] in done(command, file)
+    (branch,) = printed_json("branches", file)
+    assert branch["leaf"] == ends[-1]["uuid"]
+    assert branch["preview"] == "Done."
+
+
+def test_events_are_printed_as_they_come(tmp_path: Path) -> None:
+    result = run("record", tmp_path / "s.jsonl", "--json", input=STREAM)
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (told[0]["type"], told[-1]["type"]) == ("start", "complete")
+    assert told[0]["agentSessionId"] == AGENT_SESSION
+    assert told[-1]["newHead"]["uuid"] == _head(tmp_path / "s.jsonl")
+    assert {event["lane"] for event in told} == {"main"}
+
+
+def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    for stream in (STREAM[:3000], STREAM[3000:], STREAM, STREAM):
+        done("record", file, "--prompt", "Look", input=stream)
+    with Session.open(file, readonly=True) as session:
+        assert [m["role"] for m in session.context().messages] == [
+            *("user", "assistant", "user", "assistant")
+        ]
+        assert session.verify() == []
+    before = file.read_bytes()
+    again = done("record", file, "--prompt", "Look", "--granularity", "message", input=STREAM)
+    assert file.read_bytes() == before
+    assert again.strip() == _head(file)
+
+
+def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(tmp_path: Path) -> None:
+    result = run("record", tmp_path / "s.jsonl", input=b"\x1b[2Joops\n" + STREAM)
+    assert result.exit_code == 0
+    assert "Warning: line 1 of the stream is no JSON object; it is kept as it came" in result.stderr
+    assert not driving(result.output)
+
+
+def test_nothing_to_record_is_an_error_and_makes_no_file(tmp_path: Path) -> None:
+    result = run("record", tmp_path / "s.jsonl", input=b"")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "standard input is empty" in result.stderr
+    assert not (tmp_path / "s.jsonl").exists()
+
+
+def test_recording_goes_on_where_nobody_reads_the_events_any_more(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    command = [sys.executable, "-m", "sessiontree", "record", str(file), "--json"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    first, *others = STREAM.splitlines(keepends=True)
+    child.stdin.write(first)
+    child.stdin.flush()
+    assert json.loads(child.stdout.readline())["type"] == "start"
+    child.stdout.close()
+    for line in others:
+        child.stdin.write(line)
+        child.stdin.flush()
+    child.stdin.close()
+    assert child.wait() == 0
+    with Session.open(file, readonly=True) as session:
+        assert len(session.context().messages) == 3
+        assert session.stats().usage.cost == 0.25
+
+
+def test_messages_are_counted_also_where_nobody_reads_the_events(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sessiontree", "record", str(tmp_path / "s.jsonl"), "--json"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as child:  # type: ignore[call-overload]
+        child.stdout.close()
+        child.stdin.write(STREAM)
+        child.stdin.close()
+        told = child.stderr.read()
+    assert child.returncode == 0
+    assert b"Recorded 2 messages of the model" in told
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"\x00\xff\x17 noise \x80" * 500,
+        b'{"type":"thread.started","thread_id":"t"}\n'
+        b'{"type":"item.completed","item":{"type":"agent_message","text":"Hi"}}\n'
+        b'{"type":"turn.completed","usage":{"input_tokens":1}}\n',
+        b'{"type":"init","session_id":"g","model":"gemini-2.5-pro"}\n'
+        b'{"type":"message","role":"assistant","content":"Hi","delta":true}\n'
+        b'{"type":"result","status":"success","stats":{"input_tokens":1,"output_tokens":2}}\n',
+        b"\n\n",
+    ],
+    ids=["noise", "Codex", "Gemini", "blank"],
+)
+def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, stream: bytes) -> None:
+    file = tmp_path / "s.jsonl"
+    result = run("record", file, input=stream)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nothing in the stream was understood" in result.stderr
+    with Session.open(file, readonly=True) as session:
+        lines = [line for line in stream.split(b"\n") if line]
+        assert len(session.find(type="custom")) == len(lines)
+        assert session.verify() == []
+
+
+@pytest.mark.parametrize("line", range(len(STREAM.splitlines())))
+def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(
+    tmp_path: Path, line: int
+) -> None:
+    event = STREAM.splitlines(keepends=True)[line]
+    for _ in range(2):
+        assert run("record", tmp_path / "s.jsonl", input=event).exit_code == 0
+
+
+def test_a_message_cut_before_its_first_word_is_not_counted(tmp_path: Path) -> None:
+    agent = Agent()
+    begun = [
+        agent.init(),
+        agent.begin("msg_1"),
+        next(agent.deltas(0, {"type": "text", "text": ""})),
+    ]
+    result = run("record", tmp_path / "s.jsonl", input=as_bytes(begun))
+    assert result.exit_code == 0
+    assert "Recorded 0 messages of the model" in result.stderr
+    again = run("record", tmp_path / "t.jsonl", input=as_bytes([agent.whole("msg_1", [TEXT])]))
+    assert "Recorded 1 message of the model" in again.stderr
+
+
+def test_a_session_that_is_made_is_about_the_agents_directory(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    done("record", file, input=STREAM)
+    with Session.open(file, readonly=True) as session:
+        assert session.header["cwd"] == "/p"
+
+
+def test_the_figures_of_the_only_model_are_those_of_the_session(tmp_path: Path) -> None:
+    agent, file = Agent(), tmp_path / "s.jsonl"
+    whole = [agent.init(), agent.whole("msg_1", [TEXT]), agent.result()]
+    for cut in (1, 2, 3):
+        done("record", file, input=as_bytes(whole[:cut]))
+    stats = printed_json("stats", file)
+    assert stats["models"] == {MODEL: stats["usage"]}
+    assert stats["usage"]["output"] == 100

@@ -1,0 +1,159 @@
+"""A stream cut at any byte leaves a readable session, and its rest is gone on with.
+
+The cuts fall into lines, characters, the middle of a block and between the halves of a
+message; each is recorded, looked over, and then given the rest of the stream.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.recording import StreamAccumulator
+from tests.support.streams import (
+    CALL,
+    TEXT,
+    Agent,
+    answer,
+    as_bytes,
+    contents,
+    conversation,
+    recorded,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:line .* is cut short")
+
+
+def with_subagent() -> list[dict[str, Any]]:
+    """A request whose answer a subagent found."""
+    main, below = Agent(), Agent(parent="toolu_01")
+    return [
+        main.init(),
+        *main.message("msg_1", [TEXT, CALL], "tool_use"),
+        below.user("look"),
+        *below.message("msg_s", [{"type": "text", "text": "found"}]),
+        main.user([answer("toolu_01", "found")]),
+        *main.message("msg_2", [{"type": "text", "text": "Done."}], whole=False),
+        main.result(),
+    ]
+
+
+STREAMS = {
+    "both": conversation(),
+    "deltas": conversation(whole=False),
+    "whole": conversation(deltas=False),
+    "subagent": with_subagent(),
+}
+LANES = ("main", "agent-toolu_01")
+
+
+def told(session: Session) -> list[Any]:
+    """The messages of both lanes, and what they cost."""
+    found: list[Any] = []
+    for lane in LANES:
+        with session.lane(lane) as on_lane:
+            found.append(on_lane.context().messages)
+    return [*found, session.stats().usage]
+
+
+def check_cut(stream: bytes, at: Sequence[int], granularity: str, whole: list[Any]) -> None:
+    """Record the pieces of a stream one after the other; the whole must come of it."""
+    pieces = [stream[a:b] for a, b in zip([0, *at], [*at, len(stream)], strict=True)]
+    with Session.create() as session:
+        for piece in pieces:
+            recorded(session, piece, granularity=granularity)
+            assert session.verify() == []
+            for lane in LANES:
+                with session.lane(lane) as on_lane:
+                    assert not any("partial" in message for message in on_lane.context().messages)
+                    on_lane.context().to_anthropic()
+        assert told(session) == whole, at
+        before = len(list(session.entries()))
+        recorded(session, stream, granularity=granularity)
+        assert told(session) == whole, at
+        assert len(list(session.entries())) == before
+
+
+def check_cuts(kind: str, granularity: str, step: int) -> None:
+    stream = as_bytes(STREAMS[kind])
+    with Session.create() as session:
+        recorded(session, stream, granularity=granularity)
+        whole = told(session)
+    for at in range(1, len(stream), step):
+        check_cut(stream, [at], granularity, whole)
+
+
+@pytest.mark.parametrize("granularity", ["block", "message"])
+@pytest.mark.parametrize("kind", STREAMS)
+def test_the_rest_of_a_cut_stream_makes_it_whole(kind: str, granularity: str) -> None:
+    check_cuts(kind, granularity, step=211)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("granularity", ["block", "message"])
+@pytest.mark.parametrize("kind", STREAMS)
+def test_the_rest_of_a_stream_cut_at_every_byte_makes_it_whole(kind: str, granularity: str) -> None:
+    check_cuts(kind, granularity, step=1)
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_a_stream_cut_again_and_again_comes_whole(kind: str) -> None:
+    stream = as_bytes(STREAMS[kind])
+    with Session.create() as session:
+        recorded(session, stream)
+        whole = told(session)
+    check_cut(stream, range(97, len(stream), 397), "block", whole)
+    in_one_line = [len(stream) - 40, len(stream) - 30, len(stream) - 1]
+    check_cut(stream, in_one_line, "block", whole)
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_chunks_may_end_anywhere(size: int) -> None:
+    stream = as_bytes(conversation())
+    with Session.create() as session:
+        recorded(session, stream)
+        whole = told(session)
+    with Session.create() as session:
+        with StreamAccumulator(session) as accumulator:
+            for at in range(0, len(stream), size):
+                accumulator.feed(stream[at : at + size])
+        assert told(session) == whole
+
+
+def test_a_cut_file_opens_clean_with_the_blocks_that_were_finished(tmp_path: Path) -> None:
+    stream = as_bytes(conversation(whole=False))
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        recorded(session, stream[: stream.index(b'"partial_json"')])
+    with Session.open(file, readonly=True) as session:
+        assert session.verify() == [] == session.damage
+        message = session.context().messages[0]
+        assert [block["type"] for block in message["content"]] == ["thinking", "text", "tool_use"]
+        assert message["stopReason"] == "aborted"
+        assert len(session.context().messages) == 2  # the call is answered, as interrupted
+
+
+def test_a_recording_that_was_killed_goes_on_when_the_stream_is_told_again(tmp_path: Path) -> None:
+    stream = as_bytes(conversation())
+    file = tmp_path / "s.jsonl"
+    Session.create(file).close()
+    child = os.fork()
+    if not child:
+        accumulator = StreamAccumulator(Session.open(file))
+        accumulator.feed(stream[: len(stream) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with Session.create() as session:
+        recorded(session, stream)
+        whole = contents(session)
+    with Session.open(file) as session:
+        assert session.verify() == []
+        recorded(session, stream)
+        assert contents(session) == whole
+        assert session.stats().usage.output == 100
