@@ -393,7 +393,7 @@ def _id_of(file: str, fs: FileSystem) -> str:
             return ""
         fd = fs.open(file, READ)
         try:
-            line = rest_of_line(lambda size, offset: fs.read(fd, size, offset), 0, _HEADER_LIMIT)
+            line = rest_of_line(lambda offset, size: fs.read(fd, size, offset), 0, _HEADER_LIMIT)
         finally:
             fs.close(fd)
     except OSError:
