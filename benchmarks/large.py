@@ -179,7 +179,7 @@ class Place:
     def __init__(self, folder: Path, megabytes: int) -> None:
         self._folder = folder
         self._megabytes = megabytes
-        self._file = Path(Store(folder / "store").folder_of("/project")) / "session.jsonl"
+        self._file = Path(Store(folder / "store").project_dir("/project")) / "session.jsonl"
         if not self._file.exists():
             self._make()
         facts = orjson.loads((folder / "facts.json").read_bytes())

@@ -1,7 +1,7 @@
 """Every error that the library raises, split by who can mend it.
 
-`CallerError` is a wrong argument: nothing was written, call again corrected.
-`FileError` speaks of a file's content, `DiskError` of the system below it.
+`UsageError` is a wrong argument: nothing was written, call again corrected.
+`FileError` speaks of a file's content, `StorageError` of the system below it.
 Each message says what is wrong, where, and what to do next, and stands alone:
 a command line prints it as it is.
 """
@@ -23,11 +23,11 @@ class ContentLostWarning(SessionTreeWarning):
     """A copy was made without content that its original had lost before."""
 
 
-class CallerError(SessionTreeError, ValueError):
+class UsageError(SessionTreeError, ValueError):
     """What was asked cannot be done; nothing of it was written."""
 
 
-class RefError(CallerError):
+class RefError(UsageError):
     """A ref that names no entry, or more than one.
 
     `ref` is the text given, `candidates` the uuids or names that come near.
@@ -39,34 +39,34 @@ class RefError(CallerError):
         self.candidates = tuple(candidates)
 
 
-class IllegalNameError(CallerError):
+class InvalidNameError(UsageError):
     """A label, branch or lane name that no ref could spell, or one already taken."""
 
 
-class EntryError(CallerError):
+class EntryError(UsageError):
     """An entry that may not be written: a missing field, a wrong value, no JSON."""
 
 
-class NothingToDoError(CallerError):
+class NothingToDoError(UsageError):
     """A move, cut or merge that would change nothing."""
 
 
-class Veto(CallerError):
+class HookRejectedError(UsageError):
     """Raised by a before-hook to refuse; nothing is written."""
 
 
-class HookDepthError(CallerError):
+class HookDepthError(UsageError):
     """Hooks that append from within hooks, deeper than the bound.
 
     What the hooks wrote before stays, and so does the entry an after-hook is told of.
     """
 
 
-class ReadOnlyError(CallerError):
+class ReadOnlyError(UsageError):
     """A write on a session that was opened with `readonly=True`, closed, or kept."""
 
 
-class HandleError(CallerError):
+class HandleError(UsageError):
     """A handle that is not well formed. `part` is the part that is wrong."""
 
     def __init__(self, message: str, part: str) -> None:
@@ -142,7 +142,7 @@ class MigrationRefusedError(FileError):
     """A version 1 file was opened for writing with `migrate=False`."""
 
 
-class DamageError(FileError):
+class CorruptionError(FileError):
     """What was asked for lies in a damaged part. `offset` is its first byte."""
 
     def __init__(self, message: str, file: str, offset: int) -> None:
@@ -150,7 +150,7 @@ class DamageError(FileError):
         self.offset = offset
 
 
-class HeaderLostError(DamageError):
+class MissingHeaderError(CorruptionError):
     """A session without its header, opened to write; one that reads it may."""
 
 
@@ -187,7 +187,7 @@ class SpilledError(BlobError):
     """What an entry's `spilled` says does not fit the entry."""
 
 
-class DiskError(SessionTreeError):
+class StorageError(SessionTreeError, OSError):
     """The system refused: permissions, space, a vanished path. `file` is its path."""
 
     def __init__(self, message: str, file: str) -> None:
@@ -195,21 +195,21 @@ class DiskError(SessionTreeError):
         self.file = file
 
 
-class FileTakenError(DiskError):
+class SessionExistsError(StorageError, FileExistsError):
     """The file to be made is there already, and is not overwritten."""
 
 
-class FileMissingError(DiskError):
+class SessionNotFoundError(StorageError, FileNotFoundError):
     """There is no such file, or it vanished while open."""
 
 
-class FileReplacedError(DiskError):
+class FileReplacedError(StorageError):
     """Another file took this one's place, and the entry last seen is not in it."""
 
 
-class SessionBusyError(DiskError):
+class SessionBusyError(StorageError):
     """Another writer holds the session with `exclusive=True`, or will not let go."""
 
 
-class WriteFailedError(DiskError):
+class WriteFailedError(StorageError):
     """A write or sync failed. The outcome of that write is unknown until reopened."""

@@ -20,7 +20,7 @@ from sessiontree.engine import opening, refs
 from sessiontree.engine.mover import Mover
 from sessiontree.engine.reader import PathLike, Ref
 from sessiontree.engine.writer import fresh_uuid, now
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 from sessiontree.operations import follow as following
 from sessiontree.operations import lanes
 from sessiontree.storage.atomic import create_file
@@ -28,10 +28,10 @@ from sessiontree.storage.fs import DISK, FileSystem, Memory
 from sessiontree.storage.log import Durability, FileLog
 
 if TYPE_CHECKING:
-    from sessiontree.engine.gc import Collection
+    from sessiontree.engine.gc import GcResult
     from sessiontree.engine.headless import Headless
-    from sessiontree.engine.repair import Progress, Repair
-    from sessiontree.engine.translated import Foreign
+    from sessiontree.engine.repair import Progress, RepairResult
+    from sessiontree.engine.translated import Translated
     from sessiontree.handles.registry import Registry
 
 SPILL_OVER: Final = 32 * 1024
@@ -47,17 +47,17 @@ class Session(Mover):
     - Veto, or whatever else a hook raises: nothing was written.
     - ReadOnlyError: a write on a session that was opened to read, closed, or kept.
     - SessionBusyError: another writer is exclusive, or will not let go of the lock.
-    - WriteFailedError, DiskError: the system refused, and how far the write came is unknown;
+    - WriteFailedError, StorageError: the system refused, and how far the write came is unknown;
       open the session anew.
-    - FileMissingError, FileReplacedError: the file vanished, or another took its place.
-    - DamageError: what was asked for lies in a damaged part of the file.
+    - SessionNotFoundError, FileReplacedError: the file vanished, or another took its place.
+    - CorruptionError: what was asked for lies in a damaged part of the file.
     """
 
     def __init__(
         self, log: FileLog, lane: str, hooks: Iterable[Any], spill_over: int | None
     ) -> None:
         refs.check_name(lane, "lane name")
-        self._upgraded: opening.Upgraded | Foreign | Headless | None = None
+        self._upgraded: opening.Migrated | Translated | Headless | None = None
         self._closing = threading.Event()
         self._origin: Session | None = None
         self._followed: list[tuple[tuple[int, int], Damage]] = []
@@ -96,9 +96,9 @@ class Session(Mover):
             exclusive, lane, durability, spill_over, hooks, registry, root, fs: as for `open`.
 
         Raises:
-            FileTakenError: the file is there already.
+            SessionExistsError: the file is there already.
             EntryError: a value that JSON cannot carry.
-            DiskError: the file cannot be made.
+            StorageError: the file cannot be made.
         """
         refs.check_name(lane, "lane name")
         fields: dict[str, Any] = {
@@ -174,18 +174,18 @@ class Session(Mover):
 
         Raises:
             NotASessionError, ForeignFormatError, NewerFormatError: not ours to open.
-            HeaderLostError: not `readonly`, and its header is lost; see `repair_file`.
+            MissingHeaderError: not `readonly`, and its header is lost; see `repair_file`.
             MigrationRefusedError: version 1, and `migrate=False`.
             SessionBusyError: another writer is exclusive.
             RefError: `readonly`, and nothing was ever written on the lane.
-            FileMissingError, DiskError: the system refused.
+            SessionNotFoundError, StorageError: the system refused.
         """
         if durability not in ("fsync", "os"):
-            raise CallerError(f"durability is 'fsync' or 'os', not {durability!r}")
+            raise UsageError(f"durability is 'fsync' or 'os', not {durability!r}")
         if spill_over is not None and (not isinstance(spill_over, int) or spill_over < 0):
-            raise CallerError(f"spill_over is a number of bytes or None, not {spill_over!r}")
+            raise UsageError(f"spill_over is a number of bytes or None, not {spill_over!r}")
         if readonly and exclusive:
-            raise CallerError("a session is opened readonly or exclusive, not both")
+            raise UsageError("a session is opened readonly or exclusive, not both")
         log = FileLog(fs, os.fspath(file), readonly=readonly, durability=durability)
         try:
             upgraded = opening.to_current(log, migrate=migrate)
@@ -248,7 +248,7 @@ class Session(Mover):
         found = super().verify(progress, processes=processes)
         return found if self._upgraded is None else self._upgraded.in_original(found)
 
-    def repair(self, *, dry_run: bool = False) -> Repair:
+    def repair(self, *, dry_run: bool = False) -> RepairResult:
         """Mend what can be mended without guessing; the original is kept beside the file.
 
         Args:
@@ -283,15 +283,15 @@ class Session(Mover):
             damaged: told of it as well, as it comes.
 
         Raises:
-            CallerError: the session is in memory, or the file is another agent's.
+            UsageError: the session is in memory, or the file is another agent's.
             FileReplacedError: the file was rewritten in place, or is another session's now.
-            FileMissingError: it is gone.
+            SessionNotFoundError: it is gone.
         """
         view = self._ready()
         if self.file is None:
-            raise CallerError("a session in memory has no file to follow")
+            raise UsageError("a session in memory has no file to follow")
         if self._upgraded is not None and self._upgraded.ends_by_rule:
-            raise CallerError(
+            raise UsageError(
                 f"{self.file} is another agent's, and is not followed; import it to follow "
                 "that, or open it and refresh now and then"
             )
@@ -309,7 +309,7 @@ class Session(Mover):
         told = following.Told(note, known, self._fetch, self._closing)
         return following.follow(log, view, self._log, told)
 
-    def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> Collection:
+    def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> GcResult:
         """Take out what was tried on scratch lanes and never kept, and blobs nobody names.
 
         Seven days after it was written it goes into an archive beside the file, and
@@ -320,13 +320,13 @@ class Session(Mover):
             now: the moment to count from, with a time zone; by default this one.
 
         Raises:
-            DamageError: the file has lines that cannot be read; repair it first.
+            CorruptionError: the file has lines that cannot be read; repair it first.
         """
         from sessiontree.engine.gc import collect  # seldom called
 
         moment = datetime.now(UTC) if now is None else now
         if moment.tzinfo is None:
-            raise CallerError(f"now is a moment with a time zone, not {moment}")
+            raise UsageError(f"now is a moment with a time zone, not {moment}")
         self._ready()
         if dry_run:
             return collect(self._log, self.blobs, [self._leaf.uuid], moment, dry_run=True)

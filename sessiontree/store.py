@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from sessiontree.catalog.listing import Listed, facts_of, listed, moment
+from sessiontree.catalog.listing import SessionInfo, facts_of, listed, moment
 from sessiontree.catalog.lookup import LATEST, named
 from sessiontree.core.project import directory_of, encoded, folder_name
 from sessiontree.errors import (
-    CallerError,
-    DiskError,
-    FileMissingError,
+    SessionNotFoundError,
     SessionTreeWarning,
+    StorageError,
+    UsageError,
 )
 from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from datetime import datetime
 
-    from sessiontree.catalog.search_file import Hit
+    from sessiontree.catalog.search_file import SearchHit
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]
@@ -74,12 +74,12 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({self.root!r})"
 
-    def folder_of(self, cwd: PathLike) -> str:
+    def project_dir(self, cwd: PathLike) -> str:
         """The path of the folder that holds the sessions of a working directory."""
         try:
             return os.path.join(self.root, folder_name(os.path.abspath(cwd)))
         except (UnicodeError, ValueError) as error:
-            raise CallerError(f"{os.fspath(cwd)!r:.200} is no path of a directory") from error
+            raise UsageError(f"{os.fspath(cwd)!r:.200} is no path of a directory") from error
 
     def create(
         self, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
@@ -92,7 +92,7 @@ class Store:
             options: as for `Session.create`.
 
         Raises:
-            FileTakenError, EntryError, DiskError: as `Session.create` does.
+            SessionExistsError, EntryError, StorageError: as `Session.create` does.
         """
         from sessiontree.engine.writer import fresh_uuid, now
         from sessiontree.session import Session  # heavy, and a list needs none of this
@@ -100,13 +100,13 @@ class Store:
 
         about = os.path.abspath(os.getcwd() if cwd is None else cwd)
         for attempt in range(_ATTEMPTS):
-            folder = self.folder_of(about)
+            folder = self.project_dir(about)
             make_folders(self._fs, folder)
             chosen = id or fresh_uuid()
             file = os.path.join(folder, file_name(now(), chosen))
             try:
                 return Session.create(file, cwd=about, id=chosen, fs=self._fs, **options)
-            except FileMissingError:  # the project was moved meanwhile
+            except SessionNotFoundError:  # the project was moved meanwhile
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
@@ -128,7 +128,7 @@ class Store:
 
     def find(
         self, ref: str, *, cwd: PathLike | None = None, report: Report | None = None
-    ) -> Listed:
+    ) -> SessionInfo:
         """The session that `latest`, an id, a name, or four characters or more of an id name.
 
         They are tried in this order. A name is the one the session has now.
@@ -150,7 +150,7 @@ class Store:
 
     def list(
         self, *, cwd: PathLike | None = None, report: Report | None = None
-    ) -> builtins.list[Listed]:
+    ) -> builtins.list[SessionInfo]:
         """The sessions, the one that was written to last first.
 
         Args:
@@ -158,28 +158,28 @@ class Store:
             report: told of each file that cannot be listed, and why; by default a warning
                 is given.
         """
-        found = list(self.survey(cwd=cwd, report=report))
+        found = list(self.iter_sessions(cwd=cwd, report=report))
         found.sort(key=in_time, reverse=True)
         return found
 
-    def survey(
+    def iter_sessions(
         self, *, cwd: PathLike | None = None, report: Report | None = None
-    ) -> Iterator[Listed]:
+    ) -> Iterator[SessionInfo]:
         """The same one by one, in no order, as they are found.
 
         Raises:
-            DiskError: the root is no folder, or one that cannot be read.
+            StorageError: the root is no folder, or one that cannot be read.
         """
         report = report or _warn
         yield from listed(self._files(cwd, report), report, self._look)
 
-    def files(
+    def paths(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> builtins.list[str]:
         """The paths of the session files, those named for a later time first; none is read.
 
         Raises:
-            DiskError: as for `survey`.
+            StorageError: as for `survey`.
         """
         return sorted(self._files(cwd, report or _warn), key=os.path.basename, reverse=True)
 
@@ -198,7 +198,7 @@ class Store:
         limit: int | None = None,
         report: Report | None = None,
         processes: int | None = 1,
-    ) -> Generator[Hit, None, None]:
+    ) -> Generator[SearchHit, None, None]:
         """The entries whose text matches a pattern, in all branches, as they are found.
 
         The sessions named for a later time come first, those of other agents among them.
@@ -221,8 +221,8 @@ class Store:
                 this one are forked, and end when the iterator is closed.
 
         Raises:
-            CallerError: an empty pattern, or no regular expression.
-            DiskError: as for `survey`.
+            UsageError: an empty pattern, or no regular expression.
+            StorageError: as for `survey`.
         """
         from sessiontree.catalog import search as searching  # heavy, and a list needs none of this
         from sessiontree.text.pattern import Pattern
@@ -230,7 +230,7 @@ class Store:
         report = report or _warn
         return searching.search(
             Pattern(pattern, regex=regex, ignore_case=ignore_case),
-            self.files(cwd=cwd, report=report),
+            self.paths(cwd=cwd, report=report),
             searching.Wanted(
                 frozenset([role] if isinstance(role, str) else role), tool, since, current, blobs
             ),
@@ -242,27 +242,27 @@ class Store:
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The session files, in no order; none where there is no folder."""
         if os.path.lexists(self.root) and not os.path.isdir(self.root):
-            raise DiskError(f"{self.root} is no folder, as one of sessions would be", self.root)
-        with suppress(FileMissingError):
-            yield from session_files(self.root if cwd is None else self.folder_of(cwd), report)
+            raise StorageError(f"{self.root} is no folder, as one of sessions would be", self.root)
+        with suppress(SessionNotFoundError):
+            yield from session_files(self.root if cwd is None else self.project_dir(cwd), report)
 
-    def latest(self, *, cwd: PathLike | None = None) -> Listed | None:
+    def latest(self, *, cwd: PathLike | None = None) -> SessionInfo | None:
         """The session that was written to last, or None."""
         return next(iter(self.list(cwd=cwd)), None)
 
-    def _look(self, file: str) -> Listed:
+    def _look(self, file: str) -> SessionInfo:
         """What is told of a file; its project is the one in whose folder it lies."""
         found = facts_of(file, self._fs)
         project = os.path.relpath(file, self.root).split(os.sep)[0]
         directory = directory_of(project)
         return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
-    def _of_id(self, id: str, cwd: PathLike | None) -> builtins.list[Listed]:
+    def _of_id(self, id: str, cwd: PathLike | None) -> builtins.list[SessionInfo]:
         """Those of a whole id, where a file is named for it.
 
         Of the others none is looked into whose name tells that it is of another id.
         """
-        folder = self.root if cwd is None else self.folder_of(cwd)
+        folder = self.root if cwd is None else self.project_dir(cwd)
         files = list(session_files(folder, _ignore)) if id and os.path.isdir(folder) else []
         try:
             ending = f"_{_as_name(id)}{SUFFIX}"
@@ -286,12 +286,12 @@ class Store:
         Raises:
             NothingToDoError: there is none.
             SessionBusyError: a writer holds one; nothing was moved.
-            FileTakenError: both have a file of one name; what was moved before stays so.
-            DiskError: the system refused.
+            SessionExistsError: both have a file of one name; what was moved before stays so.
+            StorageError: the system refused.
         """
         from sessiontree.catalog.move import rename_project  # not needed to look at sessions
 
-        source, target = self.folder_of(old), self.folder_of(new)
+        source, target = self.project_dir(old), self.project_dir(new)
         return rename_project(self._fs, self.root, os.path.abspath(old), source, target, _warn)
 
     def trash(self, ref: str) -> str:
@@ -302,16 +302,16 @@ class Store:
 
         Raises:
             RefError: it names none, or more than one.
-            CallerError: the file is not in the store, or in its trash already.
+            UsageError: the file is not in the store, or in its trash already.
             SessionBusyError: a writer holds it.
-            DiskError: the system refused.
+            StorageError: the system refused.
         """
         from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
 
         file = path_given(ref) or self.find(ref).file
         return trash.throw_away(self._fs, self.root, file, self._stamp())
 
-    def trashed(self, *, report: Report | None = None) -> builtins.list[Listed]:
+    def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
         """The sessions in the trash, the one that was put away last first."""
         from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
 
@@ -329,8 +329,8 @@ class Store:
 
         Raises:
             RefError: it names none, or more than one.
-            FileTakenError: another file has its place now.
-            DiskError: the system refused.
+            SessionExistsError: another file has its place now.
+            StorageError: the system refused.
         """
         from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
 
@@ -354,7 +354,7 @@ def path_given(ref: str) -> str | None:
     return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
 
 
-def in_time(one: Listed) -> tuple[float, str]:
+def in_time(one: SessionInfo) -> tuple[float, str]:
     """What sessions are ordered by: the last change, and in one millisecond the file's name."""
     return moment(one.modified), os.path.basename(one.file)
 

@@ -20,7 +20,7 @@ from benchmarks import corpus
 from sessiontree import Session
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.damage import ignore
-from sessiontree.core.index import Tree
+from sessiontree.core.index import TreeIndex
 
 MESSAGES = 1000
 SMALL = {"role": "user", "content": "And what about the next one?"}
@@ -53,7 +53,7 @@ def test_index_a_thousand_lines(benchmark: BenchmarkFixture, lines: list[bytes])
     block = b"\n".join(lines) + b"\n"
 
     def index() -> int:
-        tree = Tree()
+        tree = TreeIndex()
         tree.extend(block, 0, ignore)
         return len(tree)
 

@@ -196,7 +196,7 @@ _HEADER_LIMIT: Final = 64 * 1024 * 1024
 _LOOK: Final = 2 * FIRST_MESSAGE_WIDTH
 
 
-class Listed(msgspec.Struct, frozen=True, rename="camel"):
+class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     """What a list tells of one session.
 
     Attributes:
@@ -229,8 +229,8 @@ class Listed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def listed(
-    files: Iterable[str], report: Report, look: Callable[[str], Listed] | None = None
-) -> Iterator[Listed]:
+    files: Iterable[str], report: Report, look: Callable[[str], SessionInfo] | None = None
+) -> Iterator[SessionInfo]:
     """What is told of each file; one that cannot be listed is reported, and left out.
 
     Args:
@@ -246,17 +246,19 @@ def listed(
             report(str(error))
 
 
-def facts_of(file: str, fs: FileSystem = DISK) -> Listed:
+def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
     """What a list tells of one file.
 
     Raises:
         NotASessionError, ForeignFormatError, NewerFormatError: it is no session.
-        DiskError: it cannot be read.
+        StorageError: it cannot be read.
     """
     try:
         fd = _open(fs, file)
         with closing(_Opened(fs, fd, file)) as opened:
             return opened.facts()
+    except SessionTreeError:
+        raise
     except OSError as error:
         raise unreadable(file, error) from error
 
@@ -266,6 +268,8 @@ def header_of(file: str, fs: FileSystem = DISK) -> dict[str, Any]:
     try:
         with closing(_Opened(fs, _open(fs, file), file)) as opened:
             return opened.header()
+    except SessionTreeError:
+        raise
     except OSError as error:
         raise unreadable(file, error) from error
 
@@ -302,7 +306,7 @@ class _Opened:
     def size(self) -> int:
         return self._stat.size
 
-    def facts(self) -> Listed:
+    def facts(self) -> SessionInfo:
         size = self._checked_size()
         tail = self.read(max(0, size - TAIL), TAIL)
         head = tail if size <= TAIL else self.read(0, HEAD)
@@ -322,7 +326,7 @@ class _Opened:
                 raise
             header = lost
         last = last_in(tail, whole=is_whole) or last_before(self.read, size)
-        return Listed(
+        return SessionInfo(
             file=self.path,
             id=str(header.get("id", "")),
             cwd=text(header, "cwd"),
@@ -335,7 +339,7 @@ class _Opened:
             writer=_writer(self._fs, self.path),
         )
 
-    def _facts_of_compressed(self) -> Listed:
+    def _facts_of_compressed(self) -> SessionInfo:
         """What the start of a compressed file tells; its end is not worth what is before."""
         inside = Decompressed(self)
         head = inside.head(HEAD)
@@ -348,7 +352,9 @@ class _Opened:
             )
         return listed
 
-    def _facts_of_other(self, head: bytes, tail: bytes, read: Read, last: Last) -> Listed | None:
+    def _facts_of_other(
+        self, head: bytes, tail: bytes, read: Read, last: Last
+    ) -> SessionInfo | None:
         """What is told of another agent's file; None where nobody knows whose it is."""
         from sessiontree import formats  # heavy, and not needed for files of ours
 
@@ -365,7 +371,7 @@ class _Opened:
                 break
             told = format.facts(head, tail)
         first = told.first_message
-        return Listed(
+        return SessionInfo(
             file=self.path,
             id=told.id or "",
             cwd=told.cwd,

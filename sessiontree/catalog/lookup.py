@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sessiontree.catalog.listing import TAIL, Listed
+from sessiontree.catalog.listing import TAIL, SessionInfo
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError
 from sessiontree.storage.lines import Scanner
@@ -22,7 +22,7 @@ SHORTEST_PREFIX: Final = 4
 _MOST_NAMED: Final = 8
 
 
-def named(ref: str, among: Sequence[Listed], where: str, command: str) -> Listed:
+def named(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
     """The session that a ref names.
 
     Args:
@@ -50,19 +50,19 @@ def named(ref: str, among: Sequence[Listed], where: str, command: str) -> Listed
     raise RefError(message, ref, [one.id for one in found])
 
 
-def _by_name(name: str, among: Sequence[Listed]) -> list[Listed]:
+def _by_name(name: str, among: Sequence[SessionInfo]) -> list[SessionInfo]:
     """Those of that name. A list may not see a name that was given in mid-file."""
     scanner = Scanner()
     given = _as_typed(name)
 
-    def is_named(one: Listed) -> bool:
+    def is_named(one: SessionInfo) -> bool:
         return _as_typed(_name_of(one, scanner)) == given
 
     likely = [one for one in among if _as_typed(one.name) == given]
     return list(filter(is_named, likely)) or list(filter(is_named, among))
 
 
-def _none_named(ref: str, among: Sequence[Listed], where: str, command: str) -> str:
+def _none_named(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> str:
     """What is said of a ref that names no session."""
     if ref == LATEST:
         return f"there is no session {where}"
@@ -76,7 +76,7 @@ def _as_typed(name: str | None) -> str | None:
     return name and unicodedata.normalize("NFC", name)
 
 
-def _name_of(one: Listed, scanner: Scanner) -> str | None:
+def _name_of(one: SessionInfo, scanner: Scanner) -> str | None:
     """The last name given in a file, wherever; else what a list tells."""
     if one.bytes <= TAIL:
         return one.name  # as a list has seen the whole file

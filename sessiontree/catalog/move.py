@@ -34,8 +34,8 @@ def rename_project(
     Raises:
         NothingToDoError: there is none, or they are there already.
         SessionBusyError: a writer holds one; nothing was moved.
-        FileTakenError: both have a file of one name; what was moved before stays so.
-        DiskError: the system refused.
+        SessionExistsError: both have a file of one name; what was moved before stays so.
+        StorageError: the system refused.
     """
     if not os.path.isdir(root):
         raise NothingToDoError(f"there is no folder {root}, so nothing to be moved")

@@ -17,14 +17,14 @@ from typing import Final
 
 import msgspec
 
-from sessiontree.catalog.search_file import Hit, Searched, Wanted
+from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.workers import Crew, available
 from sessiontree.storage.files import Report, unreadable
 from sessiontree.storage.lines import Scanner
 from sessiontree.text.pattern import Pattern
 
-__all__ = ["Hit", "Wanted", "processes_for", "search"]
+__all__ = ["SearchHit", "Wanted", "processes_for", "search"]
 
 WORTH_SHARING: Final = 32_000_000
 """Bytes to be searched by more than one process: less is done before another is at it."""
@@ -38,7 +38,7 @@ def search(
     *,
     limit: int | None = None,
     processes: int | None = 1,
-) -> Generator[Hit, None, None]:
+) -> Generator[SearchHit, None, None]:
     """The hits in files, as they are found: file by file, in file order.
 
     Args:
@@ -56,7 +56,7 @@ def search(
         processes = processes_for(files)
     scanner = Scanner()
 
-    def found_in(file: str) -> Iterator[Hit | str]:
+    def found_in(file: str) -> Iterator[SearchHit | str]:
         return _found_in(file, pattern, wanted, scanner)
 
     crew = Crew(found_in, msgspec.msgpack.encode, _decode_found, processes)
@@ -72,7 +72,7 @@ def search(
                 return
 
 
-_decode_found: Final = msgspec.msgpack.Decoder(Hit | str).decode
+_decode_found: Final = msgspec.msgpack.Decoder(SearchHit | str).decode
 
 
 def processes_for(files: Iterable[str]) -> int:
@@ -86,11 +86,13 @@ def processes_for(files: Iterable[str]) -> int:
     return 1
 
 
-def _found_in(file: str, pattern: Pattern, wanted: Wanted, scanner: Scanner) -> Iterator[Hit | str]:
+def _found_in(
+    file: str, pattern: Pattern, wanted: Wanted, scanner: Scanner
+) -> Iterator[SearchHit | str]:
     """The hits in a file, and what is wrong with it."""
     problems: list[str] = []
     try:
-        yield from Searched(file, pattern, wanted, scanner, problems.append).hits()
+        yield from FileSearch(file, pattern, wanted, scanner, problems.append).hits()
     except SessionTreeError as error:
         problems.append(str(error))
     except OSError as error:

@@ -60,7 +60,7 @@ class Wanted(msgspec.Struct, frozen=True):
     blobs: bool = False
 
 
-class Hit(msgspec.Struct, frozen=True, rename="camel"):
+class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     """One entry that matches.
 
     Attributes:
@@ -84,7 +84,7 @@ class Hit(msgspec.Struct, frozen=True, rename="camel"):
     match: Span
 
 
-def hit(file: str, session: str, entry: Entry, text: str, span: Span) -> Hit:
+def hit(file: str, session: str, entry: Entry, text: str, span: Span) -> SearchHit:
     """The hit that an entry is, by one of its texts and where that matches."""
     start, end = span
     before = _flat(text[max(0, start - BEFORE) : start])
@@ -94,7 +94,7 @@ def hit(file: str, session: str, entry: Entry, text: str, span: Span) -> Hit:
         before = "…" + before
     if end + AFTER < len(text):
         after += "…"
-    return Hit(
+    return SearchHit(
         file=file,
         session=session,
         ref=entry.uuid,
@@ -112,7 +112,7 @@ def _flat(text: str) -> str:
     return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
 
 
-class Searched:
+class FileSearch:
     """One file being searched."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Searched:
         self._is_begun = False
         self._responses: Responses | None = None
 
-    def hits(self) -> Iterator[Hit]:
+    def hits(self) -> Iterator[SearchHit]:
         given: set[int] = set()
         lines = self._scanner.lines(self._file, self._find)
         for offset, line in lines:
@@ -187,7 +187,7 @@ class Searched:
 
     def _hits_in_other(
         self, lines: Iterable[tuple[int, bytes]], inside: Inside | None
-    ) -> Iterator[Hit]:
+    ) -> Iterator[SearchHit]:
         """The hits in a file of another agent, or of version 1; `lines` of it may match."""
         from sessiontree.catalog.search_foreign import (
             ForeignFile,  # heavy, and not needed for files of ours
@@ -205,7 +205,7 @@ class Searched:
 
     def _hits_alone(
         self, foreign: ForeignFile, lines: Iterable[tuple[int, bytes]]
-    ) -> Iterator[Hit]:
+    ) -> Iterator[SearchHit]:
         given: set[str] = set()
         for entry in foreign.matching(self._pattern.candidates, lines):
             found = self._hit(entry, entry.as_stored)
@@ -213,7 +213,7 @@ class Searched:
                 given.add(found.ref)
                 yield found
 
-    def _hits_in_results(self, foreign: ForeignFile) -> Iterator[Hit]:
+    def _hits_in_results(self, foreign: ForeignFile) -> Iterator[SearchHit]:
         """The hits in results that were too long for their lines, and lie beside the file."""
         folder = os.path.join(own_folder(self._file), TOOL_RESULTS)
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -235,7 +235,7 @@ class Searched:
                 if entry is not None:
                     yield entry
 
-    def _hits_as_opened(self) -> Iterator[Hit]:
+    def _hits_as_opened(self) -> Iterator[SearchHit]:
         """The hits in a file that has to be translated as a whole."""
         from sessiontree.session import Session
 
@@ -247,7 +247,7 @@ class Searched:
                 if found is not None:
                     yield found
 
-    def _hit_in(self, line: bytes, offset: int) -> Hit | None:
+    def _hit_in(self, line: bytes, offset: int) -> SearchHit | None:
         entry = decode(line, offset, ignore)
         if entry is not None:
             return self._hit(entry, _without_blobs(entry))
@@ -258,7 +258,7 @@ class Searched:
             )
         return None
 
-    def _hit(self, entry: Entry, body: Mapping[str, Any]) -> Hit | None:
+    def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:
         """The hit that an entry is, or None."""
         if not self._is_wanted(entry):
             return None
@@ -300,11 +300,11 @@ class Searched:
                     self._tools.update((call.id, call.name) for call in calls)
         return self._tools[call_id]
 
-    def _made(self, entry: Entry, text: str, span: Span) -> Hit:
+    def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
         session = self._session if self._session != _NO_ID else ""
         return hit(self._file, session, entry, text, span)
 
-    def _hits_in_blobs(self, given: set[int]) -> Iterator[Hit]:
+    def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
         """The hits in what entries that were no hits so far keep in blobs."""
         from sessiontree.storage.blobs import Sidecar
         from sessiontree.storage.fs import DISK

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.move import move_session, moving
 
@@ -28,14 +28,14 @@ def throw_away(fs: FileSystem, root: str, file: str, stamp: str) -> str:
         stamp: the name of the folder to be made for it.
 
     Raises:
-        CallerError: the file is not in the store, or in its trash already.
-        SessionBusyError, FileMissingError, DiskError: as `move_session` raises them.
+        UsageError: the file is not in the store, or in its trash already.
+        SessionBusyError, SessionNotFoundError, StorageError: as `move_session` raises them.
     """
     place = _below(root, file)
     if place is None:
-        raise CallerError(f"{file} is no session of {root}; name the folder of sessions it is in")
+        raise UsageError(f"{file} is no session of {root}; name the folder of sessions it is in")
     if place.split(os.sep)[0] == TRASH:
-        raise CallerError(f"{file} is in the trash of {root} already")
+        raise UsageError(f"{file} is in the trash of {root} already")
     folder = os.path.join(root, TRASH, stamp, os.path.dirname(place)).rstrip(os.sep)
     with moving(fs, root):
         return move_session(fs, file, folder)
@@ -45,14 +45,14 @@ def bring_back(fs: FileSystem, root: str, file: str) -> str:
     """Move a session from a store's trash to where it was; its path.
 
     Raises:
-        CallerError: the file is not in the trash.
-        FileTakenError: another file has its place now.
-        SessionBusyError, FileMissingError, DiskError: as `move_session` raises them.
+        UsageError: the file is not in the trash.
+        SessionExistsError: another file has its place now.
+        SessionBusyError, SessionNotFoundError, StorageError: as `move_session` raises them.
     """
     place = _below(os.path.join(root, TRASH), file)
     parts = place.split(os.sep) if place is not None else []
     if len(parts) < 2:
-        raise CallerError(f"{file} is not in the trash of {root}; list what is, and name one of it")
+        raise UsageError(f"{file} is not in the trash of {root}; list what is, and name one of it")
     folder = os.path.join(root, *parts[1:-1])
     with moving(fs, root):
         return move_session(fs, file, folder)

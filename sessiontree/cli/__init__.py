@@ -41,7 +41,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "trash": ("store:trash", "Put sessions away, to be had back."),
         "restore": ("store:restore", "Bring sessions back, or list what was put away."),
         "move-project": (
-            "store_commands:move_project",
+            "store:move_project",
             "Let a renamed directory keep its sessions.",
         ),
     },

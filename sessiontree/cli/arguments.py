@@ -23,7 +23,7 @@ def session_file(given: str) -> str:
     """The path of a session's file, given that or what names the session where `ls` looks.
 
     Raises:
-        FileMissingError: it is neither.
+        SessionNotFoundError: it is neither.
         RefError: it names more than one.
     """
     if os.path.lexists(given) or given.endswith(_ENDINGS):

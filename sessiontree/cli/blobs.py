@@ -22,8 +22,8 @@ from sessiontree.errors import (
     BlobError,
     BlobMissingError,
     BlobUnreadableError,
-    CallerError,
     SpilledError,
+    UsageError,
 )
 from sessiontree.session import Session
 
@@ -111,7 +111,7 @@ def cat(file: str, sha: str) -> None:
         if sys.stdout is None:  # closed by the caller
             return
         if sys.stdout.isatty():
-            raise CallerError(
+            raise UsageError(
                 f"{found.size:,} bytes of whatever kind are nothing for a terminal; "
                 "send them to a file, with '> NAME', or to another program"
             )
@@ -124,13 +124,13 @@ def cat(file: str, sha: str) -> None:
 def _named(session: Session, sha: str) -> Blob:
     """The blob whose hash is given, or begins so."""
     if not _PREFIX.fullmatch(sha):
-        raise CallerError(
+        raise UsageError(
             f"{sha:.80} is no SHA-256, and no beginning of one with four digits or more; "
             "'blob ls' lists them"
         )
     found = [one for one in session.blobs.blobs() if one.sha256.startswith(sha)]
     if len(found) > 1:
-        raise CallerError(f"{len(found)} blobs begin with {sha}; give more of its digits")
+        raise UsageError(f"{len(found)} blobs begin with {sha}; give more of its digits")
     if not found:
         raise BlobMissingError(
             f"{session.file} has no blob {sha}; 'blob ls' lists those it has", session.blobs.file

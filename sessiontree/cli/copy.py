@@ -158,11 +158,11 @@ def export(
     redaction = redaction_asked(redact, rules)
     with reading(file, root) as session:
         if outfile is None:
-            for part in session.transcript(ref, redact=redaction):
+            for part in session.to_markdown(ref, redact=redaction):
                 out(part.removesuffix("\n"))
         else:
             folder = os.path.dirname(os.path.abspath(outfile))
-            parts = session.transcript(ref, redact=redaction, beside=folder)
+            parts = session.to_markdown(ref, redact=redaction, beside=folder)
             blocks = (part.encode("utf-8", "replace") for part in parts)
             create_file(DISK, outfile, blocks)
             tell(f"Exported {file} as Markdown into {outfile}")
@@ -266,7 +266,9 @@ def export_branch(
     with _failing_for_what_was_lost():
         with reading(file, root) as session:
             top = _source(session, ref, newfile)
-            session.export(top, newfile, with_path=with_path, inline=inline, redact=redaction)
+            session.export_branch(
+                top, newfile, with_path=with_path, inline=inline, redact=redaction
+            )
         done = f"Exported {named(top)} and all below it into {newfile}"
         _out_made(newfile, done, as_json=as_json, redaction=redaction)
 

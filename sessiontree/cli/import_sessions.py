@@ -20,11 +20,11 @@ from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line
 from sessiontree.errors import (
     FileError,
-    FileMissingError,
     NothingToDoError,
+    SessionNotFoundError,
     SessionTreeError,
 )
-from sessiontree.importing import Imported, Importer
+from sessiontree.importing import Importer, ImportResult
 from sessiontree.importing.source import Progress
 
 PATIENCE_SECONDS: Final = 1.0
@@ -77,13 +77,13 @@ def import_(
     context.exit(1 if batch.failed else 0)
 
 
-def _as_dict(imported: Imported) -> dict[str, Any]:
+def _as_dict(imported: ImportResult) -> dict[str, Any]:
     told = msgspec.to_builtins(imported)
     damage = [{**each, "next": NEXT_STEP[each["kind"]]} for each in told["damage"]]
     return {**told, "damage": damage}
 
 
-def _counted(imported: Imported) -> str:
+def _counted(imported: ImportResult) -> str:
     if imported.entries is None:
         return "up to date"
     entries = f"{imported.entries:,} {'entry' if imported.entries == 1 else 'entries'}"
@@ -97,7 +97,7 @@ Step = Callable[[str, int, int], None]
 """Takes the file that is read, the bytes read of it, and those there are."""
 
 
-Take = Callable[[str, Progress], Imported]
+Take = Callable[[str, Progress], ImportResult]
 """What is done with a file: `Importer.take` or `Importer.look`."""
 
 
@@ -122,7 +122,7 @@ class _Batch:
         for path in given:
             try:
                 found = [(file, file == path) for file in importer.sources(path, self._refuse)]
-            except FileMissingError as error:
+            except SessionNotFoundError as error:
                 self._fail(error)
                 continue
             if not found:
@@ -130,7 +130,7 @@ class _Batch:
                 self.failed = self.failed or len(given) == 1
             self.files += found
 
-    def taken(self, progress: Step) -> Iterator[Imported]:
+    def taken(self, progress: Step) -> Iterator[ImportResult]:
         """What became of each file that is a session of another agent."""
         for file, is_named in self.files:
             try:
@@ -149,7 +149,7 @@ class _Batch:
             self._note(imported)
             yield imported
 
-    def _note(self, imported: Imported) -> None:
+    def _note(self, imported: ImportResult) -> None:
         other = self._sources.setdefault(imported.file, imported.source)
         if other != imported.source:
             self._shared.append(

@@ -17,8 +17,8 @@ from sessiontree.cli.output import out_json, out_json_list, speaker
 from sessiontree.cli.terminal import finish, out, short, tell
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line
-from sessiontree.engine.repair import Progress, Repair, repair_file
-from sessiontree.errors import DiskError, HeaderLostError, SessionTreeError
+from sessiontree.engine.repair import Progress, RepairResult, repair_file
+from sessiontree.errors import MissingHeaderError, SessionTreeError, StorageError
 from sessiontree.session import Session
 from sessiontree.storage.atomic import strays
 from sessiontree.storage.blobs import FOLDER
@@ -52,7 +52,7 @@ def verify(context: click.Context, files: tuple[str, ...], as_json: bool) -> Non
                 damage = session.verify(progress, processes=None)
                 left = strays(DISK, file)
                 unfinished: list[str] = []
-                with contextlib.suppress(DiskError):  # which is among the findings
+                with contextlib.suppress(StorageError):  # which is among the findings
                     unfinished = session.blobs.unfinished()
         except SessionTreeError as error:
             if len(files) == 1:
@@ -224,12 +224,12 @@ def repair(context: click.Context, file: str, dry_run: bool, as_json: bool) -> N
     context.exit(1 if done.remaining and not dry_run else 0)
 
 
-def _repaired(file: str) -> Repair:
+def _repaired(file: str) -> RepairResult:
     """A file mended, also one that is migrated first, or that no session can write to."""
     try:
         with writing(file) as session:
             return session.repair()
-    except HeaderLostError:
+    except MissingHeaderError:
         return repair_file(file)
 
 
@@ -238,7 +238,7 @@ def _not_done(what: str) -> str:
     return f"would have {what.replace('took out', 'taken out', 1)}"
 
 
-def _tell_outcome(file: str, done: Repair, *, dry_run: bool) -> None:
+def _tell_outcome(file: str, done: RepairResult, *, dry_run: bool) -> None:
     count, remaining = len(done.mended), len(done.remaining)
     if not count:
         tell(f"{file}: nothing to mend")

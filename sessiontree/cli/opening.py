@@ -52,7 +52,7 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
 class _ToldOfOthers:
     """A hook that says when another writer moved the leaf while this one was busy."""
 
-    def moved_elsewhere(self, session: Any, entry: Entry) -> None:
+    def on_conflict(self, session: Any, entry: Entry) -> None:
         terminal.tell(
             f"Warning: another writer went on meanwhile, to {output.named(entry)}; "
             "what this command wrote is now the leaf, and that a branch beside it"

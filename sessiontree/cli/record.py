@@ -13,7 +13,7 @@ from sessiontree.cli.arguments import PATH, json_option
 from sessiontree.cli.opening import writing
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import drop_output, finish, out, short, tell
-from sessiontree.errors import FileMissingError, NothingToDoError
+from sessiontree.errors import NothingToDoError, SessionNotFoundError
 from sessiontree.recording import StreamAccumulator
 from sessiontree.recording.events import (
     AssistantMessage,
@@ -102,7 +102,7 @@ def _opened(
     """
     try:
         return stack.enter_context(writing(file, hold=False)), first
-    except FileMissingError:
+    except SessionNotFoundError:
         first = _whole_line(stream, first)
         session = stack.enter_context(Session.create(file, cwd=agents_cwd(first)))
         tell(f"Made {file}, session {session.id}")

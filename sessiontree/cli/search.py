@@ -10,14 +10,14 @@ from datetime import datetime
 import click
 
 from sessiontree.catalog.listing import listed
-from sessiontree.catalog.search import Hit, Wanted
+from sessiontree.catalog.search import SearchHit, Wanted
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli.arguments import PATH, SESSION_FILE, json_option
 from sessiontree.cli.output import out_json_list
 from sessiontree.cli.store import Problems, moment_given, store_at
 from sessiontree.cli.terminal import finish, from_here, out, out_marked, short, tell, told
 from sessiontree.core.display import one_line
-from sessiontree.errors import CallerError, FileMissingError, NotASessionError
+from sessiontree.errors import NotASessionError, SessionNotFoundError, UsageError
 from sessiontree.storage.files import BLOBS
 from sessiontree.text.pattern import Pattern
 
@@ -92,7 +92,7 @@ def search(
 def _pattern_given(text: str, *, regex: bool, ignore_case: bool) -> Pattern:
     try:
         return Pattern(text, regex=regex, ignore_case=ignore_case)
-    except CallerError as error:
+    except UsageError as error:
         raise click.UsageError(told(str(error))) from error
 
 
@@ -112,7 +112,7 @@ def _files(place: str | None, cwd: str | None, problems: Problems) -> list[str]:
     """The files to search, those named for a later time first."""
     if place is not None and not os.path.isdir(place):
         if not os.path.exists(place):
-            raise FileMissingError(f"there is no file or folder {place}; check the path", place)
+            raise SessionNotFoundError(f"there is no file or folder {place}; check the path", place)
         if not os.path.isfile(place):
             message = f"{place} is a device or a pipe; give a session file or a folder"
             raise NotASessionError(message, place)
@@ -120,8 +120,8 @@ def _files(place: str | None, cwd: str | None, problems: Problems) -> list[str]:
     store = store_at(place)
     if cwd is not None and place is not None:
         about = os.path.abspath(cwd)
-        return [one.file for one in store.survey(report=problems) if one.cwd == about]
-    return store.files(cwd=cwd, report=problems)
+        return [one.file for one in store.iter_sessions(report=problems) if one.cwd == about]
+    return store.paths(cwd=cwd, report=problems)
 
 
 def _of_directory(files: list[str], cwd: str | None, problems: Problems) -> list[str]:
@@ -131,27 +131,27 @@ def _of_directory(files: list[str], cwd: str | None, problems: Problems) -> list
     return [one.file for one in listed(files, problems) if one.cwd == about]
 
 
-class _Counted(Iterator[Hit]):
+class _Counted(Iterator[SearchHit]):
     """Hits as they come, and in `count` how many there were so far."""
 
-    def __init__(self, hits: Iterable[Hit]) -> None:
+    def __init__(self, hits: Iterable[SearchHit]) -> None:
         self.count = 0
         self._hits = iter(hits)
 
-    def __next__(self) -> Hit:
+    def __next__(self) -> SearchHit:
         hit = next(self._hits)
         self.count += 1
         return hit
 
 
-def as_they_come(hits: Iterable[Hit]) -> Iterator[Hit]:
+def as_they_come(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
     """The same hits; what was printed of one is brought out before the next is looked for."""
     for hit in hits:
         yield hit
         finish()
 
 
-def out_hits(hits: Iterable[Hit]) -> bool:
+def out_hits(hits: Iterable[SearchHit]) -> bool:
     """Print hits below their files; whether there were any."""
     file = None
     for hit in hits:

@@ -22,13 +22,13 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
-from sessiontree.catalog.listing import Listed, moment
+from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.cli import terminal
 from sessiontree.cli.arguments import PATH, json_option
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.terminal import finish, out, short, tell
 from sessiontree.core.display import one_line
-from sessiontree.errors import FileMissingError, RefError, SessionTreeError
+from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import Report, unreadable
 from sessiontree.store import Store, in_time, path_given
 from sessiontree.text.preview import size_in_short
@@ -41,18 +41,20 @@ def store_at(folder: str | None) -> Store:
     """The store in a folder, by default where this user's sessions are.
 
     Raises:
-        FileMissingError: a folder was named that is not there.
+        SessionNotFoundError: a folder was named that is not there.
     """
     if folder is None:
         home = os.path.expanduser(os.environ.get(HOME_VARIABLE) or "")
         if os.path.isfile(home):
-            raise FileMissingError(f"{HOME_VARIABLE} is {home}, a file, and names no folder", home)
+            raise SessionNotFoundError(
+                f"{HOME_VARIABLE} is {home}, a file, and names no folder", home
+            )
         return Store(home or None)
     if os.path.isfile(folder):
-        raise FileMissingError(f"{folder} is a file, and no folder of sessions", folder)
+        raise SessionNotFoundError(f"{folder} is a file, and no folder of sessions", folder)
     if not os.path.isdir(folder):
         _check_seen(folder)
-        raise FileMissingError(f"there is no folder {folder}; check the path", folder)
+        raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
     return Store(folder)
 
 
@@ -70,7 +72,7 @@ def file_named(name: str) -> str:
     """The file of the session that a name, an id or `latest` names where sessions are kept.
 
     Raises:
-        FileMissingError: there is none of it.
+        SessionNotFoundError: there is none of it.
         RefError: there is more than one.
     """
     problems = Problems()
@@ -80,7 +82,7 @@ def file_named(name: str) -> str:
         if error.candidates:
             raise
         problems.tell()
-        raise FileMissingError(f"there is no file {name}, and {error}", name) from error
+        raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
 
 
 class Problems:
@@ -124,7 +126,7 @@ _TITLE: Final = 60
 _NARROWEST: Final = 70
 """Columns that a table needs to show something of each session's name and directory."""
 
-_ORDERS: Final[dict[str, tuple[Callable[[Listed], Any], bool]]] = {
+_ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
     "modified": (in_time, True),
     "created": (lambda one: (moment(one.created), in_time(one)), True),
     "size": (lambda one: one.bytes, True),
@@ -185,7 +187,7 @@ def ls(
     problems.tell()
 
 
-def out_sessions(found: list[Listed], *, as_json: bool) -> None:
+def out_sessions(found: list[SessionInfo], *, as_json: bool) -> None:
     """Print sessions: as JSON, as a table on a terminal, or else a line each."""
     if as_json:
         out_json_list(found)
@@ -197,14 +199,14 @@ def out_sessions(found: list[Listed], *, as_json: bool) -> None:
 
 def _found(
     store: Store, folder: str | None, cwd: str | None, problems: Problems
-) -> Iterator[Listed]:
+) -> Iterator[SessionInfo]:
     if cwd is None or folder is None:
-        return store.survey(cwd=cwd, report=problems)
+        return store.iter_sessions(cwd=cwd, report=problems)
     about = os.path.abspath(cwd)
-    return (one for one in store.survey(report=problems) if one.cwd == about)
+    return (one for one in store.iter_sessions(report=problems) if one.cwd == about)
 
 
-def _with_branches(one: Listed, problems: Problems) -> Listed:
+def _with_branches(one: SessionInfo, problems: Problems) -> SessionInfo:
     from sessiontree.operations.outline import count_branches
     from sessiontree.session import Session
 
@@ -220,7 +222,7 @@ def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _shown_going_on(sessions: Iterable[Listed]) -> Iterator[Listed]:
+def _shown_going_on(sessions: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
     """The same sessions; on a terminal, their number is shown when it takes a while."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield from sessions
@@ -234,7 +236,7 @@ def _shown_going_on(sessions: Iterable[Listed]) -> Iterator[Listed]:
     yield from _with_spinner(sessions)
 
 
-def _with_spinner(sessions: Iterator[Listed]) -> Iterator[Listed]:
+def _with_spinner(sessions: Iterator[SessionInfo]) -> Iterator[SessionInfo]:
     first = next(sessions, None)
     if first is None:
         return
@@ -245,7 +247,7 @@ def _with_spinner(sessions: Iterator[Listed]) -> Iterator[Listed]:
     yield from track(rest, "Reading sessions", console=Console(stderr=True), transient=True)
 
 
-def _out_lines(found: list[Listed]) -> None:
+def _out_lines(found: list[SessionInfo]) -> None:
     for one in found:
         parts = [_time(one.modified), f"{size_in_short(one.bytes):>8}", short(one.id), _title(one)]
         parts += [_branches(one.branches)] if one.branches is not None else []
@@ -254,7 +256,7 @@ def _out_lines(found: list[Listed]) -> None:
         out("  ".join(parts))
 
 
-def _out_table(found: list[Listed]) -> None:
+def _out_table(found: list[SessionInfo]) -> None:
     from rich.console import Console  # heavy, and only a terminal needs it
     from rich.table import Table
     from rich.text import Text
@@ -287,7 +289,7 @@ def _out_table(found: list[Listed]) -> None:
     console.print(table)
 
 
-def _title(one: Listed) -> str:
+def _title(one: SessionInfo) -> str:
     return one_line(one.name or one.first_message or "(nothing said yet)", _TITLE)
 
 
@@ -295,7 +297,7 @@ def _branches(count: int) -> str:
     return "1 branch" if count == 1 else f"{count:,} branches"
 
 
-def _note(one: Listed) -> str:
+def _note(one: SessionInfo) -> str:
     notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
     notes += [f"of {one_line(one.program)}"] if one.program is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []

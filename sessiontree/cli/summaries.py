@@ -14,7 +14,7 @@ from sessiontree.cli.output import speaker, text_of_message
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import text_of
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 from sessiontree.text.preview import preview
 
 
@@ -73,17 +73,17 @@ def _ask(words: Sequence[str], entries: Sequence[Entry]) -> str:
             words, input=transcript(entries).encode(errors="replace"), stdout=subprocess.PIPE
         )
     except OSError as error:
-        raise CallerError(
+        raise UsageError(
             f"{about} cannot be run: {error.strerror or error}; nothing was written"
         ) from error
     if ended.returncode:
-        raise CallerError(f"{about} failed with status {ended.returncode}; nothing was written")
+        raise UsageError(f"{about} failed with status {ended.returncode}; nothing was written")
     try:
         text = ended.stdout.decode().strip()
     except UnicodeDecodeError as error:
-        raise CallerError(f"{about} did not answer in UTF-8; nothing was written") from error
+        raise UsageError(f"{about} did not answer in UTF-8; nothing was written") from error
     if not text:
-        raise CallerError(f"{about} answered nothing; nothing was written")
+        raise UsageError(f"{about} answered nothing; nothing was written")
     return text
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sessiontree.context.compaction import TokenCounter, estimate_tokens
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 
 if TYPE_CHECKING:
     from sessiontree.context.providers.values import Request
@@ -87,12 +87,12 @@ class Context:
         """The context as an API of OpenAI takes it: Responses, or Chat Completions.
 
         Raises:
-            CallerError: `api` names another.
+            UsageError: `api` names another.
         """
         from sessiontree.context.providers import chat, responses
 
         if api not in ("responses", "chat"):
-            raise CallerError(f"OpenAI has no api {api!r} here; give 'responses' or 'chat'")
+            raise UsageError(f"OpenAI has no api {api!r} here; give 'responses' or 'chat'")
         request = chat.request if api == "chat" else responses.request
         return request(self.messages, self._uuids(), **self._in_force())
 

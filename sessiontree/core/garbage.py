@@ -14,7 +14,7 @@ from typing import Final
 
 from sessiontree.core.entry import REFERENCES, Entry
 from sessiontree.core.handle import Handle
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.errors import HandleError
 
 SCRATCH: Final = "scratch/"
@@ -31,7 +31,7 @@ EntryAt = Callable[[int], Entry | None]
 
 
 def expired(
-    tree: Tree, entry_at: EntryAt, session_id: str, before: datetime, standing: Iterable[str]
+    tree: TreeIndex, entry_at: EntryAt, session_id: str, before: datetime, standing: Iterable[str]
 ) -> list[int]:
     """The rows of the garbage that was written before a moment, in file order.
 
@@ -50,7 +50,9 @@ def expired(
     return sorted(garbage - fresh)
 
 
-def unkept(tree: Tree, entry_at: EntryAt, session_id: str, standing: Iterable[str]) -> set[int]:
+def unkept(
+    tree: TreeIndex, entry_at: EntryAt, session_id: str, standing: Iterable[str]
+) -> set[int]:
     """The rows of scratch lanes that nothing lasting reaches, whenever they were written.
 
     What hangs below one of them is one of them too. Args: as of `expired`.
@@ -61,7 +63,7 @@ def unkept(tree: Tree, entry_at: EntryAt, session_id: str, standing: Iterable[st
     return scratch - _reached(tree, entry_at, session_id, scratch, standing)
 
 
-def _scratch_rows(tree: Tree) -> set[int]:
+def _scratch_rows(tree: TreeIndex) -> set[int]:
     lanes = {lane for lane in tree.lanes if is_scratch(lane)}
     if not lanes:
         return set()
@@ -69,7 +71,7 @@ def _scratch_rows(tree: Tree) -> set[int]:
 
 
 def _reached(
-    tree: Tree, entry_at: EntryAt, session_id: str, scratch: set[int], standing: Iterable[str]
+    tree: TreeIndex, entry_at: EntryAt, session_id: str, scratch: set[int], standing: Iterable[str]
 ) -> set[int]:
     """The scratch rows that something lasting reaches."""
     referring = {*tree.rows_of_type(*REFERENCES, "handle")}
@@ -129,7 +131,7 @@ def _is_older(entry: Entry | None, before: datetime) -> bool:
     return (written if written.tzinfo is not None else written.replace(tzinfo=UTC)) < before
 
 
-def _add_with_ancestors(tree: Tree, row: int, rows: set[int]) -> None:
+def _add_with_ancestors(tree: TreeIndex, row: int, rows: set[int]) -> None:
     for above in tree.rows_up(row):
         if above in rows:
             return

@@ -69,7 +69,7 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
     updated: str | None
 
 
-class Tree:
+class TreeIndex:
     """The rows of a file. `end` is the offset up to which the file was read."""
 
     def __init__(self) -> None:
@@ -370,7 +370,7 @@ class Branching:
         content: for each row 1 where it has content, else 0.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: TreeIndex) -> None:
         self._tree = tree
         self.content = tree.content_rows()
         self._lanes = self._lines()

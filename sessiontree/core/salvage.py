@@ -198,7 +198,7 @@ LOOK: Final = 1024 * 1024
 """How many bytes of a file's start are looked at for an entry of ours."""
 
 
-class StandIn(NamedTuple):
+class HeaderStandIn(NamedTuple):
     """What is to be read in place of how a file starts.
 
     Attributes:
@@ -226,7 +226,7 @@ def may_lack_header(start: bytes) -> bool:
     return not ended or not line.strip(_NOTHING) or _may_be_damaged(line)
 
 
-def stand_in(window: bytes, file: str, *, is_whole: bool) -> StandIn | None:
+def stand_in(window: bytes, file: str, *, is_whole: bool) -> HeaderStandIn | None:
     """What stands for the lost header of a file; None where it is no session of ours.
 
     Args:
@@ -278,14 +278,14 @@ def _may_be_damaged(line: bytes) -> bool:
     return is_version_1(keys) or decode(line, 0, ignore) is None
 
 
-def _before(rows: list[_Row], file: str) -> StandIn | None:
+def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
     """The stand-in of a file that starts with an entry."""
     lines = [row.line for row in rows]
     if not any(map(_is_ours, lines)):
         return None
     lost = _what_is_lost(b"", file)
     header = _written(b"", lines, file)
-    return StandIn(
+    return HeaderStandIn(
         header,
         [header],
         rows[0].number,
@@ -296,12 +296,12 @@ def _before(rows: list[_Row], file: str) -> StandIn | None:
     )
 
 
-def _behind(rows: list[_Row]) -> StandIn | None:
+def _behind(rows: list[_Row]) -> HeaderStandIn | None:
     """The stand-in of a file that has lines in front of its header: nothing need be made up."""
     damaged = rows[0]
     for row in rows[1:]:
         if _is_header(row.line):
-            return StandIn(
+            return HeaderStandIn(
                 row.line,
                 [],
                 damaged.number,
@@ -315,7 +315,7 @@ def _behind(rows: list[_Row]) -> StandIn | None:
     return None
 
 
-def _in_place_of(rows: list[_Row], file: str, end: int) -> StandIn | None:
+def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
     """The stand-in of a file whose first line was the header, or has it in its midst."""
     damaged = rows[0]
     pieces = [piece for piece in take_apart(damaged.line).pieces if _is_ours(piece)]
@@ -330,7 +330,7 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> StandIn | None:
         cause = f"the header is damaged: {lost}"
     else:
         cause, lost = "the header shares its line with damage", "it is kept as it was"
-    return StandIn(
+    return HeaderStandIn(
         header,
         [header, *(piece for piece in pieces if piece != header)],
         damaged.number,

@@ -17,7 +17,7 @@ import msgspec
 from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
 
@@ -66,7 +66,7 @@ class Verification:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._tree = Tree()
+        self._tree = TreeIndex()
         self._references: list[_Reference] = []
         self._wrong: dict[int, list[str]] = {}
         self._is_copy = False

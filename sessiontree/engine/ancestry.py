@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from sessiontree.core.entry import Entry
-from sessiontree.engine.stretch import Stretch
+from sessiontree.engine.stretch import PathSlice
 
 if TYPE_CHECKING:
     from sessiontree.engine.reader import Reader
@@ -76,7 +76,7 @@ def _common_anyhow(session: Reader, one: Entry, other: Entry) -> Entry | None:
     return nearest(session, lambda entry: entry.offset in above_one, other)
 
 
-def below(session: Reader, above: Entry | None, entry: Entry | None = None) -> Stretch:
+def below(session: Reader, above: Entry | None, entry: Entry | None = None) -> PathSlice:
     """The path from below an ancestor to an entry, by default the leaf.
 
     An ancestor of None, or one that is not above it, is above all.
@@ -86,4 +86,4 @@ def below(session: Reader, above: Entry | None, entry: Entry | None = None) -> S
         offsets = array("q", (one.offset for one in passed))
         view = session._view
     offsets.reverse()
-    return Stretch(session, view, offsets)
+    return PathSlice(session, view, offsets)

@@ -17,7 +17,7 @@ from sessiontree.core.entry import ANNOTATIONS, Entry, moved
 from sessiontree.engine.hooks import Hooks
 from sessiontree.engine.surveyor import Surveyor
 from sessiontree.engine.view import View
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 from sessiontree.storage.log import FileLog
 
 
@@ -82,7 +82,7 @@ class Appender(Surveyor):
         The folder made for it would be in the way of the file when that comes back.
 
         Raises:
-            FileMissingError: the path vanished.
+            SessionNotFoundError: the path vanished.
         """
         self._log.was_replaced()
 
@@ -104,7 +104,7 @@ class Appender(Surveyor):
             elsewhere, self._moved_to = self._moved_to, None
             yield
         if elsewhere is not None and self._hooks:
-            self._hooks.call("moved_elsewhere", self, elsewhere)
+            self._hooks.call("on_conflict", self, elsewhere)
 
     def _see_others(self) -> None:
         """Take in what others wrote, and note the entry they moved this lane's leaf to."""
@@ -128,7 +128,7 @@ class Appender(Surveyor):
 
         Raises:
             FileReplacedError: another file took this one's place, without the leaf in it.
-            FileMissingError: the path vanished.
+            SessionNotFoundError: the path vanished.
         """
         if self._log.readonly:
             super().refresh()
@@ -139,7 +139,7 @@ class Appender(Surveyor):
             self._see_others()
             elsewhere, self._moved_to = self._moved_to, None
         if elsewhere is not None and self._hooks:
-            self._hooks.call("moved_elsewhere", self, elsewhere)
+            self._hooks.call("on_conflict", self, elsewhere)
 
     def _reopen_on(self, log: FileLog) -> None:
         """Go on with another file that holds the same session."""
@@ -156,7 +156,7 @@ class Appender(Surveyor):
         """
         with self._holding():
             if self._waiting is not None:  # in this thread: another's is waited for
-                raise CallerError("a batch is open already; append inside it")
+                raise UsageError("a batch is open already; append inside it")
             self._waiting, self._batching_in = {}, os.getpid()
             try:
                 yield

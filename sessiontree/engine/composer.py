@@ -79,7 +79,7 @@ class Composer(Writer):
             role, preview, parent, metadata: as for `append_handle`.
 
         Raises:
-            DiskError: it cannot be read, or kept.
+            StorageError: it cannot be read, or kept.
             HandleError: the media type or the metadata is wrong.
         """
         from sessiontree.operations import attach as attaching  # few sessions have attachments
@@ -109,7 +109,7 @@ class Composer(Writer):
             A context manager; leaving it ends the message.
 
         Raises:
-            CallerError: there is no such granularity.
+            UsageError: there is no such granularity.
         """
         facts = {"model": model, "provider": provider}
         return stream.MessageStream(self, role, facts, granularity)
@@ -118,7 +118,7 @@ class Composer(Writer):
         """Name an entry; None takes its name away. Returns the `label` entry.
 
         Raises:
-            IllegalNameError: no ref could spell it, or it stands for another entry or a lane.
+            InvalidNameError: no ref could spell it, or it stands for another entry or a lane.
         """
         self._log.check_writable()
         target = self.entry(ref)

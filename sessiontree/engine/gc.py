@@ -25,7 +25,7 @@ from sessiontree.core.blob import MARK, Blob, hashes_named
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired
 from sessiontree.engine.view import View
-from sessiontree.errors import DamageError
+from sessiontree.errors import CorruptionError
 from sessiontree.storage.atomic import create_file, swap_file
 from sessiontree.storage.blobs import ASIDE, Blobs
 from sessiontree.storage.fs import READ
@@ -41,7 +41,7 @@ _UNREADABLE: Final = frozenset({"json", "torn", "object", "no uuid", "nul"})
 """Damage that may hide an entry, and so a reference."""
 
 
-class Collection(msgspec.Struct, frozen=True):
+class GcResult(msgspec.Struct, frozen=True):
     """What was taken out, or after a dry run what would be.
 
     Attributes:
@@ -80,7 +80,7 @@ class Collection(msgspec.Struct, frozen=True):
 
 def collect(
     log: FileLog, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool = False
-) -> Collection:
+) -> GcResult:
     """Take out the garbage of one session; with `dry_run` only say what would go.
 
     The lock must be held, but for a dry run. The log stays open on the old file.
@@ -92,8 +92,8 @@ def collect(
         now: the moment to count from, with a time zone.
 
     Raises:
-        DamageError: a line cannot be read, so nobody knows what it refers to.
-        DiskError: the system refused; nothing is lost.
+        CorruptionError: a line cannot be read, so nobody knows what it refers to.
+        StorageError: the system refused; nothing is lost.
     """
     with speaking_of(log.path, "collect the garbage of"):
         return _collect(log, blobs, standing, now, dry_run=dry_run)
@@ -101,7 +101,7 @@ def collect(
 
 def _collect(
     log: FileLog, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool
-) -> Collection:
+) -> GcResult:
     view = View(log)
     tree = view.tree()
     _check_readable(view)
@@ -131,7 +131,7 @@ def _collect(
             log.fs.unlink(path)
         for name in [*(blob.sha256 for blob in garbage), *unfinished, *aside]:
             blobs.remove(name)
-    return Collection(gone, archive if gone else None, over, garbage, unfinished, aside, freed)
+    return GcResult(gone, archive if gone else None, over, garbage, unfinished, aside, freed)
 
 
 def _is_older(blobs: Blobs, name: str, moment: datetime) -> bool:
@@ -152,7 +152,7 @@ def _was_put_aside_before(blobs: Blobs, name: str, moment: datetime) -> bool:
 def _check_readable(view: View) -> None:
     damage = next((found for found in view.damage if found.kind in _UNREADABLE), None)
     if damage is not None:
-        raise DamageError(
+        raise CorruptionError(
             f"{damage.file}:{damage.line}: byte {damage.offset}: {damage.cause}; what it refers "
             "to is unknown, so nothing was collected: repair the file first",
             damage.file,

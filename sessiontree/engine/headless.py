@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from sessiontree.core.codec import decode, lines_in
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
-from sessiontree.core.salvage import LOOK, StandIn, may_lack_header, stand_in
+from sessiontree.core.salvage import LOOK, HeaderStandIn, may_lack_header, stand_in
 from sessiontree.engine.view import View
-from sessiontree.errors import FileError, HeaderLostError
+from sessiontree.errors import FileError, MissingHeaderError
 from sessiontree.storage.lines import Read, count_newlines
 from sessiontree.storage.log import FileLog
 
@@ -24,7 +24,7 @@ _START: Final = 64 * 1024
 """Bytes in which the first line of another agent's file ends, as a rule."""
 
 
-def stand_in_of(read: Read, size: int, file: str) -> StandIn | None:
+def stand_in_of(read: Read, size: int, file: str) -> HeaderStandIn | None:
     """What stands for the lost header of a file; None where it is no session of ours."""
     if not may_lack_header(read(0, _START)):
         return None
@@ -72,7 +72,7 @@ class Headless:
 
     ends_by_rule = False
 
-    def __init__(self, original: FileLog, standing: StandIn) -> None:
+    def __init__(self, original: FileLog, standing: HeaderStandIn) -> None:
         self.original = original
         self.standing = standing
         self.size = original.size()
@@ -124,10 +124,10 @@ class Headless:
         """Whether the original has changed since, or another file stands in its place."""
         return self.original.was_replaced() or self.original.size() != self.size
 
-    def refusal(self) -> HeaderLostError:
+    def refusal(self) -> MissingHeaderError:
         """The error for one who would write to the file."""
         loss = self.loss
-        return HeaderLostError(
+        return MissingHeaderError(
             f"{loss.file}, line {loss.line} (byte {loss.offset}): {loss.cause}; nothing was "
             f"written: run 'sessiontree repair {loss.file}' first, which keeps the original, "
             "or open it with readonly=True to look at it",

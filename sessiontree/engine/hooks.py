@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sessiontree.core.entry import Entry
-from sessiontree.errors import CallerError, HookDepthError
+from sessiontree.errors import HookDepthError, UsageError
 
 if TYPE_CHECKING:
     from sessiontree.session import Session
@@ -25,15 +25,15 @@ EVENTS: Final = (
     "after_branch",
     "before_compact",
     "after_compact",
-    "moved_elsewhere",
+    "on_conflict",
 )
 
 
 class Hook(Protocol):
     """The methods a hook may have; any may be missing.
 
-    A before-hook may raise `Veto`, and then nothing is written. The entry it gets
-    has no place in the file yet. `moved_elsewhere` is called when another writer
+    A before-hook may raise `HookRejectedError`, and then nothing is written. The entry it gets
+    has no place in the file yet. `on_conflict` is called when another writer
     moved the leaf of this session's lane, with the entry it moved to.
     """
 
@@ -43,7 +43,7 @@ class Hook(Protocol):
     def after_branch(self, session: Session, entry: Entry) -> None: ...
     def before_compact(self, session: Session, entry: Entry) -> None: ...
     def after_compact(self, session: Session, entry: Entry) -> None: ...
-    def moved_elsewhere(self, session: Session, entry: Entry) -> None: ...
+    def on_conflict(self, session: Session, entry: Entry) -> None: ...
 
 
 class Hooks:
@@ -58,7 +58,7 @@ class Hooks:
         self._depth = 0
         for hook in self.registered:
             if not any(callable(getattr(hook, event, None)) for event in EVENTS):
-                raise CallerError(
+                raise UsageError(
                     f"{hook!r:.80} is no hook: it has none of the methods {', '.join(EVENTS)}"
                 )
 

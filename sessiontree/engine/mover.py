@@ -15,13 +15,13 @@ from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import Entry
 from sessiontree.engine.composer import Composer
 from sessiontree.engine.reader import PathLike, Ref
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 from sessiontree.operations import branch as moves
 from sessiontree.operations import export as copies
 from sessiontree.operations import merge as combining
 
 if TYPE_CHECKING:
-    from sessiontree.operations.convert import Conversion
+    from sessiontree.operations.convert import ConversionResult
     from sessiontree.redact.redaction import Redaction
 
 
@@ -41,7 +41,7 @@ class Mover(Composer):
             The entry written, the new leaf.
 
         Raises:
-            IllegalNameError: the name is none, or taken.
+            InvalidNameError: the name is none, or taken.
             EntryError: the summary is empty, or no text.
         """
         return moves.branch(self, ref, summary, name)
@@ -57,7 +57,7 @@ class Mover(Composer):
         """Go to before a prompt, by default the last; returns its text, to be edited.
 
         Raises:
-            CallerError: the entry is no prompt.
+            UsageError: the entry is no prompt.
             NothingToDoError: no prompt lies on the path.
         """
         return moves.rewind(self, ref)
@@ -78,7 +78,7 @@ class Mover(Composer):
             The `stack_summary` written, the new leaf.
 
         Raises:
-            CallerError: the entry is not on the path.
+            UsageError: the entry is not on the path.
             NothingToDoError: nothing follows it, or there is nowhere to pop to.
             EntryError: the summary is empty, or no text.
         """
@@ -106,12 +106,12 @@ class Mover(Composer):
             details, usage: kept with the entry.
 
         Raises:
-            CallerError: `keep` is no number of tokens, or the first kept is not on the path.
+            UsageError: `keep` is no number of tokens, or the first kept is not on the path.
             NothingToDoError: the context is smaller than `keep`.
             EntryError: the summary is empty, or no text.
         """
         if not isinstance(keep, int) or keep < 0:
-            raise CallerError(f"keep is a number of tokens, 0 or more, not {keep!r}")
+            raise UsageError(f"keep is a number of tokens, 0 or more, not {keep!r}")
         extra = {k: v for k, v in (("details", details), ("usage", usage)) if v is not None}
         summary = summarize if summary is None else summary
         return moves.compact(self, summary, first_kept, keep, count, extra)
@@ -120,7 +120,7 @@ class Mover(Composer):
         """Copy an entry, of this session or another, below the leaf; returns the copy.
 
         Raises:
-            CallerError: it is of a type that speaks of the place where it stands.
+            UsageError: it is of a type that speaks of the place where it stands.
             BlobError: content of it cannot be had.
         """
         return combining.cherry_pick(self, picked)
@@ -133,7 +133,7 @@ class Mover(Composer):
             summary: text, or a summarizer of what is taken in.
 
         Raises:
-            CallerError: it has no ancestor in common with the path.
+            UsageError: it has no ancestor in common with the path.
             NothingToDoError: it is on the path already.
             EntryError: the summary is empty, or no text.
         """
@@ -147,11 +147,11 @@ class Mover(Composer):
             replacement: None drops it; text, or `{"content": …}`, takes its content's place.
 
         Raises:
-            CallerError: it says nothing in the current context.
+            UsageError: it says nothing in the current context.
         """
         return combining.edit_context(self, ref, replacement)
 
-    def export(
+    def export_branch(
         self,
         ref: Ref,
         file: PathLike,
@@ -173,7 +173,7 @@ class Mover(Composer):
             redact: masks secrets in the copy, and tells afterwards which.
 
         Raises:
-            FileTakenError: the file is there already.
+            SessionExistsError: the file is there already.
             BlobError: with `inline`, content that cannot be had back as it was; without it a
                 blob that the system refuses. One that is lost is a ContentLostWarning then.
         """
@@ -186,7 +186,7 @@ class Mover(Composer):
         Returns its path. The copy has an id of its own, and not the agent's session id.
 
         Raises:
-            FileTakenError: the file is there already.
+            SessionExistsError: the file is there already.
             BlobUnreadableError: the system refuses a blob that it needs. One that is lost
                 or damaged is a ContentLostWarning.
         """
@@ -194,7 +194,7 @@ class Mover(Composer):
 
     def convert(
         self, to: Literal["pi", "claude-code", "atif"], file: PathLike | None = None
-    ) -> Conversion:
+    ) -> ConversionResult:
         """Make a file that another program opens; this session is left as it is.
 
         Args:
@@ -208,9 +208,9 @@ class Mover(Composer):
             The files made, and what in them is not said, or said otherwise.
 
         Raises:
-            CallerError: there is no such target.
+            UsageError: there is no such target.
             NothingToDoError: nothing was said yet.
-            FileTakenError: a file is there already.
+            SessionExistsError: a file is there already.
         """
         from sessiontree.operations.convert import convert  # few sessions are converted
 

@@ -26,7 +26,7 @@ from sessiontree.storage.log import FileLog
 
 if TYPE_CHECKING:
     from sessiontree.engine.headless import Headless
-    from sessiontree.engine.translated import Foreign
+    from sessiontree.engine.translated import Translated
 
 KEPT_AS = ".v1"
 
@@ -37,7 +37,7 @@ _OF_A_LINE = frozenset({"blank", "bom", "crlf", "torn", "nul", "json", "utf-8", 
 """Damage that the original shows at its own places, before migration mends some of it."""
 
 
-class Upgraded:
+class Migrated:
     """A version 1 file opened to read: its lines as version 2, in memory.
 
     Attributes:
@@ -101,13 +101,13 @@ def _look_over(line: bytes, offset: int, view: View) -> None:
     decode(line, offset, report)
 
 
-def to_current(log: FileLog, *, migrate: bool) -> Upgraded | Foreign | Headless | None:
+def to_current(log: FileLog, *, migrate: bool) -> Migrated | Translated | Headless | None:
     """Bring a file of an older version up to date; None where the file itself is current.
 
     Another agent's file is translated for a reader, and one without its header has another.
 
     Raises:
-        HeaderLostError: its header is lost, and it was opened to write.
+        MissingHeaderError: its header is lost, and it was opened to write.
         ForeignFormatError: it is another agent's, and opened to write.
         MigrationRefusedError: it would have to be rewritten, and `migrate` is False.
     """
@@ -127,11 +127,11 @@ def to_current(log: FileLog, *, migrate: bool) -> Upgraded | Foreign | Headless 
     if format is not None and not log.readonly:
         raise translated.refusal(log, format)
     if format is not None:
-        return translated.Foreign(log, format)
+        return translated.Translated(log, format)
     if refused is not None:
         raise refused
     if log.readonly:
-        return Upgraded(log)
+        return Migrated(log)
     if not migrate:
         raise MigrationRefusedError(
             f"{log.path} is of version 1; open it with migrate=True to migrate it "
@@ -154,7 +154,7 @@ def _without_header(log: FileLog) -> Headless | None:
     """A file to be read that lost its header, or has one that looks like another's; else None.
 
     Raises:
-        HeaderLostError: it was opened to write.
+        MissingHeaderError: it was opened to write.
     """
     from sessiontree.engine import headless  # few headers are ever lost
 

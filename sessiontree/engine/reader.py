@@ -19,14 +19,14 @@ from sessiontree.context.settings import InForce
 from sessiontree.core.blocks import Resolution
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.engine import refs
 from sessiontree.engine.collector import held_back
 from sessiontree.engine.cursor import Path, segment
 from sessiontree.engine.fetching import Fetching
 from sessiontree.engine.undisturbed import undisturbed
 from sessiontree.engine.view import View
-from sessiontree.errors import CallerError, FileReplacedError, RefError
+from sessiontree.errors import FileReplacedError, RefError, UsageError
 from sessiontree.storage.log import FileLog
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Reader:
         if isinstance(ref, Entry):
             return self._own(ref)
         if not isinstance(ref, str):
-            raise CallerError(f"a ref is an entry or a string, not a {type(ref).__name__}")
+            raise UsageError(f"a ref is an entry or a string, not a {type(ref).__name__}")
         if ref == refs.LEAF:
             return self._leaf
         found = self._by_uuid(ref) if len(ref) == 36 else None
@@ -310,7 +310,7 @@ class Reader:
         return segment(self._ready().walk(), merged, base_uuid)
 
     @undisturbed
-    def _index(self) -> Tree:
+    def _index(self) -> TreeIndex:
         """The whole-file index, as far as the file is known."""
         return self._whole().tree()
 
@@ -337,7 +337,7 @@ class Reader:
 
         Raises:
             FileReplacedError: another file took this one's place, without the leaf in it.
-            FileMissingError: the path vanished.
+            SessionNotFoundError: the path vanished.
         """
         with self._log.lock.alone():
             self._notice()

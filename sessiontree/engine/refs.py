@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from sessiontree.core.display import JOINERS
 from sessiontree.core.entry import ANNOTATIONS, MAIN, MARKERS, Entry
-from sessiontree.core.index import NO_ROW, Tree
-from sessiontree.errors import IllegalNameError, RefError
+from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.errors import InvalidNameError, RefError
 
 LEAF: Final = "@"
 SHORTEST_PREFIX: Final = 4
@@ -30,23 +30,23 @@ def check_name(name: object, what: str) -> str:
     """A label, branch or lane name, if refs can spell it.
 
     Raises:
-        IllegalNameError: empty, or with one of `@ ~ :`, a space or a control character.
+        InvalidNameError: empty, or with one of `@ ~ :`, a space or a control character.
     """
     if not isinstance(name, str) or not name:
-        raise IllegalNameError(f"a {what} is a string that is not empty, not {name!r}")
+        raise InvalidNameError(f"a {what} is a string that is not empty, not {name!r}")
     bad = next((c for c in name if c in "@~:" or c.isspace() or _is_control(c)), None)
     if bad is not None:
-        raise IllegalNameError(
+        raise InvalidNameError(
             f"{name!r} is no {what}: it holds {bad!r}; "
             "names hold no @ ~ :, no spaces and no control characters"
         )
     return name
 
 
-def taken(name: str, uuids: set[str]) -> IllegalNameError:
+def taken(name: str, uuids: set[str]) -> InvalidNameError:
     """The refusal of a name that stands for something else already: entries, or else a lane."""
     owner = _listed(uuids) if uuids else "a lane, which no ref could name then"
-    return IllegalNameError(f"the name {name!r} is taken by {owner}; choose another")
+    return InvalidNameError(f"the name {name!r} is taken by {owner}; choose another")
 
 
 def _is_control(character: str) -> bool:
@@ -73,7 +73,7 @@ class Names:
         self.metadata: dict[str, Any] = dict(metadata) if isinstance(metadata, dict) else {}
         self._rows = 0
 
-    def extend(self, tree: Tree, read: Callable[[int], Entry | None]) -> None:
+    def extend(self, tree: TreeIndex, read: Callable[[int], Entry | None]) -> None:
         """Take in the rows that were added to the tree since the last time."""
         for row in tree.rows_of_type("label", "branch", "session_info", since=self._rows):
             entry = read(tree.offsets[row])
@@ -100,7 +100,7 @@ class Names:
         if isinstance(patch, dict):
             self.metadata.update(patch)
 
-    def named(self, name: str, tree: Tree) -> set[str]:
+    def named(self, name: str, tree: TreeIndex) -> set[str]:
         """The uuids a name stands for: labelled entries, and tips of branches."""
         found = {uuid for uuid, label in self.labels.items() if label == name}
         if name in self.branches:
@@ -108,7 +108,7 @@ class Names:
             found.update(tree.uuids[tips[row]] for row in self.branches[name])
         return found
 
-    def tips(self, tree: Tree) -> dict[int, int]:
+    def tips(self, tree: TreeIndex) -> dict[int, int]:
         """The tip of each named branch, by the row that names it.
 
         It is the last row on its lane for which no other name stands nearer above,
@@ -129,7 +129,7 @@ class Names:
         return set(self.labels.values()) | set(self.branches)
 
 
-def _nearest_above(tree: Tree, wanted: Container[int]) -> array[int]:
+def _nearest_above(tree: TreeIndex, wanted: Container[int]) -> array[int]:
     """For each row the nearest wanted one, itself or an ancestor, or NO_ROW."""
     unknown = NO_ROW - 1
     nearest = array("i", [unknown]) * len(tree)
@@ -147,7 +147,7 @@ def _nearest_above(tree: Tree, wanted: Container[int]) -> array[int]:
     return nearest
 
 
-def tip_of(tree: Tree, row: int) -> int:
+def tip_of(tree: TreeIndex, row: int) -> int:
     """The last row on the same lane at or below a row, annotations aside, or itself."""
     lane = tree.lane_of(row)
     below = [
@@ -158,7 +158,7 @@ def tip_of(tree: Tree, row: int) -> int:
     return below[-1] if below else row
 
 
-def lane_leaf(name: str, tree: Tree) -> int:
+def lane_leaf(name: str, tree: TreeIndex) -> int:
     """The row where a lane stands, annotations aside, or NO_ROW where it has no entry."""
     last = NO_ROW
     for row in tree.rows_on(None if name == MAIN else name):
@@ -198,7 +198,7 @@ def split_steps(ref: str) -> tuple[str, int | None]:
     return ref[: steps.start()], int(steps.group(1) or 1)
 
 
-def find_row(ref: str, tree: Tree, names: Names) -> int:
+def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
     """The row that a uuid, name or prefix stands for.
 
     Raises:
@@ -231,7 +231,7 @@ def find_row(ref: str, tree: Tree, names: Names) -> int:
     raise RefError(f"no entry is named {ref!r}; {hint}", ref, sorted(near))
 
 
-def _near(ref: str, tree: Tree, names: Names) -> set[str]:
+def _near(ref: str, tree: TreeIndex, names: Names) -> set[str]:
     known = names.all_names() | {lane or MAIN for lane in tree.lanes}
     near = set(difflib.get_close_matches(ref, known, n=3))
     if len(ref) >= 3:

@@ -35,7 +35,7 @@ from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
 from sessiontree.engine.headless import Headless, view_of
 from sessiontree.engine.view import View
-from sessiontree.errors import BlobError, DiskError, MigrationRefusedError, SpilledError
+from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
 from sessiontree.storage.atomic import replace_file
 from sessiontree.storage.blobs import Sidecar
 from sessiontree.storage.fs import DISK, FileSystem
@@ -69,7 +69,7 @@ class Mending(msgspec.Struct, frozen=True):
     what: str
 
 
-class Repair(msgspec.Struct, frozen=True):
+class RepairResult(msgspec.Struct, frozen=True):
     """The outcome of a repair.
 
     Attributes:
@@ -168,11 +168,11 @@ def _verify_blobs(log: FileLog, needed: dict[Blob, int], report: Report) -> None
         report("blob", offset, "; ".join(found))
     try:
         sidecar.unfinished()
-    except DiskError as error:
+    except StorageError as error:
         report("blob folder", 0, str(error))
 
 
-def repair(log: FileLog, *, dry_run: bool = False) -> Repair:
+def repair(log: FileLog, *, dry_run: bool = False) -> RepairResult:
     """Mend a file in place of itself; with `dry_run` only say what would be done.
 
     The lock must be held, but for a dry run. The log stays open on the original.
@@ -194,7 +194,7 @@ def repair(log: FileLog, *, dry_run: bool = False) -> Repair:
         mended = [*_header_mended(lost), *(_in_file(lost, mending) for mending in mended)]
     if not mended or dry_run:
         remaining = verify(log) if lost is None else lost.in_original(verify(lost.log))
-        return Repair(mended, None, remaining)
+        return RepairResult(mended, None, remaining)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
     lines = _mended_lines(view, [])
@@ -202,12 +202,12 @@ def repair(log: FileLog, *, dry_run: bool = False) -> Repair:
     file = os.path.realpath(log.path) if os.path.islink(log.path) else log.path
     successor = log.successor()
     try:
-        return Repair(mended, file + suffix, verify(successor))
+        return RepairResult(mended, file + suffix, verify(successor))
     finally:
         successor.release()
 
 
-def repair_file(file: str | os.PathLike[str], *, fs: FileSystem = DISK) -> Repair:
+def repair_file(file: str | os.PathLike[str], *, fs: FileSystem = DISK) -> RepairResult:
     """Mend a session that cannot be opened to write, its header being lost, or any other.
 
     Args:
@@ -221,7 +221,7 @@ def repair_file(file: str | os.PathLike[str], *, fs: FileSystem = DISK) -> Repai
         NotASessionError, ForeignFormatError, NewerFormatError: not ours to mend.
         MigrationRefusedError: version 1; migrate it first.
         SessionBusyError: another writer is exclusive.
-        FileMissingError, DiskError: the system refused.
+        SessionNotFoundError, StorageError: the system refused.
     """
     with closing(FileLog(fs, os.fspath(file))) as log, log.held():
         if log.was_replaced():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sessiontree.engine.view import View
 
 
-class Stretch(Sequence[Entry]):
+class PathSlice(Sequence[Entry]):
     """Some entries of a path, root first.
 
     Args:
@@ -29,7 +29,7 @@ class Stretch(Sequence[Entry]):
 
     Raises:
         FileReplacedError: one is not there any more when it is asked for.
-        DiskError: another file took that one's place, and the session went on with it.
+        StorageError: another file took that one's place, and the session went on with it.
     """
 
     def __init__(self, session: Reader, view: View, offsets: array[int]) -> None:
@@ -43,11 +43,11 @@ class Stretch(Sequence[Entry]):
     @overload
     def __getitem__(self, at: int) -> Entry: ...
     @overload
-    def __getitem__(self, at: slice) -> Stretch: ...
-    def __getitem__(self, at: int | slice) -> Entry | Stretch:
+    def __getitem__(self, at: slice) -> PathSlice: ...
+    def __getitem__(self, at: int | slice) -> Entry | PathSlice:
         if isinstance(at, slice):
-            return Stretch(self._session, self._view, self._offsets[at])
-        return next(iter(Stretch(self._session, self._view, array("q", [self._offsets[at]]))))
+            return PathSlice(self._session, self._view, self._offsets[at])
+        return next(iter(PathSlice(self._session, self._view, array("q", [self._offsets[at]]))))
 
     def __iter__(self) -> Iterator[Entry]:
         lines = self._view.lines_at(self._offsets)

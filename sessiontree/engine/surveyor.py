@@ -18,7 +18,7 @@ from sessiontree.core.index import Branch
 from sessiontree.core.message import begins_turn, calls_of, result_ids
 from sessiontree.engine.reader import Reader, Ref
 from sessiontree.engine.undisturbed import undisturbed
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 from sessiontree.operations import outline
 from sessiontree.operations.outline import TreeRow
 
@@ -74,7 +74,7 @@ class Surveyor(Reader):
 
         return conversation(self, ref)
 
-    def transcript(
+    def to_markdown(
         self,
         ref: Ref | None = None,
         *,
@@ -103,7 +103,7 @@ class Surveyor(Reader):
         own block 0.
 
         Raises:
-            CallerError: it is no message, or has no such block.
+            UsageError: it is no message, or has no such block.
         """
         from sessiontree.recording.replay import block
 
@@ -113,10 +113,10 @@ class Surveyor(Reader):
         """The entries of a type, or that make or answer a tool call, in file order.
 
         Raises:
-            CallerError: neither is given.
+            UsageError: neither is given.
         """
         if type is None and tool_call_id is None:
-            raise CallerError("find what? give type=… or tool_call_id=…")
+            raise UsageError("find what? give type=… or tool_call_id=…")
         if type is not None:
             found = (self._entry_at(row) for row in self._rows_of(type))
         else:

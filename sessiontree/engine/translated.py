@@ -30,7 +30,7 @@ from sessiontree.storage.log import FileLog
 from sessiontree.storage.zstd import MAGIC, Decompressed
 
 
-class Foreign:
+class Translated:
     """A file of another format: its lines as version 2, in memory.
 
     Attributes:
@@ -100,7 +100,7 @@ class Foreign:
         """The line that an entry was made of; of a document that is one value, the part of it.
 
         Raises:
-            DiskError: the file cannot be read any more.
+            StorageError: the file cannot be read any more.
         """
         place = self._place(entry.offset)
         return self._source(place.source).value_at(place.offset)

@@ -14,7 +14,7 @@ from sessiontree.core.codec import Decode, decode, decoder, head, lines_in
 from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import check_header, is_version_1
-from sessiontree.core.index import Tree
+from sessiontree.core.index import TreeIndex
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.walk import Walk
 from sessiontree.errors import NotASessionError
@@ -37,7 +37,7 @@ class View:
         self._log = log
         self.decode = decoder(self.report, fetch)
         self._damage: dict[tuple[int, str], str] = {}
-        self._tree: Tree | None = None
+        self._tree: TreeIndex | None = None
         self._tree_ends_open = False
         self._walk: Walk | None = None
         self._is_header_fused = False
@@ -159,7 +159,7 @@ class View:
             self._walk = Walk(self._log.read, end, self.tree, self.decode)
         return self._walk
 
-    def tree(self) -> Tree:
+    def tree(self) -> TreeIndex:
         """The whole-file index, built or extended as far as the file is known."""
         tree = self._tree
         if tree is not None and self._tree_ends_open and tree.end < self.size:
@@ -169,7 +169,7 @@ class View:
             else:
                 tree = None
         if tree is None:
-            tree = self._tree = Tree()
+            tree = self._tree = TreeIndex()
             self._tree_ends_open = False
             if self._is_header_fused:  # its line gives no row
                 tree.add(self.header.line, self.header.offset, ignore)

@@ -17,7 +17,7 @@ from typing import Final
 from sessiontree.core.codec import Decode, head, quoted
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
@@ -45,7 +45,9 @@ class Walk:
         decode: gives the entry of a line, and reports the damage met.
     """
 
-    def __init__(self, read: Read, end: int, index: Callable[[], Tree], decode: Decode) -> None:
+    def __init__(
+        self, read: Read, end: int, index: Callable[[], TreeIndex], decode: Decode
+    ) -> None:
         self._read = read
         self._end = end
         self._index = index
@@ -154,7 +156,7 @@ class Walk:
             start += len(block) if start + len(block) >= end else max(len(block) - overlap, 1)
         return False
 
-    def _from_index(self, choose: Callable[[Tree], int]) -> Entry | None:
+    def _from_index(self, choose: Callable[[TreeIndex], int]) -> Entry | None:
         tree = self._index()
         row = choose(tree)
         if row == NO_ROW:
@@ -163,7 +165,7 @@ class Walk:
         return self._decode(rest_of_line(self._read, offset), offset)
 
 
-def _parent_row(tree: Tree, entry: Entry) -> int:
+def _parent_row(tree: TreeIndex, entry: Entry) -> int:
     row = tree.row_at(entry.offset)
     return NO_ROW if row == NO_ROW else tree.parents[row]
 

@@ -28,7 +28,7 @@ from sessiontree.core.message import Message, check_message
 from sessiontree.engine import ancestry, refs
 from sessiontree.engine.appender import Appender
 from sessiontree.engine.reader import Ref
-from sessiontree.errors import BlobMissingError, CallerError, EntryError, RefError
+from sessiontree.errors import BlobMissingError, EntryError, RefError, UsageError
 from sessiontree.storage.log import FileLog
 
 _OF_THE_PATH: Final = frozenset({"compaction", "merge", "context_edit"})
@@ -95,7 +95,7 @@ class Writer(Appender):
             EntryError: fields that are missing, wrong, or no JSON; a uuid that is taken.
             RefError: a parent or target that is not there.
             BlobError: a handle of a blob that this session does not have.
-            Veto: a hook refused.
+            HookRejectedError: a hook refused.
         """
         self._log.check_writable()
         self._is_batching()  # a forked process stands elsewhere than its parent
@@ -307,7 +307,7 @@ class Writer(Appender):
         """Refuse what speaks of the path that was seen, where the leaf is not below it now."""
         speaking = next((type for type in types if type in _OF_THE_PATH), None)
         if speaking is not None and not ancestry.is_above(self, seen):
-            raise CallerError(
+            raise UsageError(
                 f"a hook, a summarizer, or another thread, moved to {self._leaf.uuid} while the "
                 f"{speaking} was made for {seen.uuid}; nothing was written: do it again from there"
             )

@@ -29,7 +29,6 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.media import UNKNOWN_BYTES
 from sessiontree.errors import (
-    CallerError,
     EntryError,
     HandleCycleError,
     HandleDataError,
@@ -38,6 +37,7 @@ from sessiontree.errors import (
     SessionTreeError,
     TargetRefusedError,
     UnknownHandleError,
+    UsageError,
 )
 from sessiontree.handles.schema import HandleSchema
 
@@ -69,7 +69,7 @@ def check_resolver(resolver: Any) -> None:
     """Refuse what is no resolver.
 
     Raises:
-        CallerError: without schemas, or without `resolve`.
+        UsageError: without schemas, or without `resolve`.
     """
     schemas = getattr(resolver, "schemas", None)
     if not isinstance(schemas, list | tuple) or not schemas:
@@ -80,7 +80,7 @@ def check_resolver(resolver: Any) -> None:
         fault = "it has no `resolve`"
     else:
         return
-    raise CallerError(f"{resolver!r:.80} is no resolver: {fault}")
+    raise UsageError(f"{resolver!r:.80} is no resolver: {fault}")
 
 
 class Installed:
@@ -136,7 +136,7 @@ def _loaded(point: EntryPoint) -> Resolver:
     check_resolver(resolver)
     other = next((s.plugin for s in resolver.schemas if s.plugin != point.name), None)
     if other is not None:
-        raise CallerError(f"its schemas are of {other!r}")
+        raise UsageError(f"its schemas are of {other!r}")
     return resolver
 
 
@@ -311,7 +311,7 @@ class Registry:
         """Add a resolver; it goes before those that are there.
 
         Raises:
-            CallerError: it is none.
+            UsageError: it is none.
         """
         check_resolver(resolver)
         self._resolvers.insert(0, resolver)

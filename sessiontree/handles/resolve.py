@@ -28,10 +28,10 @@ from sessiontree.engine.reader import Reader, Ref
 from sessiontree.engine.surveyor import Surveyor
 from sessiontree.errors import (
     BlobError,
-    CallerError,
     HandleError,
     SessionTreeError,
     TargetMissingError,
+    UsageError,
 )
 from sessiontree.handles.builtin import block_of, nearest
 from sessiontree.handles.registry import Registry, Resolution, Scope
@@ -269,7 +269,7 @@ def _said(found: ResolvedEntry) -> Said:
 
 
 def _why_not(found: ResolvedEntry) -> SessionTreeError:
-    return found.error or CallerError(f"entry {found.entry.uuid} has no handle to resolve")
+    return found.error or UsageError(f"entry {found.entry.uuid} has no handle to resolve")
 
 
 def carried(session: Reader, entry: Entry) -> Message:

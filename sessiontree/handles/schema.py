@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from sessiontree.core.handle import EARLY, NUMBER, Handle
-from sessiontree.errors import CallerError, HandleSchemaError
+from sessiontree.errors import HandleSchemaError, UsageError
 
 Kind = Literal["message", "output", "document", "binary"]
 """What a handle resolves to: a chat message, what a command put out, JSON, or bytes."""
@@ -61,7 +61,7 @@ class _Condition:
     def __init__(self, text: str) -> None:
         found = _CONDITION.fullmatch(text)
         if found is None:
-            raise CallerError(
+            raise UsageError(
                 f"{text!r} is no range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
             )
         given = [part for part in found.group(2, 3, 4) if part]
@@ -100,7 +100,7 @@ class MetaField(msgspec.Struct, frozen=True):
             re.compile(self.pattern or "")
         except re.error as error:
             message = f"the pattern of meta field {self.name!r} is no regular expression: {error}"
-            raise CallerError(message) from error
+            raise UsageError(message) from error
 
     def fault(self, part: str) -> str | None:
         """What is wrong with a part of meta, or None."""
@@ -137,11 +137,11 @@ class HandleSchema(msgspec.Struct, frozen=True):
         Handle(self.plugin, "1.0.0", self.method)  # refuses empty names
         self._conditions()
         if self.kind not in KINDS:
-            raise CallerError(f"a kind is one of {', '.join(KINDS)}, not {self.kind!r}")
+            raise UsageError(f"a kind is one of {', '.join(KINDS)}, not {self.kind!r}")
         force_setattr(self, "meta", tuple(self.meta))
         required = [field.required for field in self.meta]
         if required != sorted(required, reverse=True):
-            raise CallerError(f"meta of {self.name}: fields that are not required come last")
+            raise UsageError(f"meta of {self.name}: fields that are not required come last")
 
     @property
     def name(self) -> str:
@@ -153,7 +153,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
             return []
         conditions = [_Condition(text) for text in self.versions.split()]
         if not conditions:
-            raise CallerError("a range of versions is empty; give '*' for any")
+            raise UsageError("a range of versions is empty; give '*' for any")
         return conditions
 
     def includes(self, version: str) -> bool:

@@ -7,6 +7,6 @@ is there lacks, and `importer` finds the place.
 
 from __future__ import annotations
 
-from sessiontree.importing.importer import Imported, Importer, import_session
+from sessiontree.importing.importer import Importer, ImportResult, import_session
 
-__all__ = ["Imported", "Importer", "import_session"]
+__all__ = ["ImportResult", "Importer", "import_session"]

@@ -20,12 +20,12 @@ from sessiontree.catalog.listing import header_of
 from sessiontree.core.damage import Damage
 from sessiontree.core.origin import derived_uuid
 from sessiontree.errors import (
-    CallerError,
-    FileMissingError,
-    FileTakenError,
     NotASessionError,
     SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
     SessionTreeError,
+    UsageError,
 )
 from sessiontree.importing.source import Progress, Source, files_in
 from sessiontree.importing.target import (
@@ -52,7 +52,7 @@ _OURS: Final = "sessiontree"
 """Stands for the agent of sessions that may have been converted: they are found by their id."""
 
 
-class Imported(msgspec.Struct, frozen=True, rename="camel"):
+class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
     """What became of one file.
 
     Attributes:
@@ -89,7 +89,7 @@ def import_session(
     *,
     progress: Progress | None = None,
     fs: FileSystem = DISK,
-) -> Imported:
+) -> ImportResult:
     """Import a session file of another agent, or one of version 1, into a session of ours.
 
     Args:
@@ -102,8 +102,8 @@ def import_session(
         NothingToDoError: it is a session of ours already.
         NotASessionError, ForeignFormatError, NewerFormatError: it is no session, or of a
             program that is not known.
-        FileTakenError: another file stands where the session would.
-        DiskError: the system refused.
+        SessionExistsError: another file stands where the session would.
+        StorageError: the system refused.
     """
     return Importer(Store(fs=fs) if folder is None else folder, fs=fs).take(file, progress)
 
@@ -115,7 +115,7 @@ class Importer:
         into: a store, where each goes to its project; or a folder.
 
     Raises:
-        CallerError: what stands there is no folder.
+        UsageError: what stands there is no folder.
     """
 
     def __init__(self, into: Store | str | os.PathLike[str], *, fs: FileSystem = DISK) -> None:
@@ -124,7 +124,7 @@ class Importer:
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
         if os.path.lexists(self.folder) and not os.path.isdir(self.folder):
-            raise CallerError(f"{self.folder} is no folder; give one to import into")
+            raise UsageError(f"{self.folder} is no folder; give one to import into")
 
     def sources(self, path: str, report: Callable[[str], object]) -> Iterator[str]:
         """The files that a path names: itself, or those in it that may be sessions.
@@ -134,16 +134,16 @@ class Importer:
             report: told of each folder in it that cannot be read, in a line that names it.
 
         Raises:
-            FileMissingError: there is nothing at the path.
+            SessionNotFoundError: there is nothing at the path.
         """
         if not os.path.isdir(path):
             if not os.path.lexists(path):
-                raise FileMissingError(f"there is no file {path}; check the path", path)
+                raise SessionNotFoundError(f"there is no file {path}; check the path", path)
             yield path
             return
         yield from files_in(path, report)
 
-    def take(self, file: str | os.PathLike[str], progress: Progress | None = None) -> Imported:
+    def take(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """Import one file; see `import_session`."""
         path = os.fspath(file)
         for attempt in range(_ATTEMPTS):
@@ -154,12 +154,12 @@ class Importer:
                 return done
         raise SessionBusyError(f"{path} is imported by others at this moment; try again", path)
 
-    def look(self, file: str | os.PathLike[str], progress: Progress | None = None) -> Imported:
+    def look(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """What `take` would do with a file now; nothing is written."""
         with Source(self._fs, os.fspath(file), progress) as source:
             return self._up_to_date(source) or self._looked(source, _opening_of(source))
 
-    def _up_to_date(self, source: Source) -> Imported | None:
+    def _up_to_date(self, source: Source) -> ImportResult | None:
         """What is told of a source that was imported as it is; None where it was not."""
         id = source.likely_id()
         target = self._target_of(source, id)
@@ -167,7 +167,7 @@ class Importer:
             return None
         return _told(source, target, id, None, made=False)
 
-    def _looked(self, source: Source, opening: Opening) -> Imported:
+    def _looked(self, source: Source, opening: Opening) -> ImportResult:
         id = opening.header["id"]
         target = self._target_of(source, id)
         if target is None:
@@ -183,7 +183,7 @@ class Importer:
             log.close()
         return _told(source, target, id, counts._replace(blobs=len(named.blobs)), made=False)
 
-    def _imported(self, source: Source, opening: Opening, *, hold: bool) -> Imported | None:
+    def _imported(self, source: Source, opening: Opening, *, hold: bool) -> ImportResult | None:
         """Import a source; None where another program was faster, and it is to be looked again."""
         id = opening.header["id"]
         target = self._target_of(source, id)
@@ -191,7 +191,7 @@ class Importer:
             target = self._path_for(opening)
             try:
                 counts = create(self._fs, target, opening)
-            except FileTakenError as error:
+            except SessionExistsError as error:
                 self._known = None
                 if self._target_of(source, id) is not None:
                     return None
@@ -237,8 +237,8 @@ class Importer:
     def _folder_for(self, opening: Opening) -> str:
         cwd = opening.header.get("cwd")
         if self._store is not None and isinstance(cwd, str) and os.path.isabs(cwd):
-            with contextlib.suppress(CallerError):  # no path that a system could have
-                return self._store.folder_of(cwd)
+            with contextlib.suppress(UsageError):  # no path that a system could have
+                return self._store.project_dir(cwd)
         return self.folder
 
     def _target_of(self, source: Source, id: str) -> str | None:
@@ -289,8 +289,8 @@ def _name_for(opening: Opening) -> str:
     return file_name(stamp, opening.header["id"])
 
 
-def _taken(target: str, source: Source) -> FileTakenError:
-    return FileTakenError(
+def _taken(target: str, source: Source) -> SessionExistsError:
+    return SessionExistsError(
         f"{target} is there already, is no import of {source.path}, and was left as it is; "
         "import into another folder",
         target,
@@ -302,7 +302,9 @@ def _key(agent: str | None, id: str) -> tuple[str, str]:
     return agent or "pi", id
 
 
-def _told(source: Source, target: str, id: str, counts: Counts | None, *, made: bool) -> Imported:
+def _told(
+    source: Source, target: str, id: str, counts: Counts | None, *, made: bool
+) -> ImportResult:
     entries, new, blobs = counts or (None, 0, 0)
     damage = sorted(source.damage, key=lambda found: (found.file, found.offset))
-    return Imported(source.path, target, id, source.agent, entries, new, blobs, made, damage)
+    return ImportResult(source.path, target, id, source.agent, entries, new, blobs, made, damage)

@@ -53,7 +53,7 @@ class Source:
             NothingToDoError: it is a session of ours already.
             NotASessionError, ForeignFormatError, NewerFormatError: it is no session, or of a
                 program that is not known.
-            FileMissingError, DiskError: it cannot be read.
+            SessionNotFoundError, StorageError: it cannot be read.
         """
         self.path = path
         self.damage: list[Damage] = []

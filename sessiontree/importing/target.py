@@ -256,8 +256,8 @@ def create(fs: FileSystem, path: str, opening: Opening) -> Counts:
     """Make the target.
 
     Raises:
-        FileTakenError: the path is taken; what is there stays.
-        DiskError: it cannot be written, or the source cannot be read any more.
+        SessionExistsError: the path is taken; what is there stays.
+        StorageError: it cannot be written, or the source cannot be read any more.
     """
     blobs = Stored(Blobs(fs, path))
     count = 0
@@ -277,7 +277,7 @@ def counted(opening: Opening) -> Counts:
     """What `create` would do, with nothing written.
 
     Raises:
-        DiskError: the source cannot be read any more.
+        StorageError: the source cannot be read any more.
     """
     blobs = Named()
     count = 0

@@ -13,7 +13,7 @@ from sessiontree.core.blob import Blob
 from sessiontree.core.handle import Handle
 from sessiontree.core.media import UNKNOWN_BYTES, media_type_of
 from sessiontree.engine.reader import PathLike
-from sessiontree.errors import BlobError, CallerError, DiskError
+from sessiontree.errors import BlobError, SessionTreeError, StorageError, UsageError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import READ, Disk
 from sessiontree.storage.oserrors import real_path
@@ -27,7 +27,7 @@ def stored(
     """Keep content as a blob; its handle, and the name of the file it came from.
 
     Raises:
-        DiskError: it cannot be read, or kept.
+        StorageError: it cannot be read, or kept.
         HandleError: the media type is none.
     """
     if isinstance(content, str | os.PathLike):
@@ -36,7 +36,7 @@ def stored(
         name = os.path.basename(path)
         return _kept(blobs, _blocks_of_file(path), media_type, name, path), name
     if not callable(getattr(content, "read", None)):
-        raise CallerError(f"attach a path or a binary stream, not a {type(content).__name__}")
+        raise UsageError(f"attach a path or a binary stream, not a {type(content).__name__}")
     return _kept(blobs, _blocks_of_stream(content), media_type, ""), None
 
 
@@ -93,8 +93,10 @@ def _blocks_of_file(path: str) -> Iterator[bytes]:
         found = disk.stat(path)
         if found.is_folder or found.is_stream:
             what = "a folder" if found.is_folder else "a pipe or a device"
-            raise DiskError(f"cannot attach {path}: it is {what}; give a file or a stream", path)
+            raise StorageError(f"cannot attach {path}: it is {what}; give a file or a stream", path)
         fd = disk.open(path, READ)
+    except SessionTreeError:
+        raise
     except OSError as error:
         raise _unreadable(path, error) from error
     try:
@@ -113,12 +115,12 @@ def _read(disk: Disk, fd: int, offset: int, path: str) -> bytes:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: str, error: OSError) -> DiskError:
-    return DiskError(f"cannot attach {path}: {error.strerror or error}; check the path", path)
+def _unreadable(path: str, error: OSError) -> StorageError:
+    return StorageError(f"cannot attach {path}: {error.strerror or error}; check the path", path)
 
 
 def _blocks_of_stream(stream: BinaryIO) -> Iterator[bytes]:
     while block := stream.read(_BLOCK):
         if not isinstance(block, bytes):
-            raise CallerError("attach a binary stream; open the file with 'rb'")
+            raise UsageError("attach a binary stream; open the file with 'rb'")
         yield block

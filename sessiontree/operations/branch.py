@@ -19,7 +19,7 @@ from sessiontree.engine import ancestry, refs
 from sessiontree.engine.reader import Ref
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import Writer, fresh_uuid
-from sessiontree.errors import CallerError, NothingToDoError, SessionTreeWarning
+from sessiontree.errors import NothingToDoError, SessionTreeWarning, UsageError
 
 Wanted = list[tuple[str, Mapping[str, Any]]]
 
@@ -60,7 +60,7 @@ def rewind(session: Writer, ref: Ref | None) -> str:
     else:
         prompt = session.entry(ref)
         if not _holds_prompt(prompt):
-            raise CallerError(f"{prompt.uuid} is no prompt; rewind goes to before a user message")
+            raise UsageError(f"{prompt.uuid} is no prompt; rewind goes to before a user message")
     above = session._parent(prompt)
     _go(session, [("branch", {})], above)
     return text_of(prompt["message"])
@@ -83,7 +83,7 @@ def _place_to_pop_to(session: Writer, ref: Ref | None) -> Entry:
         return _open_push(session) or _prompt_with_work(session)
     target = session.entry(ref)
     if not ancestry.is_above(session, target):
-        raise CallerError(
+        raise UsageError(
             f"{target.uuid} is not on the current path; pop goes up it, 'switch' goes anywhere"
         )
     return target
@@ -241,7 +241,7 @@ def _first_kept(
         if first_kept == LEAF:  # what was said there; a mark behind it would keep nothing
             kept = ancestry.nearest(session, lambda entry: entry.is_content) or kept
         if not ancestry.is_above(session, kept):
-            raise CallerError(
+            raise UsageError(
                 f"the first kept entry {kept.uuid} is not on the current path; "
                 "'path' shows which entries are"
             )

@@ -29,11 +29,11 @@ from sessiontree.context.context import Context
 from sessiontree.context.fold import Fold
 from sessiontree.core.blocks import Contents, message_uuid
 from sessiontree.core.entry import Entry
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
 from sessiontree.engine.surveyor import Surveyor
-from sessiontree.errors import CallerError, FileTakenError, NothingToDoError
+from sessiontree.errors import NothingToDoError, SessionExistsError, UsageError
 from sessiontree.formats.writing import Loss, Losses
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.fs import FileSystem
@@ -62,7 +62,7 @@ class Source:
 
     def __init__(self, session: Surveyor) -> None:
         self.session = session
-        self.tree: Tree = session._index()
+        self.tree: TreeIndex = session._index()
         self.leaf = session._row(session.leaf)
         self.losses = Losses()
         self._warnings: dict[str, None] = {}
@@ -247,8 +247,8 @@ def write(
     """Make the files, the main one last; where one cannot be made, none is left.
 
     Raises:
-        FileTakenError: one of them is there already.
-        DiskError: one cannot be made.
+        SessionExistsError: one of them is there already.
+        StorageError: one cannot be made.
     """
     for name in (path, *(name for name, _ in beside)):
         check_free(fs, name)
@@ -274,7 +274,7 @@ def _make_folder(fs: FileSystem, folder: str, above: str) -> None:
     try:
         with speaking_of(folder, "make"):
             fs.make_folder(folder)
-    except FileTakenError:
+    except SessionExistsError:
         if not fs.stat(folder).is_folder:
             raise
     with speaking_of(folder, "sync the folder of"):
@@ -303,7 +303,7 @@ class Target(Protocol):
         ...
 
 
-class Conversion(msgspec.Struct, frozen=True):
+class ConversionResult(msgspec.Struct, frozen=True):
     """A session that was converted.
 
     Attributes:
@@ -331,7 +331,9 @@ class Conversion(msgspec.Struct, frozen=True):
         }
 
 
-def convert(session: Surveyor, to: str, file: os.PathLike[str] | str | None = None) -> Conversion:
+def convert(
+    session: Surveyor, to: str, file: os.PathLike[str] | str | None = None
+) -> ConversionResult:
     """See `Session.convert`."""
     given = None if file is None else _path(file)
     source = _checked(session, to)
@@ -340,12 +342,12 @@ def convert(session: Surveyor, to: str, file: os.PathLike[str] | str | None = No
     stem = os.path.splitext(path)[0]
     beside = target.beside(stem)
     if stem == path and beside and to == "claude-code":
-        raise CallerError(
+        raise UsageError(
             f"{path} needs a folder of its name beside it; give a name that ends in .jsonl"
         )
     write(session._disk, path, target.blocks(), beside)
     made = [name for name, _ in beside]
-    return Conversion(path, to, made, source.losses.found(), source.warnings)
+    return ConversionResult(path, to, made, source.losses.found(), source.warnings)
 
 
 def _path(file: object) -> str:
@@ -353,7 +355,7 @@ def _path(file: object) -> str:
         file = os.fspath(file)
     if isinstance(file, str):
         return file
-    raise CallerError(f"the file to make is named by a string or a Path, not by {file!r:.60}")
+    raise UsageError(f"the file to make is named by a string or a Path, not by {file!r:.60}")
 
 
 def converted(session: Surveyor, to: str) -> tuple[Iterator[bytes], Source]:
@@ -363,12 +365,12 @@ def converted(session: Surveyor, to: str) -> tuple[Iterator[bytes], Source]:
         Its blocks, and the source, which knows the losses when they have been taken.
 
     Raises:
-        CallerError: it needs files beside it.
+        UsageError: it needs files beside it.
     """
     source = _checked(session, to)
     target = _target(source, to)
     if target.beside(""):
-        raise CallerError(
+        raise UsageError(
             f"{session.file or 'the session'} takes more than one file as {to}; give a file to make"
         )
     return target.blocks(), source
@@ -376,7 +378,7 @@ def converted(session: Surveyor, to: str) -> tuple[Iterator[bytes], Source]:
 
 def _checked(session: Surveyor, to: str) -> Source:
     if to not in TARGETS:
-        raise CallerError(f"there is no target {to!r}; give one of {', '.join(TARGETS)}")
+        raise UsageError(f"there is no target {to!r}; give one of {', '.join(TARGETS)}")
     if len(session._index()) < 2:
         raise NothingToDoError(
             f"{session.file or 'the session'} holds nothing to convert yet; append to it first"

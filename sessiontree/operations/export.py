@@ -46,7 +46,7 @@ from sessiontree.core.entry import HEADER, Entry, decode_object
 from sessiontree.core.garbage import unkept
 from sessiontree.core.handle import Handle
 from sessiontree.core.header import AGENT_SESSION_KEY
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import spill
 from sessiontree.engine import refs
 from sessiontree.engine.cursor import is_cut_above
@@ -56,12 +56,12 @@ from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import (
     BlobError,
     BlobUnreadableError,
-    CallerError,
     ContentLostWarning,
     EntryError,
     HandleError,
     SessionTreeError,
     SessionTreeWarning,
+    UsageError,
 )
 from sessiontree.handles.resolve import messages
 from sessiontree.redact.redaction import Redaction
@@ -132,7 +132,7 @@ def export(
     inline: bool,
     redact: Redaction | None = None,
 ) -> str:
-    """See `Session.export`."""
+    """See `Session.export_branch`."""
     top = session.entry(ref)
     with session._log.lock.alone():  # all of one moment: another thread may write
         tree = session._index()
@@ -223,7 +223,7 @@ def _copy(
         _mark(to_leaf, tree.rows_up(leaf))
     copied = array("i", (row for row, is_copied in enumerate(rows) if is_copied))
     if not copied:
-        raise CallerError(
+        raise UsageError(
             "there is nothing below the header to copy yet; append to the session first"
         )
     top = next((row for row in copied if to_leaf[row]), copied[0])
@@ -330,7 +330,7 @@ def _add_labels(session: Surveyor, rows: bytearray) -> None:
             rows[row] = 1
 
 
-def _row_named(tree: Tree, uuid: Any) -> int:
+def _row_named(tree: TreeIndex, uuid: Any) -> int:
     return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 

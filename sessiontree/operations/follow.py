@@ -26,7 +26,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.view import View
-from sessiontree.errors import FileError, FileMissingError, FileReplacedError, NotASessionError
+from sessiontree.errors import FileError, FileReplacedError, NotASessionError, SessionNotFoundError
 from sessiontree.storage.lines import count_newlines, whole_lines
 from sessiontree.storage.log import FileLog
 
@@ -132,7 +132,7 @@ class Follower:
 
         Raises:
             FileReplacedError: the file was rewritten in place, or is another session's.
-            FileMissingError, NotASessionError: there has been no session for a while.
+            SessionNotFoundError, NotASessionError: there has been no session for a while.
         """
         self._notice()
         met = set()
@@ -149,7 +149,7 @@ class Follower:
             if self._file.log.was_replaced():
                 self._go_over()
             self._gone_since = None
-        except (FileMissingError, NotASessionError):
+        except (SessionNotFoundError, NotASessionError):
             now = time.monotonic()
             self._gone_since = self._gone_since or now
             if now - self._gone_since > GONE_SECONDS:

@@ -19,7 +19,7 @@ from sessiontree.core.garbage import SCRATCH
 from sessiontree.engine import refs
 from sessiontree.engine.reader import Ref
 from sessiontree.engine.writer import fresh_uuid
-from sessiontree.errors import CallerError, NothingToDoError, RefError
+from sessiontree.errors import NothingToDoError, RefError, UsageError
 
 if TYPE_CHECKING:
     from sessiontree.session import Session
@@ -117,7 +117,7 @@ def keep(session: Session, name: str) -> Entry:
     """See `Session.keep`, for a lane that another session wrote on."""
     session._log.check_writable()
     if name == session.lane_name:
-        raise CallerError(f"this session is on the lane {name} itself; keep it from another lane")
+        raise UsageError(f"this session is on the lane {name} itself; keep it from another lane")
     uuid = fresh_uuid()
     if session._hooks:
         session.refresh()
@@ -191,7 +191,7 @@ def keep_own(session: Session) -> Entry:
     """See `Session.keep`, for the lane that a session is on."""
     name = session.lane_name
     if name == MAIN:
-        raise CallerError("the main lane is kept as it is; name the lane to be kept")
+        raise UsageError("the main lane is kept as it is; name the lane to be kept")
     if not session._log.closed:
         session._log.check_writable()
         session._ready()  # what waits in a batch is a part of it

@@ -16,7 +16,7 @@ from sessiontree.engine.fetching import blocks_of
 from sessiontree.engine.reader import Ref
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import Writer
-from sessiontree.errors import BlobError, CallerError, DamageError, NothingToDoError
+from sessiontree.errors import BlobError, CorruptionError, NothingToDoError, UsageError
 
 _PICKABLE: Final = SUMMARIES | SETTINGS | {"message", "custom_message", "handle", "custom"}
 
@@ -25,7 +25,7 @@ def cherry_pick(session: Writer, picked: Ref) -> Entry:
     """See `Session.cherry_pick`."""
     entry = picked if isinstance(picked, Entry) else session.entry(picked)
     if entry.type not in _PICKABLE:
-        raise CallerError(
+        raise UsageError(
             f"a {entry.type} cannot be picked: it speaks of the place where it stands; "
             f"pick one of {', '.join(sorted(_PICKABLE))}"
         )
@@ -33,7 +33,7 @@ def cherry_pick(session: Writer, picked: Ref) -> Entry:
         values: dict[str, Any] = dict(raw_values(entry.line))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         message = f"entry {entry.uuid} is damaged ({error}) and cannot be copied byte for byte"
-        raise DamageError(message, session.file or "", entry.offset) from error
+        raise CorruptionError(message, session.file or "", entry.offset) from error
     fields = {key: value for key, value in values.items() if key not in RESERVED}
     if entry.has_spilled:
         fields["spilled"] = values["spilled"]
@@ -70,7 +70,7 @@ def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
     merged, seen = session.entry(ref), session.leaf
     base = ancestry.common(session, seen, merged)
     if base is None:
-        raise CallerError(f"{merged.uuid} has no ancestor in common with the current path")
+        raise UsageError(f"{merged.uuid} has no ancestor in common with the current path")
     if base == merged:
         raise NothingToDoError(
             f"{merged.uuid} is on the current path already; merge another branch"
@@ -89,7 +89,7 @@ def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any]
     if isinstance(replacement, str):
         replacement = {"content": replacement}
     if not target.is_content or not _counts_here(session, target):
-        raise CallerError(
+        raise UsageError(
             f"{target.uuid} says nothing in the current context, so there is nothing to edit; "
             "'context --json' and 'path' show what does"
         )

@@ -19,7 +19,7 @@ from sessiontree.core.damage import ignore
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.garbage import is_scratch
-from sessiontree.core.index import NO_ROW, Branch, Branching, Tree
+from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.engine.refs import Names
 from sessiontree.text.preview import preview, role
 
@@ -42,7 +42,7 @@ class Outlined(NamedTuple):
         leaf: the row the session stands at.
     """
 
-    tree: Tree
+    tree: TreeIndex
     names: Names
     read: Callable[[int], Entry | None]
     lines: Callable[[], Iterator[tuple[int, bytes]]]
@@ -114,7 +114,7 @@ def _rows(
         row += 1
 
 
-def _depths(tree: Tree) -> array[int]:
+def _depths(tree: TreeIndex) -> array[int]:
     depths = array("i", [-1]) * len(tree)
     for row in range(len(tree)):
         chain = []
@@ -129,7 +129,7 @@ def _depths(tree: Tree) -> array[int]:
     return depths
 
 
-def _marked(tree: Tree, row: int) -> bytearray:
+def _marked(tree: TreeIndex, row: int) -> bytearray:
     marks = bytearray(len(tree))
     for above in tree.rows_up(row):
         marks[above] = 1
@@ -149,7 +149,7 @@ def branches(outlined: Outlined, below: int | None) -> list[Branch]:
     ]
 
 
-def count_branches(tree: Tree) -> int:
+def count_branches(tree: TreeIndex) -> int:
     """How many lines of conversation there are, those not counted that were never kept."""
     branching = Branching(tree)
     return sum(not is_scratch(branching.lane_of(tip)) for tip in branching.tips())

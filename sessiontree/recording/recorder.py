@@ -29,7 +29,7 @@ import msgspec
 from sessiontree.core.entry import ANNOTATIONS, Entry, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.engine import ancestry
-from sessiontree.errors import CallerError, EntryError, SessionTreeWarning
+from sessiontree.errors import EntryError, SessionTreeWarning, UsageError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
 from sessiontree.recording.lane import (
@@ -148,7 +148,7 @@ class StreamAccumulator:
         prompt: str | None = None,
     ) -> None:
         if granularity not in ("message", "block"):
-            raise CallerError(f"granularity is 'message' or 'block', not {granularity!r}")
+            raise UsageError(f"granularity is 'message' or 'block', not {granularity!r}")
         session._log.check_writable()
         self._session = session
         self._granularity: Granularity = granularity
@@ -170,9 +170,9 @@ class StreamAccumulator:
         A line that is no event of any kind is kept as a `custom` entry, with a warning.
 
         Raises:
-            CallerError: this is closed.
-            Veto: a hook refused; the lines behind that one are taken in by the next call.
-            DiskError: something could not be written.
+            UsageError: this is closed.
+            HookRejectedError: a hook refused; the next call takes in the lines behind that one.
+            StorageError: something could not be written.
         """
         self._check_open()
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
@@ -184,7 +184,7 @@ class StreamAccumulator:
 
         Raises:
             EntryError: it holds what JSON cannot carry.
-            CallerError, Veto, DiskError: as for `feed`.
+            UsageError, Veto, StorageError: as for `feed`.
         """
         self._check_open()
         return self._taken(dict(event))
@@ -234,7 +234,7 @@ class StreamAccumulator:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise CallerError("the recording is closed; make another StreamAccumulator to go on")
+            raise UsageError("the recording is closed; make another StreamAccumulator to go on")
 
     def _take_lines(self) -> list[Event]:
         found: list[Event] = []

@@ -28,7 +28,7 @@ from sessiontree.core.message import (
     result_ids,
     role_of,
 )
-from sessiontree.errors import CallerError, SessionTreeWarning
+from sessiontree.errors import SessionTreeWarning, UsageError
 from sessiontree.recording.events import (
     AssistantMessage,
     ContentEnd,
@@ -162,7 +162,7 @@ def _other(entry: Entry) -> Iterator[Event]:
 def block(session: Surveyor, ref: Ref, index: int) -> dict[str, Any]:
     """See `Surveyor.block`."""
     if not isinstance(index, int) or isinstance(index, bool):
-        raise CallerError(f"a block is named by a number, counted from 0, not by {index!r:.60}")
+        raise UsageError(f"a block is named by a number, counted from 0, not by {index!r:.60}")
     entry = session.entry(ref)
     if entry.type in _PIECES:
         uuid = entry.get("messageUuid")
@@ -173,10 +173,10 @@ def block(session: Surveyor, ref: Ref, index: int) -> dict[str, Any]:
     elif entry.type == "message" and isinstance(entry.get("message"), Mapping):
         blocks = dict(enumerate(numbered_blocks(entry["message"])))
     else:
-        raise CallerError(f"entry {entry.uuid} is a {entry.type}, which has no blocks")
+        raise UsageError(f"entry {entry.uuid} is a {entry.type}, which has no blocks")
     if index not in blocks:
         has = f"it has {len(blocks)}, counted from 0" if blocks else "it has none"
-        raise CallerError(f"the message of entry {entry.uuid} has no block {index}; {has}")
+        raise UsageError(f"the message of entry {entry.uuid} has no block {index}; {has}")
     return dict(blocks[index])
 
 

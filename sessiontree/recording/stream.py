@@ -18,7 +18,7 @@ import orjson
 
 from sessiontree.core.entry import Entry
 from sessiontree.engine.writer import Writer, fresh_uuid
-from sessiontree.errors import CallerError, SessionTreeWarning
+from sessiontree.errors import SessionTreeWarning, UsageError
 
 Granularity = Literal["message", "block"]
 
@@ -66,7 +66,7 @@ class MessageStream:
             metadata: of each entry written.
         """
         if granularity not in ("message", "block"):
-            raise CallerError(f"granularity is 'message' or 'block', not {granularity!r}")
+            raise UsageError(f"granularity is 'message' or 'block', not {granularity!r}")
         self.uuid = uuid or fresh_uuid()
         self.entries: list[Entry] = []
         self._session = session
@@ -88,7 +88,7 @@ class MessageStream:
         """
         self._check_open()
         if self._open is not None:
-            raise CallerError(f"a {self._open['type']} block is open; stop it first")
+            raise UsageError(f"a {self._open['type']} block is open; stop it first")
         self._open = {"type": type, **fields}
         self._deltas = []
 
@@ -96,9 +96,9 @@ class MessageStream:
         """Add to the open block: words, or a piece of the JSON of a tool's input."""
         self._check_open()
         if self._open is None:
-            raise CallerError("no block is open; start one first")
+            raise UsageError("no block is open; start one first")
         if not isinstance(text, str):
-            raise CallerError(f"a delta is a string, not {text!r:.60}")
+            raise UsageError(f"a delta is a string, not {text!r:.60}")
         self._deltas.append(text)
 
     def stop(self, **fields: Any) -> Entry | None:
@@ -112,7 +112,7 @@ class MessageStream:
         """
         self._check_open()
         if self._open is None:
-            raise CallerError("no block is open; start one first")
+            raise UsageError("no block is open; start one first")
         block = {**self._open, **_said(self._open, self._deltas), **fields}
         self._open = None
         return self.add(block)
@@ -134,7 +134,7 @@ class MessageStream:
         """
         self._check_open()
         if self._open is not None:
-            raise CallerError(f"a {self._open['type']} block is open; stop it first")
+            raise UsageError(f"a {self._open['type']} block is open; stop it first")
         entry = None
         if index is None:
             index = max(self._blocks, default=-1) + 1
@@ -181,7 +181,7 @@ class MessageStream:
 
     def _check_open(self) -> None:
         if self._is_ended:
-            raise CallerError("the message has ended; stream another one")
+            raise UsageError("the message has ended; stream another one")
 
     def __enter__(self) -> Self:
         return self

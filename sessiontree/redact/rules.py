@@ -40,7 +40,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 
 QUOTE: Final = r"""\\{0,8}["'`]"""
 """A quote, in an expression; in text within text it has backslashes before it."""
@@ -508,12 +508,12 @@ def read_rules(text: str, file: str) -> tuple[Rule, ...]:
         file: where the text is from, for the message.
 
     Raises:
-        CallerError: it is no TOML, or a rule is none.
+        UsageError: it is no TOML, or a rule is none.
     """
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise CallerError(
+        raise UsageError(
             f"{file} is no TOML: {error}; give a line a rule, such as staff-id = 'S-[0-9]{{6}}'"
         ) from error
     own = tuple(_own_rule(name, pattern, file) for name, pattern in given.items())
@@ -525,18 +525,16 @@ _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 def _own_rule(name: str, pattern: Any, file: str) -> Rule:
     if not _NAME.fullmatch(name):
-        raise CallerError(f"{file}: a rule's name is made of a-z, 0-9 and '-', not {name!r:.60}")
+        raise UsageError(f"{file}: a rule's name is made of a-z, 0-9 and '-', not {name!r:.60}")
     if not isinstance(pattern, str):
-        raise CallerError(
+        raise UsageError(
             f"{file}: rule {name!r} is no regular expression, but {pattern!r:.60}; "
             f"write {name} = 'expression'"
         )
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise CallerError(f"{file}: rule {name!r} is no regular expression: {error}") from error
+        raise UsageError(f"{file}: rule {name!r} is no regular expression: {error}") from error
     if compiled.fullmatch(""):
-        raise CallerError(
-            f"{file}: rule {name!r} matches where there is nothing; make it find text"
-        )
+        raise UsageError(f"{file}: rule {name!r} matches where there is nothing; make it find text")
     return Rule(name, f"from {file}", compiled)

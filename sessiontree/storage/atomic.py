@@ -16,7 +16,7 @@ import re
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from sessiontree.errors import FileTakenError
+from sessiontree.errors import SessionExistsError
 from sessiontree.storage.fs import CREATE, READ, FileSystem, write_all
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.oserrors import real_path, speaking_of
@@ -35,7 +35,7 @@ def check_free(fs: FileSystem, path: str) -> None:
     """Refuse a path that is taken, before work is done for it.
 
     Raises:
-        FileTakenError: something is there.
+        SessionExistsError: something is there.
     """
     with speaking_of(path, "make"), contextlib.suppress(FileNotFoundError):
         fs.stat(real_path(path))
@@ -46,8 +46,8 @@ def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     """Make a new file with all its content, or none: written beside, synced, then named.
 
     Raises:
-        FileTakenError: the path is taken; what is there stays.
-        DiskError: it cannot be written.
+        SessionExistsError: the path is taken; what is there stays.
+        StorageError: it cannot be written.
     """
     target = real_path(path)
     beside = _write_beside(fs, path, target, blocks)
@@ -80,7 +80,7 @@ def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     At every moment the path names the old file or the new one, whole.
 
     Raises:
-        DiskError: it cannot be written; the old one stays.
+        StorageError: it cannot be written; the old one stays.
     """
     target = os.path.realpath(path)
     beside = _write_beside(fs, path, target, blocks)
@@ -94,8 +94,8 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
     must be held, so that what another attempt left beside is surely left for good.
 
     Raises:
-        FileTakenError: that name is taken by a file with other content.
-        DiskError: it cannot be written.
+        SessionExistsError: that name is taken by a file with other content.
+        StorageError: it cannot be written.
     """
     target = os.path.realpath(path)
     kept = target + suffix
@@ -136,7 +136,7 @@ def _keep(fs: FileSystem, target: str, kept: str) -> None:
     except FileExistsError:
         if not _same_bytes(fs, target, kept):
             message = f"{kept} is there already, and is no copy of {target}; move it away"
-            raise FileTakenError(
+            raise SessionExistsError(
                 f"{message} and try again: both were left as they are", kept
             ) from None
     except OSError as error:

@@ -34,8 +34,9 @@ from sessiontree.errors import (
     BlobError,
     BlobMissingError,
     BlobUnreadableError,
-    CallerError,
-    DiskError,
+    SessionTreeError,
+    StorageError,
+    UsageError,
 )
 from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
 from sessiontree.storage.fs import CREATE, READ_PLAIN, FileSystem, Stat, write_all
@@ -256,9 +257,11 @@ def refused(verb: str, what: str) -> Iterator[None]:
     """Turn the system's refusals into errors that name the file and the next step."""
     try:
         yield
+    except SessionTreeError:
+        raise
     except OSError as error:
         message = f"cannot {verb} {what}: {error.strerror or error}; {next_step(error)}"
-        raise DiskError(message, what) from error
+        raise StorageError(message, what) from error
 
 
 _NAME: Final = re.compile("[0-9a-f]{64}")
@@ -281,7 +284,7 @@ class Blobs(Sidecar):
             content: the bytes, or blocks of them, which are never in memory together.
 
         Raises:
-            DiskError: it cannot be written; nothing has the blob's name then.
+            StorageError: it cannot be written; nothing has the blob's name then.
             BlobError: something stands in its place that cannot be read, or is no file.
         """
         if isinstance(content, bytes):
@@ -313,7 +316,7 @@ class Blobs(Sidecar):
 
         Raises:
             BlobError: it is not there, or something else is.
-            DiskError: it cannot be synced.
+            StorageError: it cannot be synced.
         """
         if self.has(blob):
             return
@@ -450,7 +453,7 @@ class Blobs(Sidecar):
             of it is made here.
 
         Raises:
-            DiskError: the system refuses here.
+            StorageError: the system refuses here.
         """
         lost: list[BlobError] = []
         linked: list[Blob] = []
@@ -510,7 +513,7 @@ class _Hashed:
     def __iter__(self) -> Iterator[bytes]:
         for block in self._blocks:
             if not isinstance(block, bytes):
-                raise CallerError(
+                raise UsageError(
                     f"a blob is made of bytes, not of {type(block).__name__}; "
                     "give bytes, or blocks of bytes"
                 )

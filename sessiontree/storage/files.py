@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from sessiontree.errors import DiskError, FileMissingError
+from sessiontree.errors import SessionNotFoundError, StorageError
 
 SUFFIX: Final = ".jsonl"
 COMPRESSED: Final = ".jsonl.zst"
@@ -52,7 +52,7 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
     session and cannot be one is reported.
 
     Raises:
-        DiskError: the folder itself cannot be read.
+        StorageError: the folder itself cannot be read.
     """
     waiting = [(folder, False)]
     while waiting:
@@ -99,8 +99,10 @@ def _kind_of(entry: os.DirEntry[str]) -> str | None:
     return "a link that leads nowhere" if entry.is_symlink() else "a device or a pipe"
 
 
-def unreadable(file: str, error: OSError) -> DiskError:
+def unreadable(file: str, error: OSError) -> StorageError:
     """The error for a file or folder that the system refused to read."""
     if isinstance(error, FileNotFoundError):
-        return FileMissingError(f"{file} is not there, or not any more; check the path", file)
-    return DiskError(f"cannot read {file}: {error.strerror or error}; check its permissions", file)
+        return SessionNotFoundError(f"{file} is not there, or not any more; check the path", file)
+    return StorageError(
+        f"cannot read {file}: {error.strerror or error}; check its permissions", file
+    )

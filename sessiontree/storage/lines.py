@@ -20,7 +20,7 @@ from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.errors import DiskError
+from sessiontree.errors import StorageError
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.zstd import MAGIC, Decompressed
 
@@ -206,7 +206,7 @@ class Scanner:
 
         Raises:
             OSError: the file cannot be read.
-            DiskError: it is compressed, and ends early.
+            StorageError: it is compressed, and ends early.
         """
         buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile
         buffer = buffer or bytearray(BLOCK)
@@ -270,7 +270,7 @@ class Inside:
             NotASessionError: it ends, or is damaged, before any of it can be read.
         """
         got = 0
-        with suppress(DiskError):  # which comes again, when what is before was looked at
+        with suppress(StorageError):  # which comes again, when what is before was looked at
             while got < _HEAD and (more := self.readinto(view[got:])):
                 got += more
         if not got:
@@ -282,7 +282,7 @@ class Inside:
         """Fill a view as far as there is something; 0 at the end.
 
         Raises:
-            DiskError: it ends before its end.
+            StorageError: it ends before its end.
         """
         if not self._block:
             self._block = memoryview(self._inside.next_block())
@@ -290,7 +290,7 @@ class Inside:
         view[:size] = self._block[:size]
         self._block = self._block[size:]
         if not size and self._inside.cause:
-            raise DiskError(
+            raise StorageError(
                 f"{self.path}: {self._inside.cause}; what is before was read", self.path
             )
         return size

@@ -40,7 +40,7 @@ from typing import Final
 
 import orjson
 
-from sessiontree.errors import DiskError, FileMissingError, SessionBusyError
+from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError
 from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, write_all
 
 SETTLED_SECONDS: Final = 3.0
@@ -159,7 +159,7 @@ class WriterLock:
 
         Raises:
             SessionBusyError: an exclusive writer has it, or nobody lets go.
-            DiskError: the lock file cannot be made.
+            StorageError: the lock file cannot be made.
         """
         with self.alone():
             outer = self.depth
@@ -265,14 +265,14 @@ class WriterLock:
             stands = self.seen == self._stood or self._stands()
             named = stands and self._fs.size(self._fd)
         except FileNotFoundError as error:
-            raise FileMissingError(
+            raise SessionNotFoundError(
                 f"{self._file} vanished with its folder while it was open; nothing was written. "
                 "Put it back, or export from this session to a new file",
                 self._file,
             ) from error
         except OSError as error:
             self._forget()
-            raise DiskError(
+            raise StorageError(
                 f"cannot lock {self.path}: {error.strerror or error}; "
                 "a writer must be able to make files in that folder",
                 self.path,

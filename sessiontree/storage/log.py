@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from sessiontree.errors import (
-    DiskError,
-    FileMissingError,
     NotASessionError,
     ReadOnlyError,
+    SessionNotFoundError,
+    StorageError,
     WriteFailedError,
 )
 from sessiontree.storage.fs import APPEND, READ, FileSystem, Stat, write_all
@@ -61,9 +61,9 @@ class FileLog:
         """Open the file that now stands at the path.
 
         Raises:
-            FileMissingError: there is none.
+            SessionNotFoundError: there is none.
             NotASessionError: it is a folder, or a pipe, on which opening might wait for ever.
-            DiskError: it may not be opened.
+            StorageError: it may not be opened.
         """
         flags = READ if self.readonly else APPEND
         with speaking_of(self.path, "open"):
@@ -92,7 +92,7 @@ class FileLog:
         """The file that now stands at the path, opened beside this one, under the same lock.
 
         Raises:
-            FileMissingError, NotASessionError, DiskError: as `reopen` does.
+            SessionNotFoundError, NotASessionError, StorageError: as `reopen` does.
         """
         log = copy.copy(self)
         log._fd = -1
@@ -142,7 +142,7 @@ class FileLog:
         try:
             return self.fs.read(self._fd, size, offset)
         except OSError as error:
-            raise DiskError(
+            raise StorageError(
                 f"cannot read {self.path} at byte {offset}: {error.strerror or error}; "
                 "check the medium and try again",
                 self.path,
@@ -185,8 +185,8 @@ class FileLog:
         """Whether another file stands at the path than the one that is open.
 
         Raises:
-            FileMissingError: none stands there any more.
-            DiskError: nobody can say.
+            SessionNotFoundError: none stands there any more.
+            StorageError: nobody can say.
         """
         try:
             return self.fs.stat(self._real_path).identity != self._identity
@@ -197,7 +197,7 @@ class FileLog:
         """Whether the open file still stands at the path, with this many bytes.
 
         Raises:
-            FileMissingError, DiskError: as `was_replaced` does.
+            SessionNotFoundError, StorageError: as `was_replaced` does.
         """
         try:
             standing = self.fs.stat(self._real_path)
@@ -211,7 +211,7 @@ class FileLog:
         Where nothing in the folder got another name, the path is not looked at.
 
         Raises:
-            FileMissingError, DiskError: as `was_replaced` does.
+            SessionNotFoundError, StorageError: as `was_replaced` does.
         """
         if self._stood != self.lock.seen:
             if not self.stands_at(size):
@@ -223,7 +223,7 @@ class FileLog:
         except OSError as error:
             raise self._out_of_sight(error) from error
 
-    def _out_of_sight(self, error: OSError) -> DiskError:
+    def _out_of_sight(self, error: OSError) -> StorageError:
         written = "" if self.readonly else "nothing was written, "
         if isinstance(error, FileNotFoundError):
             then = (
@@ -231,8 +231,10 @@ class FileLog:
                 if self.readonly
                 else "nothing was written. Put it back, or export from this session to a new file"
             )
-            return FileMissingError(f"{self.path} vanished while it was open; {then}", self.path)
-        return DiskError(
+            return SessionNotFoundError(
+                f"{self.path} vanished while it was open; {then}", self.path
+            )
+        return StorageError(
             f"cannot look at {self.path}: {error.strerror or error}; {written}"
             "check the path and the medium and try again",
             self.path,

@@ -23,10 +23,10 @@ from typing import Final
 from sessiontree.core.blob import Blob
 from sessiontree.errors import (
     BlobError,
-    DiskError,
-    FileMissingError,
-    FileTakenError,
+    SessionExistsError,
+    SessionNotFoundError,
     SessionTreeError,
+    StorageError,
 )
 from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
 from sessiontree.storage.blobs import FOLDER, Sidecar
@@ -49,7 +49,7 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
 
     Raises:
         SessionBusyError: another is at it, and does not come to an end.
-        DiskError: the lock file cannot be made.
+        StorageError: the lock file cannot be made.
     """
     lock = WriterLock(fs, os.path.join(root, MOVING))
     try:
@@ -68,12 +68,12 @@ def move_session(fs: FileSystem, file: str, folder: str) -> str:
 
     Raises:
         SessionBusyError: a writer holds it.
-        FileTakenError: the name of the file, or of a sidecar, is taken there.
-        FileMissingError: the file is gone.
-        DiskError: the system refused; moving again goes on where this ended.
+        SessionExistsError: the name of the file, or of a sidecar, is taken there.
+        SessionNotFoundError: the file is gone.
+        StorageError: the system refused; moving again goes on where this ended.
     """
     if os.path.islink(file):
-        raise DiskError(f"{file} is a link; move the file that it leads to", file)
+        raise StorageError(f"{file} is a link; move the file that it leads to", file)
     lock = WriterLock(fs, file + LOCK)
     target = os.path.join(folder, os.path.basename(file))
     with _speaking_of(file, folder):
@@ -168,7 +168,7 @@ def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
                 renamed.append((source, target))
         if renamed:
             fs.sync_folder(there)
-    except (OSError, FileTakenError):
+    except (OSError, SessionExistsError):
         for source, target in reversed(renamed):
             with contextlib.suppress(OSError):
                 fs.replace(target, source)
@@ -240,7 +240,7 @@ def _check_free(fs: FileSystem, source: str, target: str) -> None:
             return
         if found.is_folder and moved.is_folder and not fs.list(target):
             return
-        raise FileTakenError(
+        raise SessionExistsError(
             f"{target} is there already; nothing was moved, and {source} is where it was: "
             "rename one of them",
             target,
@@ -272,8 +272,8 @@ def make_folders(fs: FileSystem, folder: str) -> None:
     """Make a folder, and those above it, unless they are there.
 
     Raises:
-        FileTakenError: a file has the name of one.
-        DiskError: the system refused.
+        SessionExistsError: a file has the name of one.
+        StorageError: the system refused.
     """
     above = os.path.dirname(folder)
     with _speaking_of(folder, above):
@@ -295,13 +295,15 @@ def _speaking_of(file: str, folder: str) -> Iterator[None]:
     """Turn the system's refusals into errors that name both ends."""
     try:
         yield
+    except SessionTreeError:
+        raise
     except FileNotFoundError as error:
-        raise FileMissingError(f"{file} is not there any more; look again", file) from error
+        raise SessionNotFoundError(f"{file} is not there any more; look again", file) from error
     except FileExistsError as error:
-        raise FileTakenError(
+        raise SessionExistsError(
             f"{error.filename2 or error.filename} is there already", file
         ) from error
     except OSError as error:
         hint = "they lie on two file systems" if error.errno == errno.EXDEV else "check the folder"
         cause = f"cannot move or make {file} in {folder}: {error.strerror or error}; {hint}"
-        raise DiskError(cause, file) from error
+        raise StorageError(cause, file) from error

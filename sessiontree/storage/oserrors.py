@@ -8,7 +8,12 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from sessiontree.errors import DiskError, FileMissingError, FileTakenError
+from sessiontree.errors import (
+    SessionExistsError,
+    SessionNotFoundError,
+    SessionTreeError,
+    StorageError,
+)
 
 
 def next_step(error: OSError) -> str:
@@ -33,10 +38,10 @@ def real_path(path: str) -> str:
     """The path without links in it.
 
     Raises:
-        FileMissingError: no file can have this name.
+        SessionNotFoundError: no file can have this name.
     """
     if not path or "\0" in path or not _can_be_encoded(path):
-        raise FileMissingError(f"{path!r} is no name of a file; check the path", path)
+        raise SessionNotFoundError(f"{path!r} is no name of a file; check the path", path)
     return os.path.realpath(path)
 
 
@@ -53,16 +58,18 @@ def speaking_of(path: str, verb: str) -> Iterator[None]:
     """Turn the system's refusals into errors that name the file and the next step."""
     try:
         yield
+    except SessionTreeError:
+        raise
     except FileNotFoundError as error:
         folder = os.path.dirname(path) or "."
         if os.path.isdir(folder):
-            raise FileMissingError(f"there is no file {path}; check the path", path) from error
+            raise SessionNotFoundError(f"there is no file {path}; check the path", path) from error
         hint = "make it first" if verb == "make" else "check the path"
         message = f"cannot {verb} {path}: there is no folder {folder}; {hint}"
-        raise FileMissingError(message, path) from error
+        raise SessionNotFoundError(message, path) from error
     except FileExistsError as error:
         message = f"{path} is there already and was left as it is; choose another name"
-        raise FileTakenError(message, path) from error
+        raise SessionExistsError(message, path) from error
     except OSError as error:
         message = f"cannot {verb} {path}: {error.strerror or error}; {next_step(error)}"
-        raise DiskError(message, path) from error
+        raise StorageError(message, path) from error

@@ -25,7 +25,7 @@ from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 
 Span = tuple[int, int]
 
@@ -52,19 +52,19 @@ class Pattern:
         ignore_case: letters match in either case, as `re.IGNORECASE` has it.
 
     Raises:
-        CallerError: an empty pattern, or no regular expression.
+        UsageError: an empty pattern, or no regular expression.
     """
 
     def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
         if not text:
-            raise CallerError("the pattern is empty and would match everything; give some text")
+            raise UsageError("the pattern is empty and would match everything; give some text")
         spellings = (text,) if regex else _spellings(text)
         self._literal = None if regex or ignore_case or len(spellings) > 1 else text
         try:
             source = text if regex else "|".join(map(re.escape, spellings))
             self._search = re.compile(source, re.IGNORECASE if ignore_case else 0).search
         except (re.error, OverflowError, RecursionError) as error:
-            raise CallerError(f"'{text:.200}' is no regular expression: {error}") from error
+            raise UsageError(f"'{text:.200}' is no regular expression: {error}") from error
         self._folds = ignore_case
         needles_of = _needles_ignoring_case if ignore_case else _needles
         needles: dict[bytes, None] = {}

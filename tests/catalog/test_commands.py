@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sessiontree import DiskError, Session, Store
+from sessiontree import Session, StorageError, Store
 from sessiontree.cli import main
 from tests.support.sessions import read, said
 
@@ -152,7 +152,7 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("SESSIONTREE_HOME", str(file))
     for words in (("ls", "--all"), ("search", "x"), ("trash", "latest"), ("restore",)):
         assert_refused(*words, about="a file, and names no folder")
-    with pytest.raises(DiskError, match="is no folder"):
+    with pytest.raises(StorageError, match="is no folder"):
         Store(file).list()
 
 

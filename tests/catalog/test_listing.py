@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.listing import HEAD, TAIL, Listed, facts_of, listed
-from sessiontree.errors import DiskError, FileError, FileMissingError
+from sessiontree.catalog.listing import HEAD, TAIL, SessionInfo, facts_of, listed
+from sessiontree.errors import FileError, SessionNotFoundError, StorageError
 from sessiontree.storage.files import session_files
 from tests.support.sessions import by_hand
 
@@ -31,7 +31,7 @@ def test_a_list_tells_what_the_session_itself_tells(tmp_path: Path) -> None:
         session.append_message({"role": "user", "content": "Not this"})
         with Session.open(file, lane="reviewer", durability="os") as reviewer:
             last = reviewer.append_message({"role": "assistant", "content": "Hm"})
-    assert facts_of(str(file)) == Listed(
+    assert facts_of(str(file)) == SessionInfo(
         file=str(file),
         id="chat-id",
         cwd="/project",
@@ -221,7 +221,7 @@ def test_what_is_no_session_is_one_clear_line_and_hides_nothing(
 @pytest.mark.parametrize("make", ODD)
 def test_each_of_them_alone_is_a_typed_error(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "odd.jsonl")
-    with pytest.raises((FileError, DiskError)):
+    with pytest.raises((FileError, StorageError)):
         facts_of(str(tmp_path / "odd.jsonl"))
 
 
@@ -277,7 +277,7 @@ def test_a_store_that_may_not_be_read_is_not_told_as_empty(anybodys: Path) -> No
     _as_owner(make)
     store = Store(anybodys / "store")
     for look in (store.list, store.trashed):
-        with pytest.raises(DiskError, match=f"cannot read {store.root}.*: Permission denied"):
+        with pytest.raises(StorageError, match=f"cannot read {store.root}.*: Permission denied"):
             look()
     _as_owner(lambda: (anybodys / "store").chmod(0o755))
 
@@ -294,7 +294,7 @@ def test_a_file_that_vanishes_while_being_listed_is_reported(tmp_path: Path) -> 
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileMissingError):
+    with pytest.raises(SessionNotFoundError):
         list(session_files(str(tmp_path / "nothing"), print))
 
 

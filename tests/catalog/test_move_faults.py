@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.errors import FileMissingError, FileTakenError, SessionTreeError
+from sessiontree.errors import SessionExistsError, SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import session_files
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 
@@ -123,9 +123,9 @@ def test_what_an_open_session_cannot_write_is_not_in_its_way_back(
     large.write_text(TEXT)
     with store.create(cwd="/p", id="one") as session:
         store.trash("one")
-        with pytest.raises(FileMissingError):
+        with pytest.raises(SessionNotFoundError):
             session.append_message({"role": "user", "content": TEXT})
-        with pytest.raises(FileMissingError):
+        with pytest.raises(SessionNotFoundError):
             session.attach(large)
     assert store.restore("one") == session.file
 
@@ -149,7 +149,7 @@ def test_what_is_no_blob_stays_in_the_way(tmp_path: Path) -> None:
     thrown = store.trash(file)
     os.mkdir(f"{file}.blobs")
     Path(f"{file}.blobs/notes").write_text("somebody's own")
-    with pytest.raises(FileTakenError, match=r"\.blobs is there already"):
+    with pytest.raises(SessionExistsError, match=r"\.blobs is there already"):
         store.restore(thrown)
     assert Path(f"{file}.blobs/notes").read_text() == "somebody's own"
     assert list(wholes(tmp_path)) == [thrown]

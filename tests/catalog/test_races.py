@@ -13,14 +13,14 @@ from sessiontree.storage.files import session_files
 CREATE = """
 import sys
 from sessiontree import Store
-from sessiontree.errors import DiskError
+from sessiontree.errors import StorageError
 store = Store(sys.argv[1])
 for number in range(25):
     session = store.create(cwd="/a", durability="os")
     try:
         entry = session.append_message({"role": "user", "content": "kept " * 8000})
         print(session.id, entry.uuid, flush=True)
-    except DiskError:  # moved away before anything was said: nothing was acknowledged
+    except StorageError:  # moved away before anything was said: nothing was acknowledged
         pass
     session.close()
 """
@@ -28,26 +28,26 @@ for number in range(25):
 MOVE = """
 import os, sys
 from sessiontree import Store
-from sessiontree.errors import DiskError, NothingToDoError
+from sessiontree.errors import StorageError, NothingToDoError
 store = Store(sys.argv[1])
 old, new, stop = sys.argv[2:]
 while not os.path.exists(stop):
     try:
         store.move_project(old, new)
-    except (DiskError, NothingToDoError):  # another was there first
+    except (StorageError, NothingToDoError):  # another was there first
         pass
 """
 
 THROW = """
 import os, sys
 from sessiontree import Store
-from sessiontree.errors import DiskError, RefError
+from sessiontree.errors import StorageError, RefError
 store = Store(sys.argv[1])
 while not os.path.exists(sys.argv[2]):
     try:
         store.restore(store.trash("latest"))
         store.trash("latest")
-    except (DiskError, RefError):  # another was there first
+    except (StorageError, RefError):  # another was there first
         pass
 """
 

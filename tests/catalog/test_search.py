@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.catalog.search import Hit, Wanted, search
+from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.core.entry import decode_leniently
 from sessiontree.storage.lines import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.searchable import texts
 
 
-def hits(file: Path, text: str, *, report: Any = pytest.fail, **wanted: Any) -> list[Hit]:
+def hits(file: Path, text: str, *, report: Any = pytest.fail, **wanted: Any) -> list[SearchHit]:
     return list(search(Pattern(text), [str(file)], Wanted(**wanted), report))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import corpus, mixed
 from sessiontree import Session, Store
-from sessiontree.catalog.search import Hit, Wanted, search
+from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.files import session_files
 from sessiontree.text.pattern import Pattern
@@ -30,7 +30,7 @@ def written(folder: Path, kind: str, count: int = 1, length: int = 25) -> list[P
     ]
 
 
-def found_in(file: Path, text: str, **wanted: Any) -> list[Hit]:
+def found_in(file: Path, text: str, **wanted: Any) -> list[SearchHit]:
     return list(search(Pattern(text), [str(file)], Wanted(**wanted), pytest.fail))
 
 

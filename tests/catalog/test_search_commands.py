@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.search import Hit, Wanted, search
+from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.cli.search import as_they_come, out_hits
 from sessiontree.text.pattern import Pattern
 from tests.support.sessions import by_hand, said
@@ -100,7 +100,7 @@ def test_ls_tells_who_holds_a_session_and_its_lane(store: Store) -> None:
 
 
 def test_ls_tells_what_it_left_out_and_does_not_fail(store: Store) -> None:
-    folder = Path(store.folder_of("/elsewhere"))
+    folder = Path(store.project_dir("/elsewhere"))
     for number in range(12):
         (folder / f"bad-{number}.jsonl").touch()
     result = run("ls", "--all")
@@ -208,7 +208,7 @@ def test_nothing_from_a_session_drives_the_terminal(tmp_path: Path) -> None:
 
 
 def test_looking_for_sessions_changes_nothing(store: Store) -> None:
-    folder = Path(store.folder_of(Path.cwd()))
+    folder = Path(store.project_dir(Path.cwd()))
     before = contents(folder)
     for words in (("ls", "--branches"), ("search", "the", "--current", "--blobs")):
         done(*words)
@@ -252,7 +252,7 @@ def test_hits_come_out_as_they_are_found(
     files = [one.file for one in store.list(cwd=Path.cwd())]
     seen = tmp_path / "seen"
 
-    def one_by_one() -> Iterator[Hit]:
+    def one_by_one() -> Iterator[SearchHit]:
         for number, hit in enumerate(search(Pattern("the"), files, Wanted(), pytest.fail)):
             assert seen.read_text().count("«the»") == number
             yield hit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, DiskError, Hit, Session, SessionTreeWarning, Store
+from sessiontree import SearchHit, Session, SessionTreeWarning, StorageError, Store, UsageError
 from tests.support.sessions import said
 from tests.support.terminal import printed_json, run
 
@@ -58,7 +58,7 @@ def test_python_and_the_command_line_find_the_same(store: Store, name: str) -> N
 def test_hits_come_one_by_one_and_are_shared_by_processes_alike(store: Store) -> None:
     hits = store.search("Fix")
     first = next(hits)
-    assert isinstance(first, Hit)
+    assert isinstance(first, SearchHit)
     start, end = first.match
     assert first.snippet[start:end] == "Fix"
     assert [first, *hits] == list(store.search("Fix", processes=2))
@@ -69,7 +69,7 @@ def test_no_more_hits_are_given_than_were_asked_for(store: Store) -> None:
 
 
 def test_what_is_no_pattern_is_refused_at_once_and_named_as_it_was_typed(store: Store) -> None:
-    with pytest.raises(CallerError, match=r"'C:\\Users\\' is no regular expression: "):
+    with pytest.raises(UsageError, match=r"'C:\\Users\\' is no regular expression: "):
         store.search("C:\\Users\\", regex=True)
     result = run("search", "--regex", "C:\\Users\\")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_reported_and_hides_nothing(store: Store) -> None
 def test_where_no_store_is_nothing_is_found(tmp_path: Path) -> None:
     assert list(Store(tmp_path / "nowhere").search("Fix")) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(DiskError, match="is no folder"):
+    with pytest.raises(StorageError, match="is no folder"):
         Store(tmp_path / "file").search("Fix")
 
 

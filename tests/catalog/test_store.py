@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import SessionTreeWarning, Store
-from sessiontree.catalog.listing import Listed
+from sessiontree.catalog.listing import SessionInfo
 from sessiontree.errors import (
-    CallerError,
-    DiskError,
     EntryError,
-    FileMissingError,
-    FileTakenError,
     NothingToDoError,
     RefError,
     SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+    UsageError,
 )
 from sessiontree.store import default_root
 from tests.support.sessions import by_hand, first_messages, read, said
@@ -68,7 +68,7 @@ def test_the_default_root_is_the_users_and_no_variable_of_ours_moves_it(
 @pytest.mark.parametrize("id", ["a/b", "../../up", ".", "x" * 500, "日本語", "a:b*c?", "~", "é\n"])
 def test_any_id_makes_a_file_in_its_folder(store: Store, id: str) -> None:
     with store.create(cwd="/p", id=id) as session:
-        assert os.path.dirname(str(session.file)) == store.folder_of("/p")
+        assert os.path.dirname(str(session.file)) == store.project_dir("/p")
     assert store.find(id).id == id
 
 
@@ -98,7 +98,7 @@ def test_names_and_directories_in_any_script_are_found_again(
 
 def test_what_is_dropped_in_by_hand_is_there_at_once(store: Store) -> None:
     said(store, "made", cwd="/p")
-    by_hand(Path(store.folder_of("/p"), "copied from elsewhere.jsonl"), "dropped", cwd="/other")
+    by_hand(Path(store.project_dir("/p"), "copied from elsewhere.jsonl"), "dropped", cwd="/other")
     by_hand(Path(store.root, "loose.jsonl"), "loose", id="loose-one", cwd="/other")
     assert first_messages(store) == {"made", "dropped", "loose"}
     assert {one.first_message for one in store.list(cwd="/p")} == {"made", "dropped"}
@@ -107,7 +107,7 @@ def test_what_is_dropped_in_by_hand_is_there_at_once(store: Store) -> None:
 
 
 def test_what_was_written_to_last_comes_first(store: Store) -> None:
-    folder = Path(store.folder_of("/p"))
+    folder = Path(store.project_dir("/p"))
     for number, text in enumerate(("one", "two", "three")):
         file = by_hand(folder / f"{text}.jsonl", text, id=f"the-{text}")
         os.utime(file, (0, number))
@@ -174,7 +174,7 @@ def test_a_copy_beside_its_original_is_ambiguous_and_named(store: Store) -> None
 
 def test_what_cannot_be_listed_is_warned_of_once_and_hides_nothing(store: Store) -> None:
     said(store, "hello", cwd="/p")
-    Path(store.folder_of("/p"), "bad.jsonl").touch()
+    Path(store.project_dir("/p"), "bad.jsonl").touch()
     with pytest.warns(SessionTreeWarning, match=r"bad\.jsonl") as caught:
         assert len(store.list()) == 1
     assert len(caught) == 1
@@ -201,10 +201,10 @@ def assert_is_whole(file: str) -> None:
 
 def test_a_renamed_project_keeps_its_sessions(store: Store) -> None:
     full_session(store, "/old", "one")
-    before = names_below(store.folder_of("/old"))
+    before = names_below(store.project_dir("/old"))
     assert store.move_project("/old", "/new") == 1
     assert store.list(cwd="/old") == []
-    assert names_below(store.folder_of("/new")) == before
+    assert names_below(store.project_dir("/new")) == before
     found = store.find("one", cwd="/new")
     assert found.cwd == "/new"
     assert_is_whole(found.file)
@@ -213,18 +213,18 @@ def test_a_renamed_project_keeps_its_sessions(store: Store) -> None:
 def test_two_projects_become_one_and_nothing_is_overwritten(store: Store) -> None:
     full_session(store, "/old", "one")
     full_session(store, "/new", "two")
-    by_hand(Path(store.folder_of("/old"), "deep", "er.jsonl"), "deeper", id="three")
+    by_hand(Path(store.project_dir("/old"), "deep", "er.jsonl"), "deeper", id="three")
     assert store.move_project("/old", "/new") == 2
     assert {one.id for one in store.list(cwd="/new")} == {"one", "two", "three"}
     for id in ("one", "two"):
         assert_is_whole(store.find(id).file)
-    assert not [name for name in names_below(store.folder_of("/old")) if ".jsonl" in name]
+    assert not [name for name in names_below(store.project_dir("/old")) if ".jsonl" in name]
 
 
 def test_a_taken_name_stops_the_move_and_both_stay(store: Store) -> None:
     for cwd in ("/old", "/new"):
-        by_hand(Path(store.folder_of(cwd), "same.jsonl"), f"from {cwd}", id=cwd)
-    with pytest.raises(FileTakenError, match=r"same\.jsonl"):
+        by_hand(Path(store.project_dir(cwd), "same.jsonl"), f"from {cwd}", id=cwd)
+    with pytest.raises(SessionExistsError, match=r"same\.jsonl"):
         store.move_project("/old", "/new")
     assert first_messages(store) == {"from /old", "from /new"}
 
@@ -232,10 +232,10 @@ def test_a_taken_name_stops_the_move_and_both_stay(store: Store) -> None:
 def test_a_taken_sidecar_stops_the_move_before_anything_moved(store: Store) -> None:
     file = full_session(store, "/old", "one")
     said(store, "two", cwd="/new")
-    blobs = Path(store.folder_of("/new"), f"{file.name}.blobs")
+    blobs = Path(store.project_dir("/new"), f"{file.name}.blobs")
     blobs.mkdir()
     (blobs / "somebody's").touch()
-    with pytest.raises(FileTakenError):
+    with pytest.raises(SessionExistsError):
         store.move_project("/old", "/new")
     assert_is_whole(str(file))
 
@@ -243,7 +243,7 @@ def test_a_taken_sidecar_stops_the_move_before_anything_moved(store: Store) -> N
 def test_a_move_cut_short_is_finished_by_moving_again(store: Store) -> None:
     file = full_session(store, "/old", "one")
     said(store, "two", cwd="/new")
-    os.link(file, Path(store.folder_of("/new"), file.name))  # as a kill in the middle leaves it
+    os.link(file, Path(store.project_dir("/new"), file.name))  # as a kill in the middle leaves it
     assert {one.id for one in store.list()} >= {"one"}
     store.move_project("/old", "/new")
     assert_is_whole(store.find("one").file)
@@ -272,7 +272,7 @@ def test_an_open_session_says_that_its_file_was_moved_and_loses_nothing(store: S
     with store.create(cwd="/p") as session:
         session.append_message({"role": "user", "content": "before"})
         store.move_project("/p", "/q")
-        with pytest.raises(FileMissingError):
+        with pytest.raises(SessionNotFoundError):
             session.append_message({"role": "user", "content": "after"})
     assert read(store.list(cwd="/q")[0].file) == ["before"]
 
@@ -299,7 +299,7 @@ def test_a_session_can_be_thrown_away_by_its_path_and_again(store: Store) -> Non
     second = store.trash(file)
     assert len(store.trashed()) == 2
     assert store.restore(second) == file
-    with pytest.raises(FileTakenError):
+    with pytest.raises(SessionExistsError):
         store.restore(first)
     assert Path(first).read_bytes() == content
     assert first_messages(store) == {"hello"}
@@ -312,18 +312,18 @@ def test_nothing_outside_the_store_is_thrown_away_or_brought_back(
     inside = said(store, "hello")
     thrown = store.trash(said(store, "other"))
     for file in (str(outside), thrown):
-        with pytest.raises(CallerError):
+        with pytest.raises(UsageError):
             store.trash(file)
     for file in (str(outside), inside):
-        with pytest.raises(CallerError):
+        with pytest.raises(UsageError):
             store.restore(file)
-    with pytest.raises(DiskError):
+    with pytest.raises(StorageError):
         store.trash(inside + "x.jsonl")
     assert outside.exists()
 
 
 def test_a_session_named_like_a_sidecar_of_another_stays(store: Store) -> None:
-    folder = Path(store.folder_of("/p"))
+    folder = Path(store.project_dir("/p"))
     by_hand(folder / "a.jsonl", "a", id="aaaa")
     by_hand(folder / "a.jsonl.jsonl", "b", id="bbbb")
     (folder / "a.jsonl.jsonl.v1").touch()
@@ -335,7 +335,7 @@ def test_a_session_named_like_a_sidecar_of_another_stays(store: Store) -> None:
 
 
 def test_what_is_compressed_beside_a_session_is_a_session_of_its_own(store: Store) -> None:
-    file = by_hand(Path(store.folder_of("/p"), "a.jsonl"), "a", id="aaaa")
+    file = by_hand(Path(store.project_dir("/p"), "a.jsonl"), "a", id="aaaa")
     for name in ("a.jsonl.zst", "a.jsonl.zst.lock"):
         file.with_name(name).write_bytes(b"another's")
     trashed = store.trash(str(file))
@@ -345,7 +345,7 @@ def test_what_is_compressed_beside_a_session_is_a_session_of_its_own(store: Stor
 
 
 def test_a_transcripts_own_folder_is_thrown_away_with_it_and_comes_back(store: Store) -> None:
-    file = by_hand(Path(store.folder_of("/p"), "c.jsonl"), "c", id="cccc")
+    file = by_hand(Path(store.project_dir("/p"), "c.jsonl"), "c", id="cccc")
     aside = file.with_suffix("") / "subagents" / "agent-1.jsonl"
     aside.parent.mkdir(parents=True)
     aside.write_bytes(b"{}")
@@ -358,7 +358,7 @@ def test_a_transcripts_own_folder_is_thrown_away_with_it_and_comes_back(store: S
 
 @pytest.mark.parametrize("names", [(), ("notes.txt",), ("subagents", "other.jsonl")])
 def test_a_folder_that_is_not_a_sessions_alone_stays(store: Store, names: tuple[str, ...]) -> None:
-    file = by_hand(Path(store.folder_of("/p"), "d.jsonl"), "d", id="dddd")
+    file = by_hand(Path(store.project_dir("/p"), "d.jsonl"), "d", id="dddd")
     folder = file.with_suffix("")
     folder.mkdir()
     for name in names:
@@ -369,7 +369,7 @@ def test_a_folder_that_is_not_a_sessions_alone_stays(store: Store, names: tuple[
 
 def test_ten_thousand_sessions_are_listed(store: Store) -> None:
     for project in range(10):
-        folder = Path(store.folder_of(f"/project/{project}"))
+        folder = Path(store.project_dir(f"/project/{project}"))
         first = by_hand(folder / "0.jsonl", "hello", id=f"{project}-0")
         text = first.read_text()
         for number in range(1, 1000):
@@ -399,7 +399,7 @@ def test_a_whole_id_is_found_without_looking_into_the_others(
     looked: list[str] = []
     look = Store._look
 
-    def seen(self: Store, file: str) -> Listed:
+    def seen(self: Store, file: str) -> SessionInfo:
         looked.append(file)
         return look(self, file)
 

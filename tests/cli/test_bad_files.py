@@ -11,13 +11,13 @@ from typing import NamedTuple
 import pytest
 
 from sessiontree import (
-    DiskError,
-    FileMissingError,
     ForeignFormatError,
     NewerFormatError,
     NotASessionError,
     Session,
+    SessionNotFoundError,
     SessionTreeError,
+    StorageError,
 )
 from sessiontree.core.codec import encode
 from sessiontree.storage.fs import Disk
@@ -179,19 +179,19 @@ def test_format_decides_where_another_program_rewrote_the_version(tmp_path: Path
 @pytest.mark.parametrize("name", ["", "a\0b"])
 def test_what_names_no_file_is_an_error(name: str) -> None:
     for act in (Session.open, Session.create):
-        with pytest.raises(FileMissingError, match=r"is no name of a file; check the path$"):
+        with pytest.raises(SessionNotFoundError, match=r"is no name of a file; check the path$"):
             act(name)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    assert refusal(path, FileMissingError) == f"there is no file {path}; check the path"
+    assert refusal(path, SessionNotFoundError) == f"there is no file {path}; check the path"
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "s.jsonl"
     for readonly in (True, False):
-        with pytest.raises(FileMissingError) as caught:
+        with pytest.raises(SessionNotFoundError) as caught:
             Session.open(path, readonly=readonly)
         assert str(caught.value) == (
             f"cannot open {path}: there is no folder {path.parent}; check the path"
@@ -221,10 +221,10 @@ class Refusing(Disk):
 def test_a_refusal_of_the_system_says_what_to_do(tmp_path: Path, code: int, hint: str) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(HEADER + b"\n")
-    with pytest.raises(DiskError) as opening:
+    with pytest.raises(StorageError) as opening:
         Session.open(path, fs=Refusing(code))
     assert str(opening.value) == f"cannot open {path}: {os.strerror(code)}; {hint}"
-    with pytest.raises(DiskError) as making:
+    with pytest.raises(StorageError) as making:
         Session.create(tmp_path / "new.jsonl", fs=Refusing(code))
     assert str(making.value) == f"cannot make {tmp_path / 'new.jsonl'}: {os.strerror(code)}; {hint}"
 
@@ -234,7 +234,7 @@ def test_a_file_one_may_not_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(HEADER + b"\n")
     path.chmod(0)
-    assert "check the permissions" in refusal(path, DiskError)
+    assert "check the permissions" in refusal(path, StorageError)
 
 
 class Case(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError
+from sessiontree import UsageError
 from sessiontree.context.providers.chat import request as chat_request
 from tests.support.rules import chat, fault, responses
 from tests.support.saying import (
@@ -53,7 +53,7 @@ def spoken(words: str, id: str = "msg_1") -> dict[str, Any]:
 
 
 def test_an_unknown_api_is_refused() -> None:
-    with pytest.raises(CallerError, match="'responses' or 'chat'"):
+    with pytest.raises(UsageError, match="'responses' or 'chat'"):
         context().to_openai("assistants")  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired, unkept
 from sessiontree.core.handle import Handle
-from sessiontree.core.index import Tree
+from sessiontree.core.index import TreeIndex
 
 OLD, YOUNG = "2026-01-01T00:00:00.000Z", "2026-03-01T00:00:00.000Z"
 BETWEEN = datetime(2026, 2, 1, tzinfo=UTC)
@@ -91,9 +91,9 @@ def lasting(entries: History, standing: set[str]) -> set[str]:
     return reached
 
 
-def indexed(entries: History) -> tuple[Tree, list[Entry | None]]:
+def indexed(entries: History) -> tuple[TreeIndex, list[Entry | None]]:
     lines = [json.dumps(entry).encode() for entry in entries]
-    tree = Tree()
+    tree = TreeIndex()
     tree.extend(b"".join(line + b"\n" for line in lines), 0, ignore)
     return tree, [decode(line, 0, ignore) for line in lines]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.handle import LONGEST, Handle, check_metadata
-from sessiontree.errors import CallerError, HandleError
+from sessiontree.errors import HandleError, UsageError
 from tests.support.terminal import driving
 
 CHAT = Handle("cone", "1.0.0", "chat", ("msg-550e8400", "user", "bob"))
@@ -127,7 +127,7 @@ def test_what_is_no_handle_is_refused_by_its_part(text: str, part: str) -> None:
     with pytest.raises(HandleError) as refused:
         Handle.parse(text)
     assert refused.value.part == part
-    assert isinstance(refused.value, CallerError)
+    assert isinstance(refused.value, UsageError)
     assert not driving(str(refused.value))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.entry import CONTENT
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from tests.support.lines import Findings
 
 Line = tuple[str, str, str | None, str | None]
@@ -24,8 +24,8 @@ def spelled(line: Line) -> bytes:
     return json.dumps(keys if lane is None else {**keys, "lane": lane}).encode()
 
 
-def grown(*lines: Line) -> tuple[Tree, Findings]:
-    tree, findings = Tree(), Findings()
+def grown(*lines: Line) -> tuple[TreeIndex, Findings]:
+    tree, findings = TreeIndex(), Findings()
     tree.extend(b"".join(spelled(line) + b"\n" for line in lines), 0, findings)
     return tree, findings
 
@@ -101,7 +101,7 @@ def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
 ) -> None:
     lines: list[Line] = [("session", "root", None, None), *rest]
     whole, findings = grown(*lines)
-    pieces, told = Tree(), Findings()
+    pieces, told = TreeIndex(), Findings()
     cuts = sorted(data.draw(st.sets(st.integers(0, len(lines)), max_size=3)) | {len(lines)})
     start = 0
     for cut in cuts:
@@ -176,7 +176,7 @@ def test_a_missing_parent_is_known_until_it_comes() -> None:
 
 
 def test_a_line_that_is_no_entry_makes_no_row_and_moves_no_offset() -> None:
-    tree, findings = Tree(), Findings()
+    tree, findings = TreeIndex(), Findings()
     block = (
         spelled(("session", "r", None, None)) + b"\n{\n" + spelled(("t", "a", "r", None)) + b"\n"
     )
@@ -196,7 +196,7 @@ def test_rows_are_found_by_the_start_of_their_uuid() -> None:
 
 
 def test_a_file_of_more_types_and_lanes_than_anyone_has_is_indexed() -> None:
-    tree, findings = Tree(), Findings()
+    tree, findings = TreeIndex(), Findings()
     for row in range(70_000):
         line = b'{"type":"t%d","uuid":"u%d","parentUuid":"u0","lane":"l%d"}' % (row, row, row)
         tree.add(line, row, findings)
@@ -205,7 +205,7 @@ def test_a_file_of_more_types_and_lanes_than_anyone_has_is_indexed() -> None:
 
 
 def test_nothing_recurses() -> None:
-    tree, findings = Tree(), Findings()
+    tree, findings = TreeIndex(), Findings()
     tree.add(b'{"type":"session","uuid":"0","parentUuid":null}', 0, findings)
     for row in range(1, 100_000):
         tree.add(
@@ -230,7 +230,7 @@ def test_a_file_in_reverse_order_is_the_same_tree() -> None:
 def lines_run(lines: list[Line]) -> int:
     """How many lines of code run while an index is built."""
     block = b"".join(spelled(line) + b"\n" for line in lines)
-    tree, findings, ran = Tree(), Findings(), 0
+    tree, findings, ran = TreeIndex(), Findings(), 0
 
     def count(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal ran

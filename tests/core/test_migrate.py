@@ -12,7 +12,7 @@ from sessiontree.context.fold import Fold
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_leniently
-from sessiontree.core.index import Tree
+from sessiontree.core.index import TreeIndex
 from sessiontree.core.migrate import migrate, uuid_of_line, values_of
 from sessiontree.errors import EntryError
 from tests.support.lines import path, segments
@@ -31,7 +31,7 @@ def message(text: str) -> bytes:
 
 def context_of(lines: list[bytes]) -> list[str]:
     """What the tree's context at the last entry says, text by text."""
-    tree = Tree()
+    tree = TreeIndex()
     for at, line in enumerate(lines):
         tree.add(line, at, ignore)
     rows = list(tree.rows_up(len(tree) - 1))

@@ -28,7 +28,7 @@ import pytest
 
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.blob import Blob
-from sessiontree.errors import BlobDamagedError, BlobError, FileMissingError, WriteFailedError
+from sessiontree.errors import BlobDamagedError, BlobError, SessionNotFoundError, WriteFailedError
 from sessiontree.storage.blobs import Blobs
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import (
@@ -299,7 +299,7 @@ def _incomplete(files: dict[str, bytes], path: str, must: set[str]) -> str:
         with Session.open(path, fs=CrashDisk(files), readonly=True) as session:
             texts = {e.uuid: e["message"]["content"][0]["text"] for e in session.path()[1:]}
             session.context(strict=True)
-    except FileMissingError as error:
+    except SessionNotFoundError as error:
         return str(error) if must else ""
     except BlobError as error:
         return f"an entry is not whole: {error}"

@@ -32,15 +32,15 @@ def forked(session: Session) -> object:
 
 
 def exported(session: Session) -> object:
-    return session.export(session.header, COPY, with_path=True)
+    return session.export_branch(session.header, COPY, with_path=True)
 
 
 def inlined(session: Session) -> object:
-    return session.export(session.header, COPY, with_path=True, inline=True)
+    return session.export_branch(session.header, COPY, with_path=True, inline=True)
 
 
 def redacted(session: Session) -> object:
-    return session.export(session.header, COPY, with_path=True, redact=Redaction())
+    return session.export_branch(session.header, COPY, with_path=True, redact=Redaction())
 
 
 def original() -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from sessiontree import Entry, Session
-from sessiontree.errors import FileMissingError, NotASessionError
+from sessiontree.errors import NotASessionError, SessionNotFoundError
 from tests.support.crashdisk import CrashDisk, crash_states
 
 FILE = "/model/chat.jsonl"
@@ -165,7 +165,7 @@ def copy(make: Callable[..., CrashDisk]) -> Story:
 def export(make: Callable[..., CrashDisk]) -> Story:
     story = _with_entries(make())
     with _opened(story.disk) as session:
-        session.export("b", COPY)
+        session.export_branch("b", COPY)
         story.copied()
     return story
 
@@ -204,7 +204,7 @@ def look_at(files: dict[str, bytes]) -> Look:
     disk = CrashDisk(files)
     uuids = copied = None
     try:
-        with contextlib.suppress(FileMissingError), _opened(disk, readonly=True) as session:
+        with contextlib.suppress(SessionNotFoundError), _opened(disk, readonly=True) as session:
             uuids = _uuids(session)
         if COPY in files:
             with _opened(disk, COPY, readonly=True) as made:

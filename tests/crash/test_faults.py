@@ -159,7 +159,7 @@ def fork(run: Run) -> Iterator[None]:
 def export(run: Run) -> Iterator[None]:
     session = run.open()
     yield
-    run.made.append(session.export("@~1", run.copy))
+    run.made.append(session.export_branch("@~1", run.copy))
 
 
 def repair(run: Run) -> Iterator[None]:

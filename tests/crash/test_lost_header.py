@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from sessiontree import (
     ForeignFormatError,
-    HeaderLostError,
+    MissingHeaderError,
     NewerFormatError,
     NotASessionError,
     Session,
@@ -172,7 +172,7 @@ def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(
     with Session.open(path, readonly=True) as session:
         header, planned = session.header, session.repair(dry_run=True)
         assert _kinds(planned.remaining) == case.found
-    with pytest.raises(HeaderLostError, match=r"sessiontree repair .*readonly=True"):
+    with pytest.raises(MissingHeaderError, match=r"sessiontree repair .*readonly=True"):
         Session.open(path)
     assert path.read_bytes() == case.content
     done = repair_file(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError, Session
+from sessiontree import Session, UsageError
 from sessiontree.storage.fs import DISK
 from tests.support.conversation import assistant, said, talk, user
 
@@ -101,7 +101,7 @@ def test_looking_inside_a_batch_sees_what_was_appended(file: Path) -> None:
 
 def test_an_exception_inside_keeps_what_was_appended(file: Path) -> None:
     with Session.create(file, cwd="/p") as session:
-        with pytest.raises(CallerError, match="no entry"), session.batch():
+        with pytest.raises(UsageError, match="no entry"), session.batch():
             _talk_and_fail(session)
         assert said(session.context()) == ["p1", "a1"]
         talk(session, "p2")
@@ -118,9 +118,9 @@ def test_a_refusal_inside_does_not_end_the_batch(file: Path) -> None:
     with Session.create(file, cwd="/p") as session:
         with session.batch():
             talk(session, "p1")
-            with pytest.raises(CallerError):
+            with pytest.raises(UsageError):
                 session.append_message({"role": "user", "content": float("nan")})
-            with pytest.raises(CallerError):
+            with pytest.raises(UsageError):
                 session.append("custom", customType="x", uuid=session.leaf.uuid)
             talk(session, "p2")
         assert said(session.context()) == ["p1", "p2"]
@@ -130,7 +130,7 @@ def test_a_batch_inside_a_batch_is_refused(file: Path) -> None:
     with Session.create(file, cwd="/p") as session:
         with session.batch():
             talk(session, "p1")
-            with pytest.raises(CallerError, match="open already"), session.batch():
+            with pytest.raises(UsageError, match="open already"), session.batch():
                 pass
             talk(session, "p2")
         assert said(session.context()) == ["p1", "p2"]

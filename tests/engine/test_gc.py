@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, DamageError, Entry, Session
+from sessiontree import CorruptionError, Entry, Session, UsageError
 from sessiontree.core.handle import Handle
 from sessiontree.storage.blobs import Sidecar
 from tests.support.conversation import assistant, said, user
@@ -233,7 +233,7 @@ def test_a_damaged_file_is_not_collected(file: Path) -> None:
     with file.open("ab") as torn:
         torn.write(b'{"type":"message","uuid":"half\n')
     before = file.read_bytes()
-    with Session.open(file) as main, pytest.raises(DamageError, match="repair the file first"):
+    with Session.open(file) as main, pytest.raises(CorruptionError, match="repair the file first"):
         main.gc(now=LATER)
     assert file.read_bytes() == before
 
@@ -272,7 +272,7 @@ def test_where_somebody_stands_is_no_garbage(file: Path) -> None:
 
 
 def test_a_moment_without_a_time_zone_is_refused(file: Path) -> None:
-    with Session.create(file) as main, pytest.raises(CallerError, match="time zone"):
+    with Session.create(file) as main, pytest.raises(UsageError, match="time zone"):
         main.gc(now=datetime(2026, 1, 1))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError, Entry, HookDepthError, Session, Veto
+from sessiontree import Entry, HookDepthError, HookRejectedError, Session, UsageError
 from sessiontree.engine.hooks import DEEPEST, EVENTS
 from tests.support.conversation import assistant, in_memory, said, talk, user
 
@@ -88,7 +88,7 @@ class Refuses:
 
     def _veto(self, session: Session, entry: Entry) -> None:
         if entry.type == self.type:
-            raise Veto("not today")
+            raise HookRejectedError("not today")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_veto_writes_nothing_and_moves_nobody(
     after = Recorder()
     with Session.open(file, hooks=[Refuses(event, type), after]) as session:
         before, leaf = file.read_bytes(), session.leaf
-        with pytest.raises(Veto, match="not today"):
+        with pytest.raises(HookRejectedError, match="not today"):
             write(session)
         assert file.read_bytes() == before
         assert session.leaf == leaf
@@ -200,7 +200,7 @@ class Elsewhere:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def moved_elsewhere(self, session: Session, entry: Entry) -> None:
+    def on_conflict(self, session: Session, entry: Entry) -> None:
         self.told.append((session.leaf.uuid, entry.uuid))
         assert session.entry(entry.uuid) == entry
 
@@ -248,7 +248,7 @@ def test_a_hook_told_of_a_move_may_write(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
 
     class Follows:
-        def moved_elsewhere(self, session: Session, entry: Entry) -> None:
+        def on_conflict(self, session: Session, entry: Entry) -> None:
             session.switch(entry)
 
     with Session.create(file, cwd="/p", hooks=[Follows()]) as session, Session.open(file) as other:
@@ -261,7 +261,7 @@ def test_a_hook_told_of_a_move_may_write(tmp_path: Path) -> None:
 
 def test_what_is_no_hook_is_refused() -> None:
     for hook in (object(), "before_append", 5, None):
-        with pytest.raises(CallerError, match="no hook"):
+        with pytest.raises(UsageError, match="no hook"):
             in_memory(hooks=[hook])
 
 
@@ -273,7 +273,7 @@ def test_a_hook_that_branches_off_does_not_misplace_a_compaction() -> None:
     with Session.create(hooks=[GoesElsewhere()]) as session:
         kept = session.append_message({"role": "user", "content": "keep me"})
         session.append_message({"role": "user", "content": "and me"})
-        with pytest.raises(CallerError, match="moved to"):
+        with pytest.raises(UsageError, match="moved to"):
             session.compact("what was", first_kept=session.leaf)
         assert session.find(type="compaction") == []
         assert kept in session.entries()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, IllegalNameError, RefError, Session
+from sessiontree import InvalidNameError, RefError, Session, UsageError
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -179,7 +179,7 @@ def test_a_name_taken_by_a_label_or_a_branch_is_refused() -> None:
             lambda: session.append("branch", name="two"),
         ]
         for attempt in refused:
-            with pytest.raises(IllegalNameError, match="taken"):
+            with pytest.raises(InvalidNameError, match="taken"):
                 attempt()
         session.label(first, "one")
         session.label(first, None)
@@ -217,7 +217,7 @@ def test_an_illegal_name_is_refused_and_nothing_written(tmp_path: Path, name: ob
             lambda: Session.open(file, lane=name),  # type: ignore[arg-type]
         ]
         for attempt in refused:
-            with pytest.raises(CallerError):
+            with pytest.raises(UsageError):
                 attempt()
         assert file.read_bytes() == before
 
@@ -299,11 +299,11 @@ def test_a_name_that_would_hide_a_lane_is_refused(file: Path) -> None:
         last = reviewer.append_message(user("r"))
         before = file.read_bytes()
         for name in ("reviewer", "main"):
-            with pytest.raises(IllegalNameError, match=f"{name!r} is taken by a lane"):
+            with pytest.raises(InvalidNameError, match=f"{name!r} is taken by a lane"):
                 main.label("@~", name)
-            with pytest.raises(IllegalNameError, match="choose another"):
+            with pytest.raises(InvalidNameError, match="choose another"):
                 main.branch("@~", name=name)
-            with pytest.raises(IllegalNameError, match="choose another"):
+            with pytest.raises(InvalidNameError, match="choose another"):
                 main.append("label", targetUuid=last.uuid, label=name)
         assert file.read_bytes() == before
         assert main.entry("reviewer") == last

@@ -62,7 +62,7 @@ def content_of(disk: Memory, path: str = FILE) -> bytes:
 def test_a_sound_file_is_left_alone(path: Path) -> None:
     before, inode = path.read_bytes(), path.stat().st_ino
     with Session.open(path) as session:
-        assert session.repair() == repair.Repair([], None, [])
+        assert session.repair() == repair.RepairResult([], None, [])
     assert (path.read_bytes(), path.stat().st_ino) == (before, inode)
     assert {file.name for file in path.parent.iterdir()} == {"chat.jsonl", "chat.jsonl.lock"}
 
@@ -273,7 +273,7 @@ def test_what_a_killed_repair_left_beside_is_taken_away_by_the_next(path: Path) 
 def test_a_session_in_memory_is_sound() -> None:
     with Session.create(cwd="/p") as session:
         session.append_message(said("one"))
-        assert session.repair() == repair.Repair([], None, [])
+        assert session.repair() == repair.RepairResult([], None, [])
 
 
 def test_verify_tells_how_far_it_is(path: Path) -> None:

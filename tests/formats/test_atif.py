@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import NothingToDoError, Session
-from sessiontree.operations.convert import Conversion
+from sessiontree.operations.convert import ConversionResult
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
 from tests.formats.test_pi import PI_V1
 from tests.support.atif import check_trajectory
@@ -34,7 +34,7 @@ SEEDS = st.integers(0, 2**64)
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 
 
-def converted(session: Session, file: Path) -> tuple[dict[str, Any], Conversion]:
+def converted(session: Session, file: Path) -> tuple[dict[str, Any], ConversionResult]:
     """The trajectory, checked; by its makers' own models too, where they are installed."""
     made = session.convert("atif", file)
     found: dict[str, Any] = json.loads(file.read_bytes())

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessiontree import CallerError, NothingToDoError, Session
-from sessiontree.operations.convert import Conversion
+from sessiontree import NothingToDoError, Session, UsageError
+from sessiontree.operations.convert import ConversionResult
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told
 from tests.formats.conftest import sdk as sdk  # a fixture
 from tests.formats.test_pi import PI_V1
@@ -63,7 +63,7 @@ def ours(file: Path, lane: str = "main") -> Told:
     ]
 
 
-def converted(session: Session, folder: Path) -> tuple[Path, Conversion]:
+def converted(session: Session, folder: Path) -> tuple[Path, ConversionResult]:
     """The transcript in a folder of its own, empty before."""
     folder.mkdir()
     made = session.convert("claude-code", folder / f"{SESSION}.jsonl")
@@ -257,5 +257,5 @@ def test_what_pi_says_of_a_message_is_not_in_the_message(tmp_path: Path) -> None
 def test_a_file_to_make_is_named_by_text(file: Any) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
-    with pytest.raises(CallerError, match="by a string or a Path"):
+    with pytest.raises(UsageError, match="by a string or a Path"):
         session.convert("pi", file)

@@ -44,5 +44,5 @@ def test_what_a_program_says_in_its_users_name_begins_no_turn(make: object, tmp_
             prompts = [turn[0].message_as_stored["content"] for turn in session.turns()]
             assert ["parser" in str(prompts[0]), "lexer" in str(prompts[-1])] == [True, True]
             assert len(prompts) == 2
-            assert next(iter(session.transcript())) == "# Mend the parser\n"
+            assert next(iter(session.to_markdown())) == "# Mend the parser\n"
         assert facts_of(str(file)).first_message == "Mend the parser"

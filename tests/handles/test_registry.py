@@ -8,7 +8,6 @@ import pytest
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
 from sessiontree.errors import (
-    CallerError,
     HandleCycleError,
     HandleDataError,
     HandleError,
@@ -18,6 +17,7 @@ from sessiontree.errors import (
     SessionTreeError,
     TargetRefusedError,
     UnknownHandleError,
+    UsageError,
 )
 from sessiontree.handles.registry import DEEPEST, Registry, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
@@ -124,7 +124,7 @@ def test_a_plugin_is_a_class_of_a_few_lines() -> None:
     ],
 )
 def test_what_is_no_resolver_is_not_registered(wrong: Any) -> None:
-    with pytest.raises(CallerError, match="is no resolver"):
+    with pytest.raises(UsageError, match="is no resolver"):
         Registry([wrong])
 
 

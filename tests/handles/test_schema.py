@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.handle import Handle
-from sessiontree.errors import CallerError, HandleError, HandleSchemaError
+from sessiontree.errors import HandleError, HandleSchemaError, UsageError
 from sessiontree.handles.schema import HandleSchema, MetaField
 
 CHAT = HandleSchema(
@@ -90,7 +90,7 @@ def test_below_and_from_part_all_versions(one: tuple[int, ...], other: tuple[int
     ],
 )
 def test_what_is_no_range_is_refused(versions: str) -> None:
-    with pytest.raises(CallerError, match="range of versions"):
+    with pytest.raises(UsageError, match="range of versions"):
         HandleSchema("p", "m", versions)
 
 
@@ -104,12 +104,12 @@ def test_what_is_no_range_is_refused(versions: str) -> None:
     ],
 )
 def test_a_schema_is_checked_when_it_is_made(arguments: tuple[Any, ...], told: str) -> None:
-    with pytest.raises(CallerError, match=told):
+    with pytest.raises(UsageError, match=told):
         HandleSchema(*arguments)
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(CallerError, match="no regular expression"):
+    with pytest.raises(UsageError, match="no regular expression"):
         MetaField("a", pattern="(")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.importing import Imported, import_session
+from sessiontree.importing import ImportResult, import_session
 from tests.formats.conftest import state_of, untouched
 
 __all__ = ["untouched"]
@@ -46,7 +46,7 @@ def assert_same(source: Path, target: str) -> None:
         assert session.name == own.name
 
 
-def imported(source: Path, folder: Path) -> Imported:
+def imported(source: Path, folder: Path) -> ImportResult:
     """A file imported, and all that is promised of it looked at."""
     before = state_of(source.parent)
     done = import_session(source, folder)

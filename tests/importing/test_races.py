@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import FileTakenError, Session
+from sessiontree import Session, SessionExistsError
 from sessiontree.importing import import_session
 from sessiontree.storage.fs import Disk
 from tests.importing.conftest import assert_same
@@ -84,6 +84,6 @@ def test_another_file_in_the_place_is_not_overwritten(tmp_path: Path, out: Path)
     other = tmp_path / "other"
     other.mkdir()
     (other / name).write_text("mine")
-    with pytest.raises(FileTakenError, match="another folder"):
+    with pytest.raises(SessionExistsError, match="another folder"):
         import_session(source, other)
     assert (other / name).read_text() == "mine"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError, DiskError, ReadOnlyError, Session, SessionTreeWarning
+from sessiontree import ReadOnlyError, Session, SessionTreeWarning, StorageError, UsageError
 from sessiontree.core.handle import Handle
 from sessiontree.errors import (
     BlobDamagedError,
@@ -337,13 +337,13 @@ def test_a_handle_of_a_blob_that_is_not_there_or_not_whole_is_refused(tmp_path: 
 def test_what_cannot_be_attached_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
-        with pytest.raises(DiskError, match="check the path"):
+        with pytest.raises(StorageError, match="check the path"):
             session.attach(tmp_path / "none.png")
-        with pytest.raises(DiskError, match="a folder"):
+        with pytest.raises(StorageError, match="a folder"):
             session.attach(tmp_path)
-        with pytest.raises(CallerError, match="not a int"):
+        with pytest.raises(UsageError, match="not a int"):
             session.attach(7)  # type: ignore[arg-type]
-        with pytest.raises(CallerError, match="rb"):
+        with pytest.raises(UsageError, match="rb"):
             session.attach(io.StringIO("text"))  # type: ignore[arg-type]
         with pytest.raises(HandleError):
             session.attach(io.BytesIO(b"x"), "no type")
@@ -403,7 +403,7 @@ def test_an_inline_export_is_whole_in_one_file(
         session.append("custom", customType="kept", data={"key": 10**30})
         whole = session.context().messages
         uuids = [entry.uuid for entry in session.path()]
-        session.export(top, alone, inline=True)
+        session.export_branch(top, alone, inline=True)
         plain = session.path()[-1].line
     assert [path.name for path in alone.parent.iterdir()] == ["copy.jsonl"]
     with Session.open(alone, readonly=True) as copy:
@@ -421,7 +421,7 @@ def test_an_inline_export_shows_attachments_as_the_original_does(tmp_path: Path)
     with Session.create(tmp_path / "s.jsonl") as session:
         top = session.attach(io.BytesIO(PNG), "image/png", preview="the new dialog")
         session.attach(io.BytesIO(b"a note"), "text/plain", preview="notes.txt")
-        session.export(top, tmp_path / "copy.jsonl", inline=True)
+        session.export_branch(top, tmp_path / "copy.jsonl", inline=True)
         shown = [row.preview for row in session.tree()][1:]
     assert shown == ["the new dialog [image/png 77 KB]", "notes.txt [text/plain 6 B]"]
     with Session.open(tmp_path / "copy.jsonl", readonly=True) as copy:
@@ -438,13 +438,13 @@ def test_an_inline_export_without_a_blob_is_refused_and_one_without_a_plugin_say
         top = session.append_handle("cone@1.0.0::run", kind="output")
         other = session.append_handle("cone@1.0.0::run", kind="output")
         with pytest.warns(SessionTreeWarning) as told:
-            session.export(top, tmp_path / "with.jsonl", inline=True)
+            session.export_branch(top, tmp_path / "with.jsonl", inline=True)
         for entry, warning in zip((top, other), told, strict=True):
             assert f"entry {entry.uuid} stays a handle" in str(warning.message)
         session.append_message({"role": "user", "content": "long " * 9000})
         shutil.rmtree(f"{file}.blobs")
         with pytest.warns(SessionTreeWarning), pytest.raises(BlobMissingError):
-            session.export(top, tmp_path / "without.jsonl", inline=True)
+            session.export_branch(top, tmp_path / "without.jsonl", inline=True)
     assert not (tmp_path / "without.jsonl").exists()
 
 
@@ -508,7 +508,7 @@ def test_an_inline_export_has_the_bytes_of_every_attachment_in_it(
     copy.parent.mkdir()
     with Session.create(tmp_path / "s.jsonl") as session:
         top = session.attach(io.BytesIO(content), media_type, preview="it.bin")
-        session.export(top, copy, inline=True)
+        session.export_branch(top, copy, inline=True)
         for_model = session.context().to_anthropic()
     assert [path.name for path in copy.parent.iterdir()] == ["copy.jsonl"]
     with Session.open(copy, readonly=True) as made:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from sessiontree import (
-    CallerError,
     Entry,
     EntryError,
-    IllegalNameError,
+    InvalidNameError,
     NothingToDoError,
     RefError,
     Session,
     SessionTreeWarning,
+    UsageError,
 )
 from tests.support.conversation import assistant, in_memory, said, talk, user
 
@@ -90,7 +90,7 @@ def test_a_name_that_is_taken_is_refused() -> None:
         session.branch(first, name="x")
         talk(session, "p2")
         count = len(list(session.entries()))
-        with pytest.raises(IllegalNameError, match="taken"):
+        with pytest.raises(InvalidNameError, match="taken"):
             session.branch(first, name="x")
         assert len(list(session.entries())) == count
 
@@ -191,7 +191,7 @@ def test_rewind_by_ref_goes_to_before_that_prompt_on_any_branch() -> None:
 def test_rewind_to_what_is_no_prompt_is_refused() -> None:
     with in_memory() as session:
         talk(session, "p1", "a1")
-        with pytest.raises(CallerError, match="no prompt"):
+        with pytest.raises(UsageError, match="no prompt"):
             session.rewind("@")
 
 
@@ -258,7 +258,7 @@ def test_pop_to_an_entry_off_the_path_is_refused(tmp_path: Path) -> None:
         session.branch(first)
         talk(session, "p2")
         before = _file(tmp_path).read_bytes()
-        with pytest.raises(CallerError, match="not on the current path"):
+        with pytest.raises(UsageError, match="not on the current path"):
             session.pop(off)
         with pytest.raises(NothingToDoError):
             session.pop("@")

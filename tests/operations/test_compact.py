@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from sessiontree import (
-    CallerError,
     Entry,
     NothingToDoError,
     RefError,
     Session,
     SessionTreeWarning,
+    UsageError,
     estimate_tokens,
 )
 from sessiontree.storage.fs import DISK
@@ -136,7 +136,7 @@ def test_a_first_kept_entry_off_the_path_is_refused() -> None:
         session.branch(session.header)
         talk(session, "p2", "a2")
         count = len(list(session.entries()))
-        with pytest.raises(CallerError, match="not on the current path"):
+        with pytest.raises(UsageError, match="not on the current path"):
             session.compact("s", first_kept=off)
         with pytest.raises(RefError, match="not on the path"):
             session.append("compaction", summary="s", firstKeptEntryUuid=off.uuid, tokensBefore=1)
@@ -149,7 +149,7 @@ def test_a_first_kept_entry_off_the_path_is_refused() -> None:
 def test_what_is_no_number_of_tokens_is_refused(keep: Any) -> None:
     with in_memory() as session:
         talk(session, "p1", "a1")
-        with pytest.raises(CallerError, match="keep"):
+        with pytest.raises(UsageError, match="keep"):
             session.compact("s", keep=keep)
 
 
@@ -369,7 +369,7 @@ def test_a_summarizer_that_moves_the_session_misplaces_no_compaction() -> None:
             session.branch(session.header)
             return "what was"
 
-        with pytest.raises(CallerError, match="moved to"):
+        with pytest.raises(UsageError, match="moved to"):
             session.compact(goes_elsewhere, first_kept=session.leaf)
         assert session.find(type="compaction") == []
 

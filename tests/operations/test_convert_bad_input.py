@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import (
-    CallerError,
-    FileMissingError,
-    FileTakenError,
     Handle,
     NothingToDoError,
     Session,
+    SessionExistsError,
+    SessionNotFoundError,
     SessionTreeError,
+    UsageError,
 )
 from sessiontree.operations.convert import TARGETS
 from tests.formats.test_codex import META, call, output, said
@@ -150,7 +150,7 @@ def test_a_session_that_stands_where_nothing_is_said_is_refused(tmp_path: Path, 
 
 def test_an_unknown_target_is_refused_with_those_there_are(tmp_path: Path) -> None:
     session = Session.create()
-    with pytest.raises(CallerError, match="pi, claude-code, atif"):
+    with pytest.raises(UsageError, match="pi, claude-code, atif"):
         session.convert("codex", tmp_path / "made")  # type: ignore[arg-type]
 
 
@@ -160,9 +160,9 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, to: Any) -> N
     session.append_message({"role": "user", "content": "a"})
     file = tmp_path / "made.jsonl"
     file.write_text("mine")
-    with pytest.raises(FileTakenError):
+    with pytest.raises(SessionExistsError):
         session.convert(to, file)
-    with pytest.raises(FileMissingError, match="no folder"):
+    with pytest.raises(SessionNotFoundError, match="no folder"):
         session.convert(to, tmp_path / "none" / "made.jsonl")
     assert file.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [file]
@@ -178,10 +178,10 @@ def test_a_subagents_file_that_is_there_leaves_nothing_made(tmp_path: Path) -> N
     taken = tmp_path / "made" / "subagents" / "agent-two.jsonl"
     taken.parent.mkdir(parents=True)
     taken.write_text("mine")
-    with pytest.raises(FileTakenError):
+    with pytest.raises(SessionExistsError):
         session.convert("claude-code", tmp_path / "made.jsonl")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [taken]
-    with pytest.raises(CallerError, match=r"ends in \.jsonl"):
+    with pytest.raises(UsageError, match=r"ends in \.jsonl"):
         session.convert("claude-code", tmp_path / "plain")
 
 

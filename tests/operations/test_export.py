@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import (
-    CallerError,
     Entry,
     FileReplacedError,
-    FileTakenError,
     RefError,
     Session,
+    SessionExistsError,
     SessionTreeWarning,
+    UsageError,
 )
 from tests.support.conversation import (
     HEADER,
@@ -53,7 +53,7 @@ def _assert_copied(session: Session, copy: Path) -> None:
 def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(tmp_path: Path, copy: Path) -> None:
     lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")]
     with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        assert session.export("bbbb", copy) == str(copy)
+        assert session.export_branch("bbbb", copy) == str(copy)
         _assert_copied(session, copy)
     assert _lines(copy)[1:] == _lines(tmp_path / "s.jsonl")[2:]
     with Session.open(copy) as session:
@@ -70,7 +70,7 @@ def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(tmp_path: Path, co
 def test_an_export_with_its_path_reaches_up_to_the_header(tmp_path: Path, copy: Path) -> None:
     lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")]
     with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        session.export("bbbb", copy, with_path=True)
+        session.export_branch("bbbb", copy, with_path=True)
         _assert_copied(session, copy)
     with Session.open(copy) as session:
         assert session.header.uuid == "root"
@@ -94,7 +94,7 @@ def test_a_copy_goes_on_where_the_original_stood(tmp_path: Path, copy: Path) -> 
     lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")]
     with Session.open(write(tmp_path / "s.jsonl", lines)) as session:
         session.switch("cccc")
-        session.export("bbbb", copy)
+        session.export_branch("bbbb", copy)
         session.fork(tmp_path / "fork.jsonl", at="cccc")
     with Session.open(copy) as session:
         assert said(session.context()) == ["bbbb", "cccc"]
@@ -149,7 +149,7 @@ def test_merged_branches_and_their_labels_come_along(tmp_path: Path, copy: Path)
         expected = said(session.context())
         assert expected == ["aaaa", "z1", "y1", "x1", "x2", "z2"]
         session.fork(copy)
-        session.export("z1", tmp_path / "export.jsonl")
+        session.export_branch("z1", tmp_path / "export.jsonl")
     with Session.open(copy) as session:
         assert said(session.context()) == expected
         assert session.entry("inner").uuid == "x1"
@@ -168,7 +168,7 @@ def test_an_export_from_inside_a_compaction_shows_everything_on_its_path(copy: P
         session.compact("in short", first_kept=session.path()[2])
         talk(session, "m4")
         assert said(session.context()) == ["in short", "m1", "m2", "m3", "m4"]
-        session.export(inside, copy)
+        session.export_branch(inside, copy)
     with Session.open(copy) as session:
         assert said(session.context()) == ["in short", "m2", "m3", "m4"]
         assert session.context().warnings == []
@@ -181,12 +181,12 @@ def test_a_copy_of_a_cut_session_shows_the_same(tmp_path: Path, copy: Path, how:
         inside = session.path()[3]
         session.compact("in short", first_kept=session.path()[2])
         talk(session, "m4")
-        session.export(inside, copy)
+        session.export_branch(inside, copy)
     again = tmp_path / "again.jsonl"
     with Session.open(copy) as session:
         expected = said(session.context())
         if how == "export":
-            session.export(session.path()[1], again)
+            session.export_branch(session.path()[1], again)
         else:
             session.fork(again)
     if how == "fork of a fork":
@@ -206,7 +206,7 @@ def test_an_export_tells_the_settings_in_force_above_it(copy: Path) -> None:
         session.set_thinking_level("high")
         top = session.append_message(user("p1"))
         session.set_model("anthropic", "newest")
-        session.export(top, copy)
+        session.export_branch(top, copy)
         session.switch(top)
         expected = session.context().as_dict()
     with Session.open(copy) as session:
@@ -257,11 +257,11 @@ def test_a_copy_never_takes_the_place_of_a_file(tmp_path: Path, copy: Path) -> N
     copy.write_text("precious")
     with Session.create(tmp_path / "s.jsonl", cwd="/p") as session:
         talk(session, "p1")
-        with pytest.raises(FileTakenError):
+        with pytest.raises(SessionExistsError):
             session.fork(copy)
-        with pytest.raises(FileTakenError):
-            session.export("@", copy)
-        with pytest.raises(FileTakenError):
+        with pytest.raises(SessionExistsError):
+            session.export_branch("@", copy)
+        with pytest.raises(SessionExistsError):
             session.fork(tmp_path / "s.jsonl")
     assert copy.read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -273,7 +273,7 @@ def test_a_copy_never_takes_the_place_of_a_file(tmp_path: Path, copy: Path) -> N
 
 def test_nothing_to_copy_makes_no_file(copy: Path) -> None:
     with in_memory() as session:
-        with pytest.raises(CallerError, match="nothing below the header"):
+        with pytest.raises(UsageError, match="nothing below the header"):
             session.fork(copy)
         with pytest.raises(RefError):
             session.fork(copy, at="nowhere")
@@ -329,7 +329,7 @@ def test_an_export_of_the_header_is_the_whole_session(tmp_path: Path, copy: Path
         line("label", "l1", "cccc", targetUuid="aaaa", label="x"),
     ]
     with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        session.export("root", copy)
+        session.export_branch("root", copy)
     assert _lines(copy)[1:5] == _lines(tmp_path / "s.jsonl")[1:]
     with Session.open(copy) as session:
         assert said(session.context()) == ["aaaa", "cccc"]
@@ -377,7 +377,7 @@ def _play(session: Session, steps: list[tuple[str, int]]) -> None:
                 session.label(entry, f"label{number}")
             else:
                 session.set_model("p", f"model{number}")
-        except CallerError:
+        except UsageError:
             pass
 
 
@@ -410,7 +410,7 @@ def test_a_copy_shows_what_the_original_shows(
         with Session.open(again) as copied:
             assert _shown(copied, "@") == _shown(session, leaf)
         above = entries[top % len(entries)]
-        session.export(above, export, with_path=True)
+        session.export_branch(above, export, with_path=True)
         _assert_copied(session, Path(export))
         with Session.open(export) as copied:
             for entry in copied.entries():
@@ -441,6 +441,6 @@ def test_a_message_that_quotes_the_header_does_not_confuse_a_copy(
         *chain("bbbb", below="aaaa"),
     ]
     with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        session.export("bbbb", copy)
+        session.export_branch("bbbb", copy)
     with Session.open(copy) as session:
         assert [entry.uuid for entry in session.path()] == ["aaaa", "bbbb"]

@@ -40,7 +40,7 @@ def test_an_export_leaves_behind_what_was_tried_below_it_and_its_blobs(
             trial.append_message(user("x" * 1000))
         talk(main, "p2")
         with pytest.warns(SessionTreeWarning, match=f"^2 entries {STAYED_BEHIND}"):
-            main.export(first, copy)
+            main.export_branch(first, copy)
     assert says(copy) == {"p1", "p2"}
     assert not copy.with_name("copy.jsonl.blobs").exists()
 
@@ -77,7 +77,7 @@ def test_an_export_takes_along_what_something_lasting_reaches(
         main.refresh()
         reach(main, tried)
         talk(main, "p2")
-        main.export(first, copy)
+        main.export_branch(first, copy)
     assert says(copy) == {"p1", "tried", "p2"}
 
 
@@ -92,7 +92,7 @@ def test_an_export_from_a_scratch_lane_takes_that_lane_and_no_other(
             with trial.scratch(at=tried[1]) as inner:
                 talk(inner, "inner")
         with pytest.warns(SessionTreeWarning, match=f"^1 entry {STAYED_BEHIND}"):
-            main.export(tried[place], copy)
+            main.export_branch(tried[place], copy)
     assert says(copy) == {f"t{n}" for n in range(place, 3)}
     with Session.open(copy) as session:
         assert said(session.context()) == [f"t{n}" for n in range(place, 3)]
@@ -105,7 +105,7 @@ def test_an_export_from_a_session_on_a_scratch_lane_takes_where_it_stands(
         first = main.append_message(user("p1"))
         with main.scratch() as trial:
             talk(trial, "tried")
-            trial.export(first, copy)
+            trial.export_branch(first, copy)
     assert says(copy) == {"p1", "tried"}
     with Session.open(copy) as session:
         assert said(session.context()) == ["p1", "tried"]
@@ -116,7 +116,7 @@ def test_a_lasting_lane_comes_along(file: Path, copy: Path) -> None:
         with main.lane("agent-2") as agent:
             talk(agent, "report")
         talk(main, "p1")
-        main.export(main.header, copy)
+        main.export_branch(main.header, copy)
     assert says(copy) == {"report", "p1"}
 
 

@@ -32,8 +32,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 COPIES: dict[str, Callable[[Session, str], object]] = {
     "fork": lambda session, new: session.fork(new),
-    "export": lambda session, new: session.export("e2", new),
-    "export with the path": lambda session, new: session.export("e20000", new, with_path=True),
+    "export": lambda session, new: session.export_branch("e2", new),
+    "export with the path": lambda session, new: session.export_branch(
+        "e20000", new, with_path=True
+    ),
 }
 
 

@@ -67,7 +67,7 @@ def redacted_copy(made: Path, **options: Any) -> tuple[Path, dict[str, Any]]:
     redaction = Redaction()
     with warnings.catch_warnings(), Session.open(made, readonly=True) as s:
         warnings.simplefilter("ignore")
-        s.export(s.header, copy, redact=redaction, **options)
+        s.export_branch(s.header, copy, redact=redaction, **options)
     return copy, redaction.report()
 
 
@@ -133,7 +133,7 @@ def test_redacting_a_redacted_copy_changes_no_entry(made: Path) -> None:
     again = copy.with_name("again.jsonl")
     redaction = Redaction()
     with Session.open(copy, readonly=True) as session:
-        session.export(session.header, again, redact=redaction)
+        session.export_branch(session.header, again, redact=redaction)
         assert redaction.masked == {}
         with Session.open(again, readonly=True) as new:
             old = {entry.uuid: entry.line for entry in session.entries()}
@@ -151,7 +151,7 @@ def test_a_key_given_twice_hides_nothing(tmp_path: Path) -> None:
     with file.open("a") as stream:
         stream.write(line)
     with Session.open(file, readonly=True) as session:
-        session.export(session.header, copy, redact=Redaction())
+        session.export_branch(session.header, copy, redact=Redaction())
     assert KEY.encode() not in copy.read_bytes()
     assert b'"data":"fine"' in copy.read_bytes()
 
@@ -161,7 +161,7 @@ def test_a_blob_that_is_gone_is_told_and_named(made: Path) -> None:
         blob.unlink()
     copy = made.with_name("copy.jsonl")
     with pytest.warns(UserWarning, match="missing"), Session.open(made, readonly=True) as session:
-        session.export(session.header, copy, redact=Redaction())
+        session.export_branch(session.header, copy, redact=Redaction())
     with Session.open(copy, readonly=True) as new:
         assert new.verify() == []
         assert "[missing: blob" in json.dumps([dict(e.body) for e in new.entries()])

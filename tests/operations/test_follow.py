@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, Damage, Entry, FileMissingError, FileReplacedError, Session
+from sessiontree import Damage, Entry, FileReplacedError, Session, SessionNotFoundError, UsageError
 from sessiontree.errors import ReadOnlyError, SessionTreeError
 
 PATIENCE = 60
@@ -290,7 +290,7 @@ def test_a_file_that_stays_away_is_an_error(path: Path, monkeypatch: pytest.Monk
     with Session.open(path, readonly=True) as session:
         follower = Following(session)
         path.unlink()
-        with pytest.raises(FileMissingError, match="vanished"):
+        with pytest.raises(SessionNotFoundError, match="vanished"):
             follower.next()
 
 
@@ -299,7 +299,7 @@ def test_a_folder_that_goes_away_is_an_error(path: Path, monkeypatch: pytest.Mon
     with Session.open(path, readonly=True) as session:
         follower = Following(session)
         shutil.rmtree(path.parent)
-        with pytest.raises(FileMissingError, match="vanished"):
+        with pytest.raises(SessionNotFoundError, match="vanished"):
             follower.next()
 
 
@@ -596,7 +596,7 @@ def test_following_writes_nothing(path: Path) -> None:
 
 
 def test_what_cannot_be_followed_is_refused_at_once(path: Path) -> None:
-    with Session.create() as session, pytest.raises(CallerError, match="in memory"):
+    with Session.create() as session, pytest.raises(UsageError, match="in memory"):
         session.follow()
     session = Session.open(path, readonly=True)
     session.close()

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, Entry, NothingToDoError, ReadOnlyError, Session, Veto
+from sessiontree import (
+    Entry,
+    HookRejectedError,
+    NothingToDoError,
+    ReadOnlyError,
+    Session,
+    UsageError,
+)
 from tests.support.conversation import assistant, in_memory, said, talk, user
 
 
@@ -139,11 +146,11 @@ def test_a_lasting_lane_goes_on_after_it_was_kept() -> None:
 def test_a_veto_leaves_a_trial_as_it_was() -> None:
     class Refusing:
         def before_branch(self, session: Session, entry: Entry) -> None:
-            raise Veto("not now")
+            raise HookRejectedError("not now")
 
     with in_memory(hooks=[Refusing()]) as main, main.scratch() as trial:
         talk(trial, "tried")
-        with pytest.raises(Veto):
+        with pytest.raises(HookRejectedError):
             trial.keep()
         talk(trial, "more")
         assert said(trial.context()) == ["tried", "more"]
@@ -314,7 +321,7 @@ def test_main_is_kept_on_another_lane_by_its_name() -> None:
 
 def test_the_main_lane_is_not_kept() -> None:
     with in_memory() as main:
-        with pytest.raises(CallerError, match="name the lane"):
+        with pytest.raises(UsageError, match="name the lane"):
             main.keep()
-        with main.lane("main") as second, pytest.raises(CallerError, match="name the lane"):
+        with main.lane("main") as second, pytest.raises(UsageError, match="name the lane"):
             second.keep()

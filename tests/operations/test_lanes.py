@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, Entry, NothingToDoError, RefError, Session, SessionBusyError
+from sessiontree import Entry, NothingToDoError, RefError, Session, SessionBusyError, UsageError
 from tests.support.conversation import HEADER, assistant, chain, message, said, talk, user, write
 from tests.support.transcripts import user as question
 from tests.support.transcripts import written
@@ -196,9 +196,9 @@ def test_a_lane_can_be_kept_later_by_its_name(file: Path) -> None:
         assert said(main.context()) == ["p1", "tried"]
         with pytest.raises(NothingToDoError, match="nothing on the lane"):
             main.keep("scratch/none")
-        with pytest.raises(CallerError, match="name the lane"):
+        with pytest.raises(UsageError, match="name the lane"):
             main.keep()
-        with pytest.raises(CallerError, match="itself"):
+        with pytest.raises(UsageError, match="itself"):
             main.keep("main")
 
 
@@ -277,7 +277,7 @@ def test_an_entry_is_found_that_another_lane_wrote_since_the_last_look(
         top = agent.append_message(assistant("again"), parent=top)
         assert [branch.leaf for branch in main.branches(top)] == [top.uuid]
         last = agent.append_message(assistant("last"))
-        main.export(last, tmp_path / "export.jsonl")
+        main.export_branch(last, tmp_path / "export.jsonl")
         last = agent.append_message(assistant("at last"))
         main.fork(tmp_path / "fork.jsonl", last)
         assert main.leaf == main.header
@@ -353,7 +353,7 @@ def test_a_look_that_meets_a_move_of_its_lane_keeps_it_for_the_hook(file: Path) 
     moves: list[Entry] = []
 
     class Told:
-        def moved_elsewhere(self, session: Session, entry: Entry) -> None:
+        def on_conflict(self, session: Session, entry: Entry) -> None:
             if session is main:
                 moves.append(entry)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError, Entry, NothingToDoError, RefError, Session
+from sessiontree import Entry, NothingToDoError, RefError, Session, UsageError
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -72,7 +72,7 @@ def test_a_merge_of_an_orphan_without_a_common_ancestor_is_refused(tmp_path: Pat
     lines = [HEADER, *chain("orphan", below="gone"), *chain("aaaa")]
     with (
         Session.open(write(tmp_path / "s.jsonl", lines)) as session,
-        pytest.raises(CallerError, match="no ancestor in common"),
+        pytest.raises(UsageError, match="no ancestor in common"),
     ):
         session.merge("orphan")
 
@@ -254,10 +254,10 @@ def test_an_edit_of_what_says_nothing_here_is_refused(tmp_path: Path) -> None:
         push = session.push()
         before = file.read_bytes()
         for ref in (off, push, session.header, session.path()[2]):
-            with pytest.raises(CallerError, match="nothing to edit"):
+            with pytest.raises(UsageError, match="nothing to edit"):
                 session.edit_context(ref, None)
         for replacement in ({}, 5, ["x"], {"text": "x"}):
-            with pytest.raises(CallerError):
+            with pytest.raises(UsageError):
                 session.edit_context(fork, replacement)  # type: ignore[arg-type]
         assert file.read_bytes() == before
 
@@ -313,7 +313,7 @@ def test_what_speaks_of_its_place_is_not_picked(tmp_path: Path, type: str) -> No
     file = write(tmp_path / "s.jsonl", lines)
     with Session.open(file) as session:
         before = file.read_bytes()
-        with pytest.raises(CallerError, match="cannot be picked"):
+        with pytest.raises(UsageError, match="cannot be picked"):
             session.cherry_pick("root" if type == "session" else type)
         assert file.read_bytes() == before
 
@@ -351,6 +351,6 @@ def test_a_summarizer_that_moves_the_session_misplaces_no_merge() -> None:
             session.branch(session.header)
             return "what was"
 
-        with pytest.raises(CallerError, match="moved to"):
+        with pytest.raises(UsageError, match="moved to"):
             session.merge(other, summary=goes_elsewhere)
         assert session.find(type="merge") == []

@@ -17,7 +17,7 @@ KEY = "ghp_" + "a1B2" * 9
 
 
 def said(session: Session, ref: Any = None, **options: Any) -> str:
-    return "".join(session.transcript(ref, **options))
+    return "".join(session.to_markdown(ref, **options))
 
 
 def headings(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import DiskError, NotASessionError, Session, WriteFailedError
+from sessiontree import NotASessionError, Session, StorageError, WriteFailedError
 from sessiontree.storage.fs import Disk
 from tests.support.children import PATIENCE, read_line, running, tell, uuids_in
 
@@ -259,17 +259,17 @@ def test_what_makes_a_new_file_leaves_all_as_it_was_on_a_full_disk(small_disk: P
     ballast = fill(small_disk)
     before = {file.name: file.read_bytes() for file in small_disk.iterdir()}
 
-    with pytest.raises(DiskError, match="the disk is full"):
+    with pytest.raises(StorageError, match="the disk is full"):
         Session.open(old)
-    with pytest.raises(DiskError, match="the disk is full"):
+    with pytest.raises(StorageError, match="the disk is full"):
         Session.create(small_disk / "new.jsonl")
     with Session.open(path) as session:
-        with pytest.raises(DiskError, match="the disk is full"):
+        with pytest.raises(StorageError, match="the disk is full"):
             session.repair()
-        with pytest.raises(DiskError, match="the disk is full"):
+        with pytest.raises(StorageError, match="the disk is full"):
             session.fork(small_disk / "fork.jsonl")
-        with pytest.raises(DiskError, match="the disk is full"):
-            session.export(session.leaf, small_disk / "export.jsonl")
+        with pytest.raises(StorageError, match="the disk is full"):
+            session.export_branch(session.leaf, small_disk / "export.jsonl")
     assert {file.name: file.read_bytes() for file in small_disk.iterdir()} == before
     ballast.unlink()
     with Session.open(old) as session:

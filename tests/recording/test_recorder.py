@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError, ReadOnlyError, Session, SessionTreeWarning, Veto
+from sessiontree import HookRejectedError, ReadOnlyError, Session, SessionTreeWarning, UsageError
 from sessiontree.recording import StreamAccumulator, events
 from tests.support.streams import (
     AGENT_SESSION,
@@ -330,13 +330,13 @@ def test_a_veto_costs_its_own_event_and_no_other() -> None:
     class Refusing:
         def before_append(self, session: Session, entry: Any) -> None:
             if entry.type == "custom" and entry["customType"].endswith("secret"):
-                raise Veto("no")
+                raise HookRejectedError("no")
 
     agent = Agent()
     stream = as_bytes([agent.event("one"), agent.event("secret"), agent.event("two")])
     with Session.create(hooks=[Refusing()]) as session:
         accumulator = StreamAccumulator(session)
-        with pytest.raises(Veto):
+        with pytest.raises(HookRejectedError):
             accumulator.feed(stream)
         accumulator.feed(b"")
         kinds = [entry["customType"] for entry in session.find(type="custom")]
@@ -346,11 +346,11 @@ def test_a_veto_costs_its_own_event_and_no_other() -> None:
 def test_what_cannot_be_recorded_is_refused_at_once(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
-        with pytest.raises(CallerError, match="granularity"):
+        with pytest.raises(UsageError, match="granularity"):
             StreamAccumulator(session, granularity="word")  # type: ignore[arg-type]
         accumulator = StreamAccumulator(session)
         assert accumulator.close() == accumulator.close() == []
-        with pytest.raises(CallerError, match="closed"):
+        with pytest.raises(UsageError, match="closed"):
             accumulator.feed(b"{}\n")
     with Session.open(file, readonly=True) as session, pytest.raises(ReadOnlyError):
         StreamAccumulator(session)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessiontree import CallerError, Session
+from sessiontree import Session, UsageError
 from sessiontree.recording import events
 from tests.support.streams import (
     CALL,
@@ -76,9 +76,9 @@ def test_a_block_is_found_from_any_piece_of_its_message(granularity: str) -> Non
         for entry in pieces[: 4 if granularity == "block" else 1]:
             assert [session.block(entry, n) for n in range(3)] == [THINKING, TEXT, CALL]
             for wrong in (3, -1):
-                with pytest.raises(CallerError, match="has no block"):
+                with pytest.raises(UsageError, match="has no block"):
                     session.block(entry, wrong)
-        with pytest.raises(CallerError, match="a session, which has no blocks"):
+        with pytest.raises(UsageError, match="a session, which has no blocks"):
             session.block(session.header, 0)
 
 
@@ -158,7 +158,7 @@ def test_the_items_of_codex_are_blocks_at_the_positions_they_are_told_at() -> No
         found = [e for e in session.conversation() if not isinstance(e, events.AssistantMessage)]
         places = [event.position for event in found]  # type: ignore[attr-defined]
         assert [session.block(place.uuid, place.index) for place in places] == items
-        with pytest.raises(CallerError, match="has no block 1; it has 1"):
+        with pytest.raises(UsageError, match="has no block 1; it has 1"):
             session.block(places[0].uuid, 1)
 
 
@@ -166,5 +166,5 @@ def test_the_items_of_codex_are_blocks_at_the_positions_they_are_told_at() -> No
 def test_a_block_is_named_by_a_whole_number(index: Any) -> None:
     with Session.create() as session:
         session.append_message({"role": "user", "content": "go"})
-        with pytest.raises(CallerError, match="counted from 0, not by"):
+        with pytest.raises(UsageError, match="counted from 0, not by"):
             session.block("@", index)

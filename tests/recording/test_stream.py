@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from sessiontree import CallerError, Session, SessionTreeWarning, Veto
+from sessiontree import HookRejectedError, Session, SessionTreeWarning, UsageError
 from sessiontree.recording.stream import MessageStream
 
 
@@ -124,21 +124,21 @@ def test_a_stream_without_content_writes_nothing() -> None:
 def test_what_is_out_of_order_is_refused_and_nothing_is_lost() -> None:
     with Session.create() as session:
         m = session.stream_message(granularity="block")
-        with pytest.raises(CallerError, match="no block is open"):
+        with pytest.raises(UsageError, match="no block is open"):
             m.delta("x")
         m.start("text")
-        with pytest.raises(CallerError, match="stop it first"):
+        with pytest.raises(UsageError, match="stop it first"):
             m.start("text")
         m.delta("kept")
         m.end()
-        with pytest.raises(CallerError, match="has ended"):
+        with pytest.raises(UsageError, match="has ended"):
             m.start("text")
-        with pytest.raises(CallerError, match="has ended"):
+        with pytest.raises(UsageError, match="has ended"):
             m.delta("x")
-        with pytest.raises(CallerError, match="has ended"):
+        with pytest.raises(UsageError, match="has ended"):
             m.stop()
         assert session.context().messages[0]["content"][0]["text"] == "kept"
-        with pytest.raises(CallerError, match="granularity"):
+        with pytest.raises(UsageError, match="granularity"):
             session.stream_message(granularity="word")  # type: ignore[arg-type]
 
 
@@ -158,12 +158,12 @@ def test_a_veto_in_a_stream_keeps_what_was_written_before_it() -> None:
     class Refusing:
         def before_append(self, session: Session, entry: Any) -> None:
             if entry.type == "block" and "secret" in entry["block"]["text"]:
-                raise Veto("no")
+                raise HookRejectedError("no")
 
     with Session.create(hooks=[Refusing()]) as session:
         m = session.stream_message(granularity="block")
         m.add({"type": "text", "text": "fine"})
-        with pytest.raises(Veto):
+        with pytest.raises(HookRejectedError):
             m.add({"type": "text", "text": "secret"})
         m.end()
         assert session.context().messages[0]["content"] == [{"type": "text", "text": "fine"}]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree import CallerError
+from sessiontree import UsageError
 from sessiontree.redact.redaction import Redaction
 from sessiontree.redact.rules import RULES, lowered, read_rules
 
@@ -325,7 +325,7 @@ def test_a_users_rules_go_first_and_may_take_the_place_of_a_built_in_one() -> No
     ],
 )
 def test_a_wrong_rule_is_refused_with_its_name_and_file(text: str, cause: str) -> None:
-    with pytest.raises(CallerError, match=re.escape(cause)) as caught:
+    with pytest.raises(UsageError, match=re.escape(cause)) as caught:
         read_rules(text, "r.toml")
     assert str(caught.value).startswith("r.toml")
 

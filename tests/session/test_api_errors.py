@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from sessiontree import (
-    CallerError,
     EntryError,
-    FileMissingError,
-    FileTakenError,
     ReadOnlyError,
     RefError,
     Session,
+    SessionExistsError,
+    SessionNotFoundError,
     SessionTreeError,
+    UsageError,
 )
 from tests.support.conversation import assistant, in_memory, said, talk, user
 
@@ -313,7 +313,7 @@ def test_a_closed_session_refuses_to_write(session: Session, file: Path, write: 
 
 def test_a_session_is_not_made_where_a_file_is(session: Session, file: Path) -> None:
     before = file.read_bytes()
-    with pytest.raises(FileTakenError):
+    with pytest.raises(SessionExistsError):
         Session.create(file, cwd="/p")
     assert file.read_bytes() == before
 
@@ -333,23 +333,23 @@ def test_what_can_be_no_path_is_refused(session: Session, path: str) -> None:
         lambda: Session.create(path),
         lambda: Session.open(path),
         lambda: session.fork(path),
-        lambda: session.export("@", path),
+        lambda: session.export_branch("@", path),
         lambda: session.convert("pi", path),
         lambda: session.attach(path),
     ]
     for use in uses:
-        assert "is no name of a file" in _refused(session, use, FileMissingError)
+        assert "is no name of a file" in _refused(session, use, SessionNotFoundError)
 
 
 def test_contradicting_options_are_refused(session: Session, file: Path) -> None:
-    with pytest.raises(CallerError, match="durability"):
+    with pytest.raises(UsageError, match="durability"):
         Session.open(file, durability="none")  # type: ignore[arg-type]
-    with pytest.raises(CallerError, match="readonly or exclusive"):
+    with pytest.raises(UsageError, match="readonly or exclusive"):
         Session.open(file, readonly=True, exclusive=True)
 
 
 def test_find_needs_something_to_find() -> None:
-    with in_memory() as session, pytest.raises(CallerError, match="find what"):
+    with in_memory() as session, pytest.raises(UsageError, match="find what"):
         session.find()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CallerError, Session
+from sessiontree import Session, UsageError
 from tests.support.conversation import HEADER, chain, line, write
 
 FIELDS = {
@@ -54,7 +54,7 @@ def _look(session: Session) -> None:
 
 def _write_on(session: Session, folder: Path) -> None:
     session.fork(folder / "fork.jsonl")
-    session.export("aaaa", folder / "export.jsonl")
+    session.export_branch("aaaa", folder / "export.jsonl")
     moves: list[Callable[[], object]] = [
         lambda: session.label("bbbb", "name"),
         lambda: session.entry("name~1"),
@@ -66,7 +66,7 @@ def _write_on(session: Session, folder: Path) -> None:
         lambda: session.edit_context("aaaa", None),
     ]
     for move in moves:
-        with contextlib.suppress(CallerError):
+        with contextlib.suppress(UsageError):
             move()
     _look(session)
 

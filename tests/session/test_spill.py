@@ -15,14 +15,20 @@ from typing import Any
 import orjson
 import pytest
 
-from sessiontree import FileTakenError, Redaction, Session, SessionTreeWarning, Veto
+from sessiontree import (
+    HookRejectedError,
+    Redaction,
+    Session,
+    SessionExistsError,
+    SessionTreeWarning,
+)
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import (
     BlobDamagedError,
     BlobError,
     BlobMissingError,
     BlobUnreadableError,
-    CallerError,
+    UsageError,
 )
 from sessiontree.storage.fs import DISK, Disk, FileSystem
 from sessiontree.text.pattern import Pattern
@@ -244,12 +250,12 @@ def test_whatever_is_wrong_with_a_blob_it_is_told_and_hides_nothing_else(
         with pytest.raises(error):
             session.resolve(attached["handle"])
         with pytest.raises(error):
-            session.export(spilled.uuid, copy, inline=True)
+            session.export_branch(spilled.uuid, copy, inline=True)
         assert not copy.exists()
         if error is BlobUnreadableError:  # there it is, for who asks again
             for masks in (None, Redaction()):
                 with pytest.raises(error):
-                    session.export(spilled.uuid, copy, redact=masks)
+                    session.export_branch(spilled.uuid, copy, redact=masks)
             with pytest.raises(error):
                 session.fork(copy)
             assert not copy.exists()
@@ -273,10 +279,10 @@ def test_a_veto_writes_no_blob(tmp_path: Path) -> None:
     class Refusing:
         def before_append(self, session: Session, entry: Any) -> None:
             assert entry["message"]["content"] == LONG
-            raise Veto("no")
+            raise HookRejectedError("no")
 
     file = tmp_path / "s.jsonl"
-    with Session.create(file, hooks=[Refusing()]) as session, pytest.raises(Veto):
+    with Session.create(file, hooks=[Refusing()]) as session, pytest.raises(HookRejectedError):
         session.append_message({"role": "user", "content": LONG})
     assert blobs_of(file) == []
 
@@ -328,7 +334,7 @@ def test_a_session_in_memory_keeps_its_content_inline() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "many"])
 def test_a_wrong_spill_over_is_refused(tmp_path: Path, wrong: Any) -> None:
-    with pytest.raises(CallerError, match="spill_over"):
+    with pytest.raises(UsageError, match="spill_over"):
         Session.create(tmp_path / "s.jsonl", spill_over=wrong)
 
 
@@ -341,7 +347,7 @@ def test_a_copy_shares_the_blobs_and_outlives_its_original(tmp_path: Path, copy:
         if copy == "fork":
             session.fork(target)
         else:
-            session.export(session.path()[1], target)
+            session.export_branch(session.path()[1], target)
         left = session.append_message({"role": "user", "content": "not copied " * 9000})
         assert left.uuid
     assert [b.stat().st_ino for b in blobs_of(target)] == [
@@ -369,7 +375,7 @@ def test_a_copy_onto_a_taken_name_leaves_no_blobs_behind(tmp_path: Path) -> None
     with Session.create(tmp_path / "s.jsonl") as session:
         talk(session)
         (tmp_path / "taken.jsonl").touch()
-        with pytest.raises(FileTakenError):
+        with pytest.raises(SessionExistsError):
             session.fork(tmp_path / "taken.jsonl")
     assert blobs_of(tmp_path / "taken.jsonl") == []
 

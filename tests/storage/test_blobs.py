@@ -20,8 +20,8 @@ from sessiontree.errors import (
     BlobError,
     BlobMissingError,
     BlobUnreadableError,
-    CallerError,
-    DiskError,
+    StorageError,
+    UsageError,
 )
 from sessiontree.storage.blobs import BLOCK, Blobs
 from sessiontree.storage.fs import DISK, Disk, FileSystem, Memory, Stat
@@ -311,7 +311,7 @@ def test_a_blob_that_cannot_be_read_is_an_error_of_its_own(
         failing.read(*BLOB)
     with pytest.raises(BlobUnreadableError):
         list(failing.blocks(*BLOB))
-    with pytest.raises((BlobUnreadableError, DiskError)):
+    with pytest.raises((BlobUnreadableError, StorageError)):
         failing.put(CONTENT)
     assert [type(found) for found in failing.verify([BLOB])] == [BlobUnreadableError]
 
@@ -386,7 +386,7 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["text", bytearray(b"xy"), [b"x", "y"], [bytearray(b"x")]])
 def test_only_bytes_are_stored(tmp_path: Path, content: list[bytes]) -> None:
     blobs = blobs_in(tmp_path)
-    with pytest.raises(CallerError, match="bytes"):
+    with pytest.raises(UsageError, match="bytes"):
         blobs.put(content)
     assert files_of(blobs) == []
 
@@ -395,11 +395,11 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "chat.jsonl.blobs").touch()
     blobs = blobs_in(tmp_path)
     for content in (CONTENT, [CONTENT]):
-        with pytest.raises(DiskError, match="move it away"):
+        with pytest.raises(StorageError, match="move it away"):
             blobs.put(content)
     with pytest.raises(BlobMissingError):
         blobs.read(*BLOB)
-    with pytest.raises(DiskError, match="move it away"):
+    with pytest.raises(StorageError, match="move it away"):
         list(blobs.blobs())
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import CallerError, DiskError, FileMissingError, Session, SessionBusyError
+from sessiontree import Session, SessionBusyError, SessionNotFoundError, StorageError, UsageError
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
 
@@ -303,7 +303,7 @@ def test_a_lock_that_cannot_be_had_is_an_error_and_nothing_is_written(
     before = path.read_bytes()
     failing = Failing(call)
     with Session.open(path, fs=failing) as session:
-        with pytest.raises(DiskError, match=r"cannot lock .*: Permission denied; a writer"):
+        with pytest.raises(StorageError, match=r"cannot lock .*: Permission denied; a writer"):
             session.append_message(HELLO)
         assert path.read_bytes() == before
         failing.call = ""
@@ -327,7 +327,7 @@ def test_a_folder_that_vanished_is_named(tmp_path: Path) -> None:
     with Session.create(path) as session:
         session.append_message(HELLO)
         folder.rename(tmp_path / "elsewhere")
-        with pytest.raises(FileMissingError, match=r"s\.jsonl vanished .*nothing was written"):
+        with pytest.raises(SessionNotFoundError, match=r"s\.jsonl vanished .*nothing was written"):
             session.append_message(HELLO)
         assert not folder.exists()
         (tmp_path / "elsewhere").rename(folder)
@@ -399,7 +399,7 @@ def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
                 session.append_message(HELLO)
 
         in_threads(first, second)
-        with session.batch(), pytest.raises(CallerError, match="append inside it"):
+        with session.batch(), pytest.raises(UsageError, match="append inside it"):
             session.batch().__enter__()
     assert path.read_bytes().count(b"\n") == 3
 

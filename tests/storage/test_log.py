@@ -13,13 +13,13 @@ from typing import NamedTuple
 import pytest
 
 from sessiontree import (
-    DiskError,
-    FileMissingError,
     FileReplacedError,
-    FileTakenError,
     NotASessionError,
     ReadOnlyError,
     Session,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
     WriteFailedError,
 )
 from sessiontree.core.entry import Entry
@@ -460,7 +460,7 @@ def test_a_file_that_vanished_is_an_error_and_not_made_anew(path: Path, exclusiv
     with Session.open(path, exclusive=exclusive) as session:
         path.rename(path.with_suffix(".away"))
         for act in (lambda: session.append_message(HELLO), session.refresh):
-            with pytest.raises(FileMissingError) as caught:
+            with pytest.raises(SessionNotFoundError) as caught:
                 act()
             said = str(caught.value)
             assert f"{path} vanished" in said
@@ -470,7 +470,7 @@ def test_a_file_that_vanished_is_an_error_and_not_made_anew(path: Path, exclusiv
         assert session.context().messages == [HELLO]
 
         copy = path.with_name("copy.jsonl")
-        session.export(session.header, copy, with_path=True)
+        session.export_branch(session.header, copy, with_path=True)
         assert uuids(copy)[1:] == [session.leaf.uuid]
 
         path.with_suffix(".away").rename(path)
@@ -533,7 +533,7 @@ def test_files_are_their_owners_alone(tmp_path: Path) -> None:
 
 def test_create_never_takes_another_files_place(path: Path) -> None:
     before = path.read_bytes()
-    with pytest.raises(FileTakenError) as caught:
+    with pytest.raises(SessionExistsError) as caught:
         Session.create(path)
     assert (
         str(caught.value) == f"{path} is there already and was left as it is; choose another name"
@@ -549,10 +549,10 @@ def test_export_and_fork_never_take_another_files_place(path: Path, disk: type[D
     with Session.open(path, fs=disk()) as session:
         writes: list[Callable[[], str]] = [
             lambda: session.fork(taken),
-            lambda: session.export("@", taken),
+            lambda: session.export_branch("@", taken),
         ]
         for write in writes:
-            with pytest.raises(FileTakenError):
+            with pytest.raises(SessionExistsError):
                 write()
     assert taken.read_bytes() == b"mine"
     assert names_in(path.parent) == ["s.jsonl", "taken.jsonl"]
@@ -593,7 +593,7 @@ def test_a_create_that_fails_anywhere_leaves_no_part(tmp_path: Path, code: int) 
         folder.mkdir()
         if call.name == "unlink":
             continue  # that removing what was left over fails leaves it over
-        with pytest.raises(DiskError) as caught:
+        with pytest.raises(StorageError) as caught:
             Session.create(folder / "s.jsonl", fs=Recording(at, code))
         assert str(folder / "s.jsonl") in str(caught.value)
         check_whole_or_absent(folder, "s.jsonl")
@@ -609,14 +609,14 @@ def test_without_hard_links_a_file_is_made_all_the_same(tmp_path: Path) -> None:
     with Session.create(path, fs=WithoutLinks()) as session:
         session.append_message(HELLO)
     assert len(uuids(path)) == 2
-    with pytest.raises(FileTakenError):
+    with pytest.raises(SessionExistsError):
         Session.create(path, fs=WithoutLinks())
     assert len(uuids(path)) == 2
     assert names_in(tmp_path) == ["s.jsonl"]
 
 
 def test_without_hard_links_a_failed_create_leaves_no_empty_file(tmp_path: Path) -> None:
-    with pytest.raises(DiskError):
+    with pytest.raises(StorageError):
         Session.create(tmp_path / "s.jsonl", fs=FailingReplace())
     assert names_in(tmp_path) == []
 
@@ -624,7 +624,7 @@ def test_without_hard_links_a_failed_create_leaves_no_empty_file(tmp_path: Path)
 @pytest.mark.parametrize("act", ["fork", "export"])
 def test_a_copy_that_fails_anywhere_leaves_no_part(path: Path, tmp_path: Path, act: str) -> None:
     def copy(session: Session, file: Path) -> str:
-        return session.fork(file) if act == "fork" else session.export("@", file)
+        return session.fork(file) if act == "fork" else session.export_branch("@", file)
 
     recording = Recording()
     with Session.open(path, readonly=True, fs=recording) as session:
@@ -636,7 +636,7 @@ def test_a_copy_that_fails_anywhere_leaves_no_part(path: Path, tmp_path: Path, a
             if call.name == "unlink":
                 continue
             recording.fail_at = len(recording.calls) + at
-            with pytest.raises(DiskError):
+            with pytest.raises(StorageError):
                 copy(session, folder / "copy.jsonl")
             recording.fail_at = -1
             check_whole_or_absent(folder, "copy.jsonl")
@@ -644,7 +644,7 @@ def test_a_copy_that_fails_anywhere_leaves_no_part(path: Path, tmp_path: Path, a
 
 def test_a_copy_into_a_folder_that_is_not_there_names_the_folder(path: Path) -> None:
     nowhere = path.parent / "nowhere"
-    with Session.open(path) as session, pytest.raises(FileMissingError) as caught:
+    with Session.open(path) as session, pytest.raises(SessionNotFoundError) as caught:
         session.fork(nowhere / "copy.jsonl")
     assert str(caught.value) == (
         f"cannot make {nowhere / 'copy.jsonl'}: there is no folder {nowhere}; make it first"
@@ -693,7 +693,7 @@ def test_a_migration_that_fails_anywhere_leaves_the_old_file_or_the_new(
     ]
     for at in range(len(recording.calls)):
         folder = tmp_path / str(at)
-        with pytest.raises(DiskError):
+        with pytest.raises(StorageError):
             open_in(folder, Recording(at, lasting=lasting))
         if not lasting:
             assert [name for name in names_in(folder) if name.endswith(".tmp")] == []
@@ -705,7 +705,7 @@ def test_a_migration_that_fails_anywhere_leaves_the_old_file_or_the_new(
 def test_a_migration_never_takes_another_files_place(old: Path) -> None:
     kept = Path(f"{old}.v1")
     kept.write_bytes(b"somebody's")
-    with pytest.raises(FileTakenError, match="is there already, and is no copy of") as caught:
+    with pytest.raises(SessionExistsError, match="is there already, and is no copy of") as caught:
         Session.open(old)
     assert str(kept) in str(caught.value)
     assert "move it away and try again" in str(caught.value)
@@ -836,7 +836,7 @@ def test_a_folder_one_may_not_write_to_can_be_read(tmp_path: Path, name: str) ->
 def test_a_read_only_medium_is_named_to_a_writer(tmp_path: Path, name: str) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(FILES[name])
-    with pytest.raises(DiskError) as caught:
+    with pytest.raises(StorageError) as caught:
         Session.open(path, fs=ReadOnly())
     assert str(caught.value) == (
         f"cannot open {path}: Read-only file system; "
@@ -870,7 +870,7 @@ def test_a_medium_that_cannot_be_read_is_an_error_that_names_the_place(path: Pat
     with Session.open(path, readonly=True, fs=disk) as session:
         disk.is_broken = True
         with pytest.raises(
-            DiskError, match=r"cannot read .*s\.jsonl at byte 0: Input/output error"
+            StorageError, match=r"cannot read .*s\.jsonl at byte 0: Input/output error"
         ):
             session.branches()
 
@@ -929,7 +929,7 @@ def test_what_a_writer_cannot_look_at_it_does_not_write(path: Path, call: str) -
     with Session.open(path, fs=disk) as session:
         disk.is_blind = True
         before = path.read_bytes()
-        with pytest.raises(DiskError, match="Input/output error"):
+        with pytest.raises(StorageError, match="Input/output error"):
             session.append_message(HELLO)
         assert path.read_bytes() == before
         disk.is_blind = False
@@ -940,7 +940,7 @@ def test_what_a_writer_cannot_look_at_it_does_not_write(path: Path, call: str) -
 def test_a_reader_of_a_file_that_vanished_is_told_what_a_reader_can_do(path: Path) -> None:
     with Session.open(path, readonly=True) as session:
         path.rename(path.with_name("elsewhere.jsonl"))
-        with pytest.raises(FileMissingError) as caught:
+        with pytest.raises(SessionNotFoundError) as caught:
             session.refresh()
     assert "nothing was written" not in str(caught.value)
     assert str(caught.value).endswith("put it back, or open it where it is now")

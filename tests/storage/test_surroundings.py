@@ -10,7 +10,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from sessiontree import FileMissingError, FileReplacedError, Session, SessionBusyError
+from sessiontree import FileReplacedError, Session, SessionBusyError, SessionNotFoundError
 from sessiontree.storage.fs import Disk, Stat
 from sessiontree.storage.lock import SETTLED_SECONDS, Surroundings
 
@@ -132,7 +132,7 @@ def test_a_file_that_vanished_is_missed(
         session.append_message(HELLO)
         session.append_message(HELLO)
         vanish(path)
-        with pytest.raises(FileMissingError, match="nothing was written"):
+        with pytest.raises(SessionNotFoundError, match="nothing was written"):
             session.append_message(HELLO)
 
 

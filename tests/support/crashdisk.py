@@ -82,10 +82,10 @@ class CrashDisk:
 
     def _change(self, path: str, change: NameChange) -> None:
         change(self._names)
-        self._changes.append((folder_of(path), change))
+        self._changes.append((project_dir(path), change))
 
     def _check_folder(self, path: str) -> None:
-        if folder_of(path).endswith(".blobs/") and folder_of(path) not in self._names:
+        if project_dir(path).endswith(".blobs/") and project_dir(path) not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def files(self) -> dict[str, bytes]:
@@ -197,7 +197,7 @@ class Folders(CrashDisk):
     """A disk whose every folder is made, seen, and can be renamed with what is in it."""
 
     def _check_folder(self, path: str) -> None:
-        if folder_of(path) not in self._names:
+        if project_dir(path) not in self._names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def stat(self, file: int | str) -> Stat:
@@ -210,7 +210,7 @@ class Folders(CrashDisk):
         return [
             os.path.basename(name.removesuffix(SLASH))
             for name in self._names
-            if folder_of(name) == path + SLASH and name != path + SLASH
+            if project_dir(name) == path + SLASH and name != path + SLASH
         ]
 
     def replace(self, source: str, target: str) -> None:
@@ -229,7 +229,7 @@ class Folders(CrashDisk):
         self._note(f"replace {target}")
 
 
-def folder_of(path: str) -> str:
+def project_dir(path: str) -> str:
     """The folder that a name is in, with the slash that ends it."""
     return os.path.dirname(path.removesuffix(SLASH)) + SLASH
 
@@ -242,7 +242,7 @@ def crash_states(snapshot: Snapshot) -> Iterator[dict[str, bytes]]:
         for change in kept:
             change(names)
         for path in tuple(names):
-            if folder_of(path) in snapshot.folders and folder_of(path) not in names:
+            if project_dir(path) in snapshot.folders and project_dir(path) not in names:
                 del names[path]
         for how in _LOSSES:
             files = {

@@ -18,7 +18,7 @@ gives a session, and then
 from __future__ import annotations
 
 from sessiontree import Session, SessionTreeError
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.storage.fs import CREATE, Memory
 
 PATH = "/fuzz/chat.jsonl"
@@ -101,7 +101,7 @@ def check_walk_against_index(session: Session) -> None:
         session.children(entry)
 
 
-def offsets_up(tree: Tree, row: int) -> list[int]:
+def offsets_up(tree: TreeIndex, row: int) -> list[int]:
     """The offsets of a row and its ancestors; nothing is above a header."""
     return [tree.offsets[above] for above in tree.rows_up(row)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from sessiontree import CallerError, Entry, Session
+from sessiontree import Entry, Session, UsageError
 
 PIXEL = "R0lGODlhAQABAIAAAAUEBAAAACwAAAAAAQABAAACAkQBADs="
 USAGE = {
@@ -43,7 +43,7 @@ class PiShaped:
         for _ in range(steps):
             try:
                 self.random.choice(acts)()
-            except CallerError:  # there is nothing to merge, to compact or to pop
+            except UsageError:  # there is nothing to merge, to compact or to pop
                 self.prompt()
         return self
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.entry import decode_leniently
-from sessiontree.errors import CallerError
+from sessiontree.errors import UsageError
 from sessiontree.text.pattern import Pattern, lines_with
 
 TELLING = "aAzZkKsSiI09 /\\\"'\n\t\b\f\r\x00\x1b\x7fußẞéÉıİſK日本😀\ud83d\ude00\ufffd\u2028"
@@ -170,7 +170,7 @@ def test_only_lines_that_may_match_are_candidates() -> None:
     ("text", "regex"), [("", False), ("", True), ("(", True), ("a{9999999999}", True)]
 )
 def test_what_is_no_pattern_is_refused(text: str, regex: bool) -> None:
-    with pytest.raises(CallerError):
+    with pytest.raises(UsageError):
         Pattern(text, regex=regex)
 
 

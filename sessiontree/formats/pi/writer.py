@@ -27,7 +27,7 @@ from sessiontree.context.fold import replaced
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.index import NO_ROW, Tree
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
 from sessiontree.formats.pi.messages import Model, PiMessages
@@ -126,7 +126,7 @@ class Pieces:
         return self._members.get(row)
 
 
-def _above(tree: Tree, rows: list[int]) -> dict[int, int]:
+def _above(tree: TreeIndex, rows: list[int]) -> dict[int, int]:
     """How far above the last of the rows those on its path are, as far up as there are any."""
     missing = set(rows)
     found: dict[int, int] = {}
