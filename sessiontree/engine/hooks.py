@@ -51,10 +51,12 @@ class Hooks:
 
     Attributes:
         registered: the hooks themselves, for a session that is to call the same.
+        subject: the session that they are given.
     """
 
     def __init__(self, hooks: Iterable[Any]) -> None:
         self.registered = tuple(hooks)
+        self.subject: Any = None
         self._depth = 0
         for hook in self.registered:
             if not any(callable(getattr(hook, event, None)) for event in EVENTS):
@@ -65,15 +67,15 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self.registered)
 
-    def call(self, event: str, session: Any, entry: Entry) -> None:
-        """Tell every hook of an event.
+    def call(self, event: str, entry: Entry) -> None:
+        """Call every hook that has a method for an event.
 
         Raises:
             HookDepthError: hooks within hooks, deeper than `DEEPEST`.
         """
         for hook in self.registered:
-            told = getattr(hook, event, None)
-            if told is None:
+            method = getattr(hook, event, None)
+            if method is None:
                 continue
             if self._depth >= DEEPEST:
                 raise HookDepthError(
@@ -82,6 +84,6 @@ class Hooks:
                 )
             self._depth += 1
             try:
-                told(session, entry)
+                method(self.subject, entry)
             finally:
                 self._depth -= 1

@@ -1,98 +1,86 @@
-"""Reader: a session opened, an entry found, the way up from it read.
+"""TreeReader: the entries of one open session, and the tree that they make up.
 
-Invariants: nothing on the disk is changed; what is asked for costs what it
-returns: the leaf, a path and a context are read backwards from the end, and only
-a name, or a short uuid, reads the whole file, once.
+Invariants: nothing on the disk is changed; what is asked for costs what it returns: a
+uuid is searched for backwards from the end, and only a name, or a short uuid, reads the
+whole file, once, and again only as far as it grew. The reader knows no writer: entries
+that wait in a batch reach it by `pending`, `flush` and `catch_up`, which a writer sets.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+import functools
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
-from sessiontree.context.compaction import TokenCounter, estimate_tokens
-from sessiontree.context.context import Context
-from sessiontree.context.fold import Fold, PathRead
-from sessiontree.context.settings import InForce
-from sessiontree.core.blocks import Resolution
+from sessiontree.core.blob import Blob, blob_of
 from sessiontree.core.damage import Damage
-from sessiontree.core.entry import HEADER, Entry
+from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.message import calls_of, result_ids
+from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import refs
-from sessiontree.engine.collector import held_back
-from sessiontree.engine.cursor import Path, segment
-from sessiontree.engine.fetching import Fetching
-from sessiontree.engine.undisturbed import undisturbed
 from sessiontree.engine.view import View
-from sessiontree.errors import FileReplacedError, RefError, UsageError
-from sessiontree.storage.log import FileLog
+from sessiontree.errors import FileReplacedError, SpilledError, UsageError
 
 if TYPE_CHECKING:
-    from sessiontree.handles.registry import Registry
     from sessiontree.storage.blobs import Blobs
-
-PathLike = str | os.PathLike[str]
-
-Ref = str | Entry
-"""An entry, or the name of one; see `sessiontree.engine.refs`."""
+    from sessiontree.storage.log import Log
 
 
-class Reader:
-    """What the walk from a leaf upwards answers."""
+class Shared(Protocol):
+    """What threads may share."""
 
-    def __init__(self, log: FileLog, lane: str | None) -> None:
-        self._log = log
-        self._fetch = Fetching(log)
-        self._registry: Registry | None = None
-        self._root: str | None = None
-        self._view = self._view_of(log)
-        self._disk = log.fs
-        self._lane = lane
-        self._path: Path | None = None
+    def alone(self) -> AbstractContextManager[object]:
+        """Keep out the other threads that share the session."""
+
+
+S = TypeVar("S", bound=Shared)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def synchronized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Hold the session's thread lock for the duration of the call."""
+
+    @functools.wraps(method)
+    def call(self: S, /, *args: P.args, **named: P.kwargs) -> R:
+        with self.alone():
+            return method(self, *args, **named)
+
+    return call
+
+
+class TreeReader:
+    """Reads the entries of an open log.
+
+    Attributes:
+        log: the log.
+        view: what is known of it.
+        fetch: gives the bytes of a blob, by the text form of its handle.
+        pending: the entries of an open batch, by uuid: appended, and not in the log yet.
+        flush: writes them.
+        catch_up: takes in what others wrote.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.fetch = BlobFetch(log)
+        self.view = View(log, self.fetch)
+        self.pending: Mapping[str, Entry] = _NOTHING
+        self.flush: Callable[[], None] = _do_nothing
+        self.catch_up: Callable[[], None] = _do_nothing
         self._names: refs.Names | None = None
-        self._leaf = self._leaf_in_file()
 
-    def _view_of(self, log: FileLog) -> View:
-        return View(log, self._fetch)
-
-    @property
-    def blobs(self) -> Blobs:
-        """The sidecar folder with what is too big for the file."""
-        return self._fetch.blobs
-
-    def _leaf_in_file(self) -> Entry:
-        walk = self._view.walk()
-        found = walk.last_on(self._lane)
-        if found is None and self._lane is not None:
-            found = walk.last_on(None)
-        return found or self._view.header
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the file. Closing twice is allowed."""
-        self._log.close()
-
-    @property
-    def file(self) -> str | None:
-        """The path of the file, as given; None for a session in memory."""
-        return self._log.path
+    def alone(self) -> AbstractContextManager[object]:
+        """Keep out the other threads that share the session."""
+        return self.log.alone()
 
     @property
     def header(self) -> Entry:
         """The first entry, the root of the tree."""
-        return self._view.header
+        return self.view.header
 
     @property
     def id(self) -> str:
@@ -100,300 +88,254 @@ class Reader:
         return str(self.header.get("id", ""))
 
     @property
-    def lane_name(self) -> str:
-        """The lane this session reads and writes."""
-        return self._lane or "main"
+    def blobs(self) -> Blobs:
+        """The sidecar folder with what is too big for the file."""
+        return self.fetch.blobs
 
     @property
-    def leaf(self) -> Entry:
-        """The entry that the next one hangs below: what this session last saw or wrote."""
-        return self._leaf
-
-    @property
-    @undisturbed
+    @synchronized
     def damage(self) -> list[Damage]:
-        """What was met in the file so far that is not sound, in file order."""
-        return self._view.damage
+        """What was met in the log so far that is not sound, in file order."""
+        return self.view.damage
 
-    def _ready(self) -> View:
+    def ready(self) -> View:
         """The view, with everything written that waits to be."""
-        return self._view
+        if self.pending:
+            self.flush()
+        return self.view
 
-    def _whole(self) -> View:
-        """The same, with what lanes of this session wrote, for a look at the whole file."""
-        view = self._ready()
-        if self._log.lock.written <= view.size or self._log.closed:
+    def whole(self) -> View:
+        """The same, with what lanes of this session wrote, for a look at the whole log."""
+        view = self.ready()
+        if self.log.written <= view.size or self.log.closed:
             return view
-        with self._log.lock.alone():  # a thread that is writing has done so first
-            if self._log.lock.written > self._view.size:
-                self._see_others()
-        return self._view
+        with self.alone():  # a thread that is writing has done so first
+            if self.log.written > self.view.size:
+                self.catch_up()
+        return self.view
 
-    @undisturbed
-    def entry(self, ref: Ref) -> Entry:
-        """The entry that a ref names.
+    def opened(self, log: Log) -> tuple[BlobFetch, View]:
+        """How another log of the same session would be read; see `go_on_with`."""
+        fetch = self.fetch if self.fetch.place == log.blobs else BlobFetch(log)
+        return fetch, View(log, fetch)
+
+    def go_on_with(self, log: Log, fetch: BlobFetch, view: View) -> None:
+        """Read another log from now on, which holds the same session."""
+        self.log.release()
+        self.log, self.fetch, self.view = log, fetch, view
+        self._names = None
+
+    def leaf_of(self, lane: str | None) -> Entry:
+        """The last entry of a lane in the log; where there is none, that of main."""
+        walk = self.view.walk()
+        found = walk.last_on(lane)
+        if found is None and lane is not None:
+            found = walk.last_on(None)
+        return found or self.view.header
+
+    @synchronized
+    def by_uuid(self, uuid: str) -> Entry | None:
+        """The entry with a whole uuid, or None."""
+        return self.pending.get(uuid) or self.view.walk().entry(uuid)
+
+    def up(self, entry: Entry) -> Iterator[Entry]:
+        """The ancestors of an entry, nearest first, each read when it is asked for."""
+        return self.ready().walk().up(entry)
+
+    @synchronized
+    def parent(self, entry: Entry) -> Entry:
+        """The parent of an entry; the header where the log does not have it."""
+        return next(self.up(entry), self.header)
+
+    @synchronized
+    def standing(self, entry: Entry) -> Entry:
+        """The entry that counts as the place of another: itself, or what markers above mark."""
+        return refs.standing(entry, self.up)
+
+    @synchronized
+    def entry_at(self, row: int) -> Entry:
+        """The entry of a row of the index.
 
         Raises:
-            RefError: it names none, or more than one.
+            FileReplacedError: its line changed since the index was built.
         """
-        if isinstance(ref, Entry):
-            return self._own(ref)
-        if not isinstance(ref, str):
-            raise UsageError(f"a ref is an entry or a string, not a {type(ref).__name__}")
-        if ref == refs.LEAF:
-            return self._leaf
-        found = self._by_uuid(ref) if len(ref) == 36 else None
-        if found is not None:
-            return found
-        base, steps = refs.split_steps(ref)
-        if steps is None or self._index().row(ref) != NO_ROW:
-            return self._entry_at(refs.find_row(ref, self._index(), self._all_names()))
-        start = self.entry(base or refs.LEAF)
-        return refs.steps_up(ref, start, steps, self._ready().walk().up)
-
-    def _own(self, entry: Entry) -> Entry:
-        """The same entry, if it is this session's."""
-        if entry is self._leaf or self._view.holds(entry):
-            if entry.offset >= self._view.size:  # another session of this file wrote it since
-                self._see_others()
-            return entry
-        found = self._by_uuid(entry.uuid)
-        if found is None:
-            message = f"entry {entry.uuid} is not in {self._log.path}; give one of its own"
-            raise RefError(message, entry.uuid)
-        return found
-
-    @undisturbed
-    def _by_uuid(self, uuid: str) -> Entry | None:
-        if self._leaf.uuid == uuid:
-            return self._leaf
-        if self._path is not None:
-            for entry in reversed(self._path.entries):
-                if entry.uuid == uuid:
-                    return entry
-        return self._view.walk().entry(uuid)
-
-    @undisturbed
-    def _entry_at(self, row: int) -> Entry:
-        offset = self._index().offsets[row]
-        entry = self._view.read(offset)
+        offset = self.index().offsets[row]
+        entry = self.view.read(offset)
         if entry is None:
-            raise self._changed(offset)
+            raise self.changed(offset)
         return entry
 
-    def _changed(self, offset: int) -> FileReplacedError:
-        path = self._log.path
-        message = f"{path}: the line at byte {offset} changed while open; open it again"
-        return FileReplacedError(message, path)
+    def changed(self, offset: int) -> FileReplacedError:
+        """The error for a line that is not what it was."""
+        name = self.log.name
+        message = f"{name}: the line at byte {offset} changed while open; open it again"
+        return FileReplacedError(message, name)
 
     def entries(self) -> Iterator[Entry]:
         """All entries in file order, the header first, one by one."""
-        with self._log.lock.alone():
-            view = self._whole()
+        with self.alone():
+            view = self.whole()
             lines = view.lines()
         for offset, line in lines:
             entry = view.decode(line, offset)
             if entry is not None:
                 yield entry
 
-    @undisturbed
-    def path(self, ref: Ref | None = None) -> list[Entry]:
-        """The entries from the header to an entry, by default the leaf, root first.
+    @synchronized
+    def index(self) -> TreeIndex:
+        """The index of the whole log, as far as it is known."""
+        return self.whole().tree()
 
-        Where a parent is missing the path starts below the gap, and the gap is in
-        `damage`.
-        """
-        view = self._ready()
-        if ref is not None and (leaf := self.entry(ref)) != self._leaf:
-            return self._walk_up(leaf)
-        if self._path is None:
-            self._path = self._read_path(self._leaf)
-        path = self._path
-        path.complete(view.walk())
-        return path.entries.copy()
-
-    def _walk_up(self, entry: Entry) -> list[Entry]:
-        path = [entry, *self._ready().walk().up(entry)]
-        path.reverse()
-        return path
-
-    @undisturbed
-    def context(
-        self,
-        ref: Ref | None = None,
-        *,
-        verbatim: bool = False,
-        resolve: bool = True,
-        strict: bool = False,
-        count: TokenCounter = estimate_tokens,
-    ) -> Context:
-        """What a model would get at an entry, by default the leaf.
-
-        What a handle on the way to the leaf resolved to is kept as the session goes on
-        from there: a file that changes is shown as it was, so that what a model was told
-        stays the same. Append its handle again, or open the session anew, to show what it
-        is now; with `strict` all is asked for anew too.
-
-        Args:
-            ref: the entry to stand at.
-            verbatim: give the messages as stored, calls and results unpaired.
-            resolve: False leaves handles as references.
-            strict: a blob or a handle that fails is an error, not a placeholder.
-            count: counts the tokens of one message.
-
-        Raises:
-            BlobError, ResolveError: with `strict`, what cannot be had.
-        """
-        self._ready()
-        leaf = self._leaf if ref is None else self.entry(ref)
-        with held_back():
-            if leaf == self._leaf and resolve and not verbatim and not strict:
-                path = self._context_path()
-                fold = path.fold(self._segment, self._resolved_messages)
-            else:
-                path = self._read_path(leaf)
-                resolver = self._resolved_messages if resolve else None
-                fold = Fold(path, self._segment, resolver, verbatim=verbatim, strict=strict)
-            messages, entries, warnings = fold.result()
-        in_force = self._in_force(path, dict(fold.settings))
-        return Context(leaf, messages, entries, warnings, in_force, count)
-
-    def _resolved_messages(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
-        """The messages that `handle` entries stand for, or why there is none."""
-        from sessiontree.handles.resolve import messages  # many sessions have no handles
-
-        return messages(self, entries, registry=self._registry, root=self._root)
-
-    @undisturbed
-    def _context_path(self) -> Path:
-        if self._path is None:
-            self._path = self._read_path(self._leaf)
-        return self._path
-
-    def _read_path(self, leaf: Entry) -> Path:
-        return Path(leaf, self._ready().walk(), self.header)
-
-    @undisturbed
-    def _latest_compaction(self) -> Entry | None:
-        """The compaction in force at the leaf, or None."""
-        return self._context_path().compaction
-
-    @undisturbed
-    def _parent(self, entry: Entry) -> Entry:
-        """The parent of an entry; the header where the file does not have it."""
-        return next(self._ready().walk().up(entry), self.header)
-
-    @undisturbed
-    def _standing(self, entry: Entry) -> Entry:
-        """The entry one stands at: itself, or what the markers above it mark."""
-        return refs.standing(entry, self._ready().walk().up)
-
-    def _in_force(self, path: PathRead, settings: dict[str, Any]) -> Callable[[str], Any]:
-        """Gives a setting by key; reads above the path only for one not found on it."""
-        top = path.entries[0]
-        above: Iterator[Entry] = iter(()) if path.whole else self._ready().walk().up(top)
-        in_force = InForce(settings, above, self.header.body)
-        lock = self._log.lock
-
-        def setting(key: str) -> Any:
-            with lock.alone():
-                return in_force.get(key)
-
-        return setting
-
-    @undisturbed
-    def _segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
-        """The path below one entry down to another, as a merge refers to it."""
-        merged = self._by_uuid(merged_uuid)
-        if merged is None:
-            return []
-        return segment(self._ready().walk(), merged, base_uuid)
-
-    @undisturbed
-    def _index(self) -> TreeIndex:
-        """The whole-file index, as far as the file is known."""
-        return self._whole().tree()
-
-    @undisturbed
-    def _all_names(self) -> refs.Names:
-        """The labels, branch names and session facts of the file."""
-        tree = self._index()
+    @synchronized
+    def names(self) -> refs.Names:
+        """The labels, branch names and session facts of the log."""
+        tree = self.index()
         if self._names is None:
             self._names = refs.Names(self.header)
-        self._names.extend(tree, self._view.read)
+        self._names.extend(tree, self.view.read)
         return self._names
 
-    @undisturbed
-    def _row(self, entry: Entry) -> int:
-        tree = self._index()
+    @synchronized
+    def row(self, entry: Entry) -> int:
+        """The row of an entry in the index."""
+        tree = self.index()
         row = tree.row_at(entry.offset)
         return row if row != NO_ROW else tree.row(entry.uuid)
 
-    def refresh(self) -> None:
-        """See what others wrote. A writer stays where it is; a reader goes to the new leaf.
-
-        What sessions made by `lane` and `scratch` wrote is seen without it by whatever
-        takes the whole file: `entries`, `find`, `tree`, `render`, `branches`, `stats`.
+    @synchronized
+    def check_name_is_free(self, name: str, target: str = "") -> None:
+        """Refuse a name that means another entry than `target`, or a lane.
 
         Raises:
-            FileReplacedError: another file took this one's place, without the leaf in it.
-            SessionNotFoundError: the path vanished.
+            InvalidNameError: it is taken.
         """
-        with self._log.lock.alone():
-            self._notice()
-            if self._log.readonly:
-                self._move(self._leaf_in_file())
+        tree = self.index()
+        taken = self.names().named(name, tree) - {target}
+        if taken or refs.lane_leaf(name, tree) != NO_ROW:
+            raise refs.taken(name, taken)
 
-    def _see_others(self) -> None:
-        """Take in what others wrote, and stay."""
-        self._notice()
+    def children(self, entry: Entry) -> list[Entry]:
+        """The entries whose parent is this one, in file order."""
+        with self.alone():
+            return [self.entry_at(child) for child in self.index().children(self.row(entry))]
 
-    def _notice(self) -> list[Entry]:
-        """The structure of what others appended since the last look."""
-        size = self._log.size()
-        if size < self._view.size or self._log.was_replaced():
-            self._reopen()
-            return []
-        if size == self._view.size:
-            return []
-        if self._path is not None and self._path.whole and self._path.entries[0].type != HEADER:
-            self._path = None  # a parent that was missing may have come
-        return list(self._view.grow(size))
+    def find(self, type: str | None, tool_call_id: str | None) -> list[Entry]:
+        """See `Session.find`."""
+        if type is None and tool_call_id is None:
+            raise UsageError("find what? give type=… or tool_call_id=…")
+        if type is not None:
+            with self.alone():
+                rows = self.index().rows_of_type(type)
+            found = (self.entry_at(row) for row in rows)
+        else:
+            needle = _spelling(tool_call_id or "")
+            found = (entry for entry in self.entries() if needle is None or needle in entry.line)
+        return [e for e in found if tool_call_id is None or _names_call(e, tool_call_id)]
 
-    def _reopen(self) -> None:
-        """Go on with the file that took this one's place.
+    def slice(self, offsets: array[int]) -> PathSlice:
+        """The entries at ascending offsets, each read when it is asked for."""
+        return PathSlice(self, self.view, offsets)
 
-        Where it does not hold what was last seen, the old one stays open, to be read.
-        """
-        log = self._log.successor()
-        try:
-            self._go_on_with(log)
-        except BaseException:
-            log.release()
-            raise
 
-    def _go_on_with(self, log: FileLog) -> None:
-        if not self._fetch.is_beside(log):
-            self._fetch = Fetching(log)
-        view = self._view_of(log)
-        leaf = view.walk().entry(self._leaf.uuid)
-        if leaf is None:
-            raise FileReplacedError(
-                f"{log.path} was replaced by a file without entry {self._leaf.uuid}, "
-                "the last that this session saw; nothing was written: open it again",
-                log.path,
-            )
-        self._log.release()
-        self._log = log
+def _do_nothing() -> None:
+    """What a reader without a writer does before it reads."""
+
+
+_NOTHING: Final[Mapping[str, Entry]] = {}
+
+
+def _spelling(text: str) -> bytes | None:
+    """The bytes of a plain string in any line; None where JSON may spell it otherwise."""
+    return (
+        text.encode()
+        if text.isascii() and text.replace("_", "").replace("-", "").isalnum()
+        else None
+    )
+
+
+def _names_call(entry: Entry, id: str) -> bool:
+    message = entry.message_as_stored
+    if not isinstance(message, dict):
+        block = entry.as_stored.get("block")
+        message = {"role": "assistant", "content": [block]}
+    return id in result_ids(message) or any(call.id == id for call in calls_of(message))
+
+
+class PathSlice(Sequence[Entry]):
+    """Some entries of a path, root first; each is read when it is asked for.
+
+    Half a million entries may be left behind by one move, which a summarizer looks
+    through once: together in memory they would take thirty times what the tree does.
+
+    Raises:
+        FileReplacedError: an entry is not there any more when it is asked for.
+        StorageError: another log took that one's place, and the session went on with it.
+    """
+
+    def __init__(self, reader: TreeReader, view: View, offsets: array[int]) -> None:
+        self._reader = reader
         self._view = view
-        self._names = None
-        self._path = None
-        self._leaf = leaf
+        self._offsets = offsets
 
-    def _move(self, leaf: Entry) -> None:
-        """Stand at another entry, and keep what is known of the path to it."""
-        if leaf.uuid == self._leaf.uuid and leaf == self._leaf:
-            return
-        if self._path is not None and not self._path.go_on_to(leaf):
-            self._path = None
-        self._leaf = leaf
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> PathSlice: ...
+    def __getitem__(self, at: int | slice) -> Entry | PathSlice:
+        if isinstance(at, slice):
+            return PathSlice(self._reader, self._view, self._offsets[at])
+        one = PathSlice(self._reader, self._view, array("q", [self._offsets[at]]))
+        return next(iter(one))
+
+    def __iter__(self) -> Iterator[Entry]:
+        lines = self._view.lines_at(self._offsets)
+        for offset, line in zip(self._offsets, lines, strict=True):
+            found = self._view.decode(line, offset)
+            if found is None:
+                raise self._reader.changed(offset)
+            yield found
+
+
+class BlobFetch:
+    """Gives the bytes of a blob, by the text form of its handle; raises BlobError.
+
+    Nothing of the session is held, nor of its open log. An entry is not tracked by the
+    garbage collector: one that held its session, which holds entries, would keep both for
+    as long as the process lives, and an exclusive session its lock.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.place = log.blobs
+        self._blobs: Blobs | None = None
+
+    @property
+    def blobs(self) -> Blobs:
+        """The sidecar folder of the log."""
+        if self._blobs is None:
+            self._blobs = self.place.open()
+        return self._blobs
+
+    def __call__(self, handle: str) -> bytes:
+        blob = blob_of(handle)
+        if blob is None:
+            file = self.place.path
+            raise SpilledError(
+                f"{file}: {handle:.100} is not a blob's handle; compare the entry with a backup",
+                file,
+            )
+        return self.blobs.read(*blob)
+
+
+def blocks_of(entry: Entry, blob: Blob) -> Iterator[bytes]:
+    """The bytes of a blob that an entry names, block by block.
+
+    Raises:
+        BlobError: it cannot be had as it was; maybe in place of the last block.
+    """
+    fetch: Any = entry._fetch
+    if not isinstance(fetch, BlobFetch):
+        out_of_reach(f"blob {blob.sha256}")
+    return fetch.blobs.blocks(*blob)

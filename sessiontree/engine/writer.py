@@ -1,10 +1,12 @@
-"""Writer: a reader that appends.
+"""EntryWriter: appends entries to the log, and moves the cursor to them.
 
-Invariants: an entry returned is an entry kept; the next entry hangs below the
-one this session last saw or wrote, whatever others wrote meanwhile; annotations
-hang below the lane's leaf in the file and do not move this session, and what a
-trial says of anything but itself is said on main; whatever is refused leaves the
-file as it was.
+Invariants: an entry returned is an entry kept; the next entry hangs below the one that the
+cursor last saw or wrote, whatever others wrote meanwhile; annotations hang below the lane's
+leaf in the log and do not move the cursor, and what a scratch lane says of anything but
+itself is written on main; what is refused leaves the log as it was. A writer that holds the
+log knows all that is in it. What is put is in the log, or waits for the end of a batch and
+is written whole then; a batch that cannot be written, and one of the process that this one
+was forked from, leave the cursor where it was before.
 """
 
 from __future__ import annotations
@@ -21,21 +23,30 @@ from msgspec import UNSET
 
 from sessiontree.core.blob import blob_of, blobs_needed
 from sessiontree.core.codec import encode_new
-from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry, check_fields, stored, with_fetch
+from sessiontree.core.entry import (
+    ANNOTATIONS,
+    MAIN,
+    REFERENCES,
+    Entry,
+    check_fields,
+    moved,
+    stored,
+    with_fetch,
+)
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, check_message
-from sessiontree.engine import ancestry, refs
-from sessiontree.engine.appender import Appender
-from sessiontree.engine.reader import Ref
+from sessiontree.engine import refs
+from sessiontree.engine.cursor import Cursor, Ref
+from sessiontree.engine.hooks import Hooks
+from sessiontree.engine.reader import TreeReader
 from sessiontree.errors import BlobMissingError, EntryError, RefError, UsageError
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.log import Log, Moved
 
-_OF_THE_PATH: Final = frozenset({"compaction", "merge", "context_edit"})
+_PATH_BOUND: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are wrong anywhere but on the path they were made for."""
 
-
-Wanted = tuple[str, Mapping[str, Any], str]
+Draft = tuple[str, Mapping[str, Any], str]
 """An entry to be written: its type, its fields and its uuid."""
 
 
@@ -64,44 +75,54 @@ def fresh_uuid() -> str:
 _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
-class Writer(Appender):
-    """The writing half of a session."""
+class EntryWriter:
+    """Appends to the log of a cursor.
 
-    def __init__(
-        self, log: FileLog, lane: str | None, hooks: Iterable[Any], spill_over: int | None
-    ) -> None:
-        super().__init__(log, lane, hooks)
-        self._spill_over = spill_over
+    Attributes:
+        cursor: where it writes; it moves along.
+        reader: the cursor's.
+        hooks: called with what is written.
+        spill_over: the bytes of a string that stay in the log; None: any.
+    """
+
+    def __init__(self, cursor: Cursor, hooks: Iterable[Any], spill_over: int | None) -> None:
+        self.cursor = cursor
+        self.reader = cursor.reader
+        self.hooks = Hooks(hooks)
+        self.spill_over = spill_over
+        self.tail = cursor.leaf.uuid
+        self._moved_to: Entry | None = None
+        self._batch: dict[str, Entry] | None = None
+        self._batch_process = -1
+        self._before_batch = cursor.leaf, self.tail
+        self.reader.flush = self._flush_alone
+        self.reader.catch_up = self.catch_up
+
+    @classmethod
+    def of(
+        cls, log: Log, lane: str, hooks: Iterable[Any], spill_over: int | None
+    ) -> EntryWriter:
+        """A writer at the leaf of a lane of an open log."""
+        cursor = Cursor(TreeReader(log), None if lane == MAIN else lane)
+        return cls(cursor, hooks, spill_over)
+
+    @property
+    def log(self) -> Log:
+        """The log that is written to."""
+        return self.reader.log
 
     def append(
         self,
         type: str,
+        fields: dict[str, Any],
         *,
         parent: Ref | None = None,
-        metadata: Mapping[str, Any] | None = None,
         uuid: str | None = None,
-        **fields: Any,
     ) -> Entry:
-        """Write one entry and return it; it is kept when this returns.
-
-        Args:
-            type: an entry type; an unknown one is written as given.
-            parent: what it hangs below, by default `leaf`.
-            metadata: small facts of the caller's own.
-            uuid: its uuid, by default a fresh one.
-            fields: the fields of the type, with the names they have in the file.
-
-        Raises:
-            EntryError: fields that are missing, wrong, or no JSON; a uuid that is taken.
-            RefError: a parent or target that is not there.
-            BlobError: a handle of a blob that this session does not have.
-            HookRejectedError: a hook refused.
-        """
-        self._log.check_writable()
+        """Write one entry; see `Session.append`."""
+        self.log.check_writable()
         self._is_batching()  # a forked process stands elsewhere than its parent
-        seen = self._leaf
-        if metadata is not None:
-            fields["metadata"] = metadata
+        seen = self.cursor.leaf
         check_fields(type, fields)
         if type in REFERENCES or type == "branch":
             self._check_references(type, fields)
@@ -111,14 +132,213 @@ class Writer(Appender):
         if type in ANNOTATIONS:
             if parent is not None:
                 raise EntryError(f"a {type} hangs below the lane's leaf; leave 'parent' out")
-            return self._annotate(type, fields, uuid)
-        above = None if parent is None else self.entry(parent)
+            return self.annotate(type, fields, uuid)
+        above = None if parent is None else self.cursor.entry(parent)
         if type == "compaction" and fields["firstKeptEntryUuid"] != uuid:
             self._check_first_kept(fields["firstKeptEntryUuid"], above)
         if type == "handle":
             with self._keeping_blob(fields["handle"]):
-                return self._write(type, fields, above, uuid=uuid)
-        return self._write(type, fields, above, uuid=uuid, seen=seen)
+                return self.write(type, fields, above, uuid=uuid)
+        return self.write(type, fields, above, uuid=uuid, seen=seen)
+
+    def append_message(
+        self, message: Message, parent: Ref | None, metadata: Mapping[str, Any] | None
+    ) -> Entry:
+        """Write one message; see `Session.append_message`."""
+        if metadata is not None or self._batch is not None:
+            fields: dict[str, Any] = {"message": message}
+            if metadata is not None:
+                fields["metadata"] = metadata
+            return self.append("message", fields, parent=parent)
+        check_message(message)
+        above = None if parent is None else self.cursor.entry(parent)
+        return self.write("message", {"message": message}, above)
+
+    def write(
+        self,
+        type: str,
+        fields: Mapping[str, Any],
+        above: Entry | None,
+        *,
+        uuid: str | None = None,
+        seen: Entry | None = None,
+    ) -> Entry:
+        """Write an entry below another, by default the leaf, and go there.
+
+        As `write_run` does, in half of its time for the plain case: one entry, no hooks.
+        """
+        if (
+            self.hooks.registered
+            or uuid is not None
+            or self._batch is not None
+            or type in _PATH_BOUND
+        ):
+            drafts = [(type, fields, uuid or fresh_uuid())]
+            return self.write_run(drafts, above, "", uuid, seen=seen)
+        reader, cursor = self.reader, self.cursor
+        log = reader.log
+        with log.alone():
+            log.check_writable()
+            entry = self.draft(type, fields, (above or cursor.leaf).uuid, fresh_uuid())
+            line = entry.line
+            if self.spill_over is not None and len(line) > self.spill_over:
+                return self.write_run([(type, fields, entry.uuid)], above, "")
+            block = line + b"\n"
+            try:
+                offset = log.append(block, reader.view.size)
+            except Moved:
+                with log.hold():
+                    self.catch_up()
+                    log = reader.log
+                    offset = log.append(block, reader.view.size)
+            moved(entry, offset)
+            reader.view.appended(offset + len(block))
+            cursor.move(entry)
+            self.tail = entry.uuid
+            return entry
+
+    def write_run(
+        self,
+        drafts: Sequence[Draft],
+        above: Entry | None,
+        event: str,
+        chosen: str | None = None,
+        *,
+        seen: Entry | None = None,
+    ) -> Entry:
+        """Write entries, each below the one before, all or none; go to the last.
+
+        Args:
+            drafts: the type, fields and uuid of each.
+            above: what the first hangs below, by default the leaf.
+            event: the hooks to call beside those of appending.
+            chosen: the uuid that the caller chose, which another writer may have taken.
+            seen: the leaf whose path they speak of, by default the one now.
+        """
+        self.log.check_writable()
+        seen = seen or self.cursor.leaf
+        parent = above or self.cursor.leaf
+        entries = self._run(drafts, parent.uuid)
+        if self.hooks:
+            for entry in entries:
+                self.call_before(event, entry)
+        over = self.spill_over
+        whole: Sequence[Draft] = ()
+        if over is not None and any(len(entry.line) > over for entry in entries):
+            whole, drafts = drafts, self._spilled(drafts)
+            entries = self._run(drafts, parent.uuid)
+        with self.holding():
+            if whole and not self._blobs_are_kept(entries):  # gc, or a person, was faster
+                drafts = self._spilled(whole)
+            if above is None and self.cursor.leaf is not seen:  # a hook wrote, or another thread
+                self._check_still_holds([type for type, _, _ in drafts], seen)
+                entries = self._run(drafts, self.cursor.leaf.uuid)
+            if chosen is not None:
+                self._check_fresh(chosen)
+            self.put(entries)
+            for entry in entries:
+                self.cursor.move(entry)
+            self.tail = entries[-1].uuid
+        if self.hooks:
+            for entry in entries:
+                self.call_after(event, entry)
+        return entries[-1]
+
+    def annotate(self, type: str, fields: Mapping[str, Any], uuid: str | None = None) -> Entry:
+        """Write an entry below its lane's leaf in the log, and stay."""
+        chosen, uuid = uuid, uuid or fresh_uuid()
+        lane = self._lane_of_annotation(type, fields)
+        if self.hooks:
+            self.call_before("", self._draft_on(lane, type, fields, self._tail_of(lane), uuid))
+        with self.holding():
+            if chosen is not None:
+                self._check_fresh(chosen)
+            entry = self._draft_on(lane, type, fields, self._tail_of(lane), uuid)
+            self.put([entry])
+            if lane == self.cursor.lane:
+                self.tail = entry.uuid
+        if self.hooks:
+            self.call_after("", entry)
+        return entry
+
+    def _lane_of_annotation(self, type: str, fields: Mapping[str, Any]) -> str | None:
+        """The lane of a word for the whole file: main, where a scratch lane would not last."""
+        lane = self.cursor.lane
+        if type == "usage" or not is_scratch(lane):
+            return lane
+        target = self.cursor.by_uuid(fields["targetUuid"]) if type == "label" else None
+        return lane if target is not None and target.lane == lane else None
+
+    def _tail_of(self, lane: str | None) -> str:
+        """The last entry of a lane in the log: the cursor's, or main's."""
+        if lane == self.cursor.lane:
+            return self.tail
+        return (self.reader.view.walk().last_on(lane) or self.reader.header).uuid
+
+    # drafts and checks
+
+    def draft(self, type: str, fields: Mapping[str, Any], parent: str, uuid: str) -> Entry:
+        """An entry with its line, as it would be written now."""
+        return self._draft_on(self.cursor.lane, type, fields, parent, uuid)
+
+    def _draft_on(
+        self, lane: str | None, type: str, fields: Mapping[str, Any], parent: str, uuid: str
+    ) -> Entry:
+        timestamp = now()
+        spilled = fields.get("spilled", UNSET)
+        entry = Entry(type, uuid, parent, lane, timestamp, _spilled=spilled)
+        if spilled is not UNSET or type == "handle":
+            with_fetch(entry, self.reader.fetch)
+        return stored(entry, encode_new(type, uuid, parent, lane, timestamp, fields), -1)
+
+    def _run(self, drafts: Sequence[Draft], parent: str) -> list[Entry]:
+        entries = []
+        for type, fields, uuid in drafts:
+            entries.append(self.draft(type, fields, parent, uuid))
+            parent = uuid
+        return entries
+
+    def _check_references(self, type: str, fields: Mapping[str, Any]) -> None:
+        for key in REFERENCES.get(type, ()):
+            uuid = fields[key]
+            if (type, key) == ("compaction", "firstKeptEntryUuid"):
+                continue  # its own uuid keeps nothing; checked against the path
+            if self.cursor.by_uuid(uuid) is None:
+                raise RefError(f"{key!r} of the {type} names no entry: {uuid}", uuid)
+
+    def _check_name(self, type: str, fields: Mapping[str, Any]) -> None:
+        """Refuse a name that no ref could spell, or that means another entry."""
+        if type == "branch" and fields.get("name") is not None:
+            name = refs.check_name(fields["name"], "branch name")
+            self.reader.check_name_is_free(name)
+        elif type == "label" and fields["label"] is not None:
+            name = refs.check_name(fields["label"], "label")
+            self.reader.check_name_is_free(name, fields["targetUuid"])
+
+    def _check_fresh(self, uuid: str) -> None:
+        if not isinstance(uuid, str) or not uuid:
+            raise EntryError(f"a uuid is a string that is not empty, not {uuid!r}")
+        if uuid in (self._batch or ()) or self.reader.view.tree().row(uuid) != NO_ROW:
+            raise EntryError(
+                f"the uuid {uuid} is taken by another entry; leave it out to get a fresh one"
+            )
+
+    def _check_first_kept(self, uuid: str, leaf: Entry | None) -> None:
+        if self.cursor.nearest(lambda entry: entry.uuid == uuid, leaf) is None:
+            raise RefError(
+                f"the first kept entry {uuid} is not on the path that is compacted", uuid
+            )
+
+    def _check_still_holds(self, types: Sequence[str], seen: Entry) -> None:
+        """Refuse what speaks of the path that was seen, where the leaf is not below it now."""
+        bound = next((type for type in types if type in _PATH_BOUND), None)
+        if bound is not None and not self.cursor.is_above(seen):
+            raise UsageError(
+                f"a hook, a summarizer, or another thread, moved to {self.cursor.leaf.uuid} while "
+                f"the {bound} was made for {seen.uuid}; nothing was written: do it again from there"
+            )
+
+    # blobs
 
     @contextlib.contextmanager
     def _keeping_blob(self, handle: Any) -> Iterator[None]:
@@ -131,238 +351,184 @@ class Writer(Appender):
         if blob is None:
             yield
             return
-        self.blobs.confirm(blob)
-        with self._holding():
-            if not self.blobs.has(blob):
+        blobs = self.reader.blobs
+        blobs.confirm(blob)
+        with self.holding():
+            if not blobs.has(blob):
                 raise BlobMissingError(
                     f"blob {blob.sha256} was removed while its handle was appended; store it "
                     "again, and append it then",
-                    self.blobs.file,
+                    blobs.file,
                     blob.sha256,
                 )
             yield
 
-    def append_message(
-        self,
-        message: Message,
-        *,
-        parent: Ref | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Entry:
-        """Write one message, verbatim: a dict with a `role`, in any provider's shape.
-
-        Args:
-            message: it is not kept: what becomes of the dict later changes nothing.
-            parent, metadata: as for `append`.
-
-        Raises:
-            EntryError: it is no message, or holds what JSON cannot carry.
-        """
-        if metadata is not None or self._waiting is not None:
-            return self.append("message", message=message, parent=parent, metadata=metadata)
-        check_message(message)
-        above = None if parent is None else self.entry(parent)
-        return self._write("message", {"message": message}, above)
-
-    def _check_references(self, type: str, fields: Mapping[str, Any]) -> None:
-        for key in REFERENCES.get(type, ()):
-            uuid = fields[key]
-            if (type, key) == ("compaction", "firstKeptEntryUuid"):
-                continue  # its own uuid keeps nothing; checked against the path
-            if self._by_uuid(uuid) is None:
-                raise RefError(f"{key!r} of the {type} names no entry: {uuid}", uuid)
-
-    def _check_name(self, type: str, fields: Mapping[str, Any]) -> None:
-        """Refuse a name that no ref could spell, or that stands for another entry."""
-        if type == "branch" and fields.get("name") is not None:
-            self._check_name_is_free(refs.check_name(fields["name"], "branch name"))
-        elif type == "label" and fields["label"] is not None:
-            name = refs.check_name(fields["label"], "label")
-            self._check_name_is_free(name, fields["targetUuid"])
-
-    def _check_fresh(self, uuid: str) -> None:
-        if not isinstance(uuid, str) or not uuid:
-            raise EntryError(f"a uuid is a string that is not empty, not {uuid!r}")
-        if uuid in (self._waiting or ()) or self._view.tree().row(uuid) != NO_ROW:
-            raise EntryError(
-                f"the uuid {uuid} is taken by another entry; leave it out to get a fresh one"
-            )
-
-    def _check_first_kept(self, uuid: str, leaf: Entry | None) -> None:
-        if ancestry.nearest(self, lambda entry: entry.uuid == uuid, leaf) is None:
-            raise RefError(
-                f"the first kept entry {uuid} is not on the path that is compacted", uuid
-            )
-
-    def _draft(self, type: str, fields: Mapping[str, Any], parent: str, uuid: str) -> Entry:
-        """An entry with its line, as it would be written now."""
-        return self._draft_on(self._lane, type, fields, parent, uuid)
-
-    def _draft_on(
-        self, lane: str | None, type: str, fields: Mapping[str, Any], parent: str, uuid: str
-    ) -> Entry:
-        timestamp = now()
-        spilled = fields.get("spilled", UNSET)
-        entry = Entry(type, uuid, parent, lane, timestamp, _spilled=spilled)
-        if spilled is not UNSET or type == "handle":
-            with_fetch(entry, self._fetch)
-        return stored(entry, encode_new(type, uuid, parent, lane, timestamp, fields), -1)
-
-    def _spilled(self, wanted: Sequence[Wanted]) -> list[Wanted]:
+    def _spilled(self, drafts: Sequence[Draft]) -> list[Draft]:
         """The same with what is large in their fields put into blobs."""
         from sessiontree.core.spill import spill  # most entries are small
 
-        over = self._spill_over
-        return [(type, spill(fields, over, self._store), uuid) for type, fields, uuid in wanted]
+        over = self.spill_over
+        return [(type, spill(fields, over, self._store), uuid) for type, fields, uuid in drafts]
 
     def _blobs_are_kept(self, entries: Sequence[Entry]) -> bool:
         blobs = [blob for entry in entries for blob in blobs_needed(entry.as_stored)]
-        return all(self.blobs.has(blob) for blob in blobs)
+        return all(self.reader.blobs.has(blob) for blob in blobs)
 
     def _store(self, content: bytes, media_type: str) -> str:
         """Keep content in a blob; its handle's text form."""
         from sessiontree.core.handle import Handle
 
-        self._check_file_is_there()
-        return str(Handle.blob(*self.blobs.put(content), media_type))
+        self.check_log_is_there()
+        return str(Handle.blob(*self.reader.blobs.put(content), media_type))
 
-    def _write(
-        self,
-        type: str,
-        fields: Mapping[str, Any],
-        above: Entry | None,
-        *,
-        uuid: str | None = None,
-        seen: Entry | None = None,
-    ) -> Entry:
-        """Write an entry below another, by default the leaf, and stand at it.
+    def check_log_is_there(self) -> None:
+        """Refuse to keep a blob where the file was moved away.
 
-        As `_write_run` does, in half of its time where it is plain: one entry after
-        another, and nobody to be told.
+        The folder made for it would be in the way of the file when that comes back.
+
+        Raises:
+            SessionNotFoundError: the path vanished.
         """
-        if (
-            self._hooks.registered
-            or uuid is not None
-            or self._waiting is not None
-            or type in _OF_THE_PATH
-        ):
-            wanted = [(type, fields, uuid or fresh_uuid())]
-            return self._write_run(wanted, above, "", uuid, seen=seen)
-        with self._log.lock.alone():
-            self._log.check_writable()
-            entry = self._draft(type, fields, (above or self._leaf).uuid, fresh_uuid())
-            if self._spill_over is None or len(entry.line) <= self._spill_over:
-                self._put_at_once(entry)
-                return entry
-        return self._write_run([(type, fields, entry.uuid)], above, "")
+        self.log.was_replaced()
 
-    def _write_run(
-        self,
-        wanted: Sequence[Wanted],
-        above: Entry | None,
-        event: str,
-        chosen: str | None = None,
-        *,
-        seen: Entry | None = None,
-    ) -> Entry:
-        """Write entries, each below the one before, all or none; stand at the last.
+    # hooks
 
-        Args:
-            wanted: the type, fields and uuid of each.
-            above: what the first hangs below, by default the leaf.
-            event: the hooks to call beside those of appending.
-            chosen: the uuid that the caller chose, which another writer may have taken.
-            seen: the leaf whose path they speak of, by default the one now.
+    def call_before(self, event: str, entry: Entry) -> None:
+        """Call the hooks before an entry is written; they may refuse it."""
+        if event:
+            self.hooks.call(f"before_{event}", entry)
+        self.hooks.call("before_append", entry)
+
+    def call_after(self, event: str, entry: Entry) -> None:
+        """Call the hooks after an entry was written."""
+        self.hooks.call("after_append", entry)
+        if event:
+            self.hooks.call(f"after_{event}", entry)
+
+    # the log
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Hold the log, knowing all that is in it."""
+        elsewhere = None
+        with self.log.hold():
+            if not self._is_batching() and not self.log.still_ends_at(self.reader.view.size):
+                self.catch_up()
+            elsewhere, self._moved_to = self._moved_to, None
+            yield
+        if elsewhere is not None and self.hooks:
+            self.hooks.call("on_conflict", elsewhere)
+
+    def put(self, entries: list[Entry]) -> None:
+        """Write the lines of entries, or keep them for the end of the batch."""
+        if self._batch is None:
+            self._put_all(entries)
+            return
+        if not self._batch:
+            self._before_batch = self.cursor.leaf, self.tail
+        self._batch.update((entry.uuid, entry) for entry in entries)
+
+    def _put_all(self, entries: list[Entry]) -> None:
+        lines = [entry.line for entry in entries]
+        view = self.reader.view
+        offset = self.log.append(b"\n".join([*lines, b""]), view.size)
+        for entry, line in zip(entries, lines, strict=True):
+            moved(entry, offset)
+            offset += len(line) + 1
+        view.appended(offset)
+
+    def catch_up(self) -> None:
+        """Take in what others wrote, and note the entry they moved this lane's leaf to."""
+        before = self.reader.view
+        moved_to = None
+        for head in self.cursor.catch_up():
+            if head.lane == self.cursor.lane:
+                self.tail = head.uuid
+                if head.type not in ANNOTATIONS:
+                    moved_to = head
+        if self.reader.view is not before:
+            self.tail = self.cursor.leaf_in_log().uuid
+        if moved_to is not None:
+            self._moved_to = self.reader.view.read(moved_to.offset)
+
+    def refresh(self) -> None:
+        """See what others wrote, and stay; see `Session.refresh`."""
+        with self.log.alone():
+            if self._is_batching():
+                return
+            self.catch_up()
+            elsewhere, self._moved_to = self._moved_to, None
+        if elsewhere is not None and self.hooks:
+            self.hooks.call("on_conflict", elsewhere)
+
+    def go_to_tip(self) -> None:
+        """Go to the lane's leaf in the log."""
+        self.cursor.move(self.cursor.leaf_in_log())
+
+    def note_tail(self) -> None:
+        """Take the lane's leaf in the log for the last entry of the lane."""
+        self.tail = self.cursor.leaf_in_log().uuid
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """See `Session.batch`."""
+        with self.holding():
+            if self._batch is not None:  # of this thread: another's is waited for
+                raise UsageError("a batch is open already; append inside it")
+            self._batch = self.reader.pending = {}
+            self._batch_process = os.getpid()
+            try:
+                yield
+            finally:
+                try:
+                    self.flush()
+                finally:
+                    self._end_batch()
+
+    def _end_batch(self) -> None:
+        self._batch = None
+        self.reader.pending = {}
+
+    def _is_batching(self) -> bool:
+        """Whether a batch is open.
+
+        One in the process that this was forked from is not ours: what waits in it is
+        written there, and here it never was.
         """
-        self._log.check_writable()
-        seen = seen or self._leaf
-        parent = above or self._leaf
-        entries = self._drafts(wanted, parent.uuid)
-        if self._hooks:
-            for entry in entries:
-                self._call_before(event, entry)
-        over = self._spill_over
-        whole: Sequence[Wanted] = ()
-        if over is not None and any(len(entry.line) > over for entry in entries):
-            whole, wanted = wanted, self._spilled(wanted)
-            entries = self._drafts(wanted, parent.uuid)
-        with self._holding():
-            if whole and not self._blobs_are_kept(entries):  # gc, or a person, was faster
-                wanted = self._spilled(whole)
-            if above is None and self._leaf is not seen:  # a hook wrote, or another thread
-                self._check_still_holds([type for type, _, _ in wanted], seen)
-                entries = self._drafts(wanted, self._leaf.uuid)
-            if chosen is not None:
-                self._check_fresh(chosen)
-            self._put(entries)
-            for entry in entries:
-                self._move(entry)
-            self._tail = entries[-1].uuid
-        if self._hooks:
-            for entry in entries:
-                self._call_after(event, entry)
-        return entries[-1]
+        if self._batch is not None and self._batch_process != os.getpid():
+            if self._batch:
+                self._undo_batch()
+            self._end_batch()
+        return self._batch is not None
 
-    def _check_still_holds(self, types: Sequence[str], seen: Entry) -> None:
-        """Refuse what speaks of the path that was seen, where the leaf is not below it now."""
-        speaking = next((type for type in types if type in _OF_THE_PATH), None)
-        if speaking is not None and not ancestry.is_above(self, seen):
-            raise UsageError(
-                f"a hook, a summarizer, or another thread, moved to {self._leaf.uuid} while the "
-                f"{speaking} was made for {seen.uuid}; nothing was written: do it again from there"
-            )
+    def _undo_batch(self) -> None:
+        leaf, self.tail = self._before_batch
+        self.cursor.go_back_to(leaf)
 
-    def _drafts(self, wanted: Sequence[Wanted], parent: str) -> list[Entry]:
-        entries = []
-        for type, fields, uuid in wanted:
-            entries.append(self._draft(type, fields, parent, uuid))
-            parent = uuid
-        return entries
+    def flush(self) -> None:
+        """Write what waits in an open batch."""
+        if not self._is_batching() or not self._batch:
+            return
+        waiting = list(self._batch.values())
+        self._batch = self.reader.pending = {}
+        try:
+            if not self.log.ends_at(self.reader.view.size):
+                self.catch_up()  # a lane of this process, under the same lock
+            self._put_all(waiting)
+        except BaseException:
+            self._undo_batch()  # what waited is not in the log
+            raise
 
-    def _annotate(self, type: str, fields: Mapping[str, Any], uuid: str | None = None) -> Entry:
-        """Write an entry below its lane's leaf in the file, and stay where we are."""
-        chosen, uuid = uuid, uuid or fresh_uuid()
-        lane = self._lane_of_annotation(type, fields)
-        if self._hooks:
-            self._call_before("", self._draft_on(lane, type, fields, self._tail_of(lane), uuid))
-        with self._holding():
-            if chosen is not None:
-                self._check_fresh(chosen)
-            entry = self._draft_on(lane, type, fields, self._tail_of(lane), uuid)
-            self._put([entry])
-            if lane == self._lane:
-                self._tail = entry.uuid
-        if self._hooks:
-            self._call_after("", entry)
-        return entry
+    def _flush_alone(self) -> None:
+        with self.log.alone():  # another thread's batch is waited for
+            self.flush()
 
-    def _lane_of_annotation(self, type: str, fields: Mapping[str, Any]) -> str | None:
-        """The lane of a word for the whole file: main's where a trial's own would not last."""
-        if type == "usage" or not is_scratch(self._lane):
-            return self._lane
-        target = self._by_uuid(fields["targetUuid"]) if type == "label" else None
-        return self._lane if target is not None and target.lane == self._lane else None
-
-    def _tail_of(self, lane: str | None) -> str:
-        """The last entry of a lane in the file: this one's, or main's."""
-        if lane == self._lane:
-            return self._tail
-        return (self._view.walk().last_on(lane) or self.header).uuid
-
-    def _call_before(self, event: str, entry: Entry) -> None:
-        if event:
-            self._hooks.call(f"before_{event}", self, entry)
-        self._hooks.call("before_append", self, entry)
-
-    def _call_after(self, event: str, entry: Entry) -> None:
-        self._hooks.call("after_append", self, entry)
-        if event:
-            self._hooks.call(f"after_{event}", self, entry)
-
-    def _check_name_is_free(self, name: str, target: str = "") -> None:
-        with self._log.lock.alone():
-            tree = self._index()
-            taken = self._all_names().named(name, tree) - {target}
-            is_lane = refs.lane_leaf(name, tree) != NO_ROW
-        if taken or is_lane:
-            raise refs.taken(name, taken)
+    def close(self) -> None:
+        """Write what waits, and close the log."""
+        log = self.log
+        with log.alone():
+            try:
+                if not log.closed:
+                    self.flush()
+            finally:
+                self.log.close()

@@ -33,13 +33,13 @@ from sessiontree.core.handle import MEDIA_TYPE, Handle
 from sessiontree.core.media import media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
 from sessiontree.errors import TargetMissingError, TargetRefusedError
-from sessiontree.handles.registry import Resolver, Scope
+from sessiontree.handles.registry import HandleSession, Resolver, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
 from sessiontree.storage.fs import READ, FileSystem
 from sessiontree.storage.lines import rest_of_line
 
 if TYPE_CHECKING:
-    from sessiontree.engine.reader import Reader
+    from sessiontree.engine.reader import TreeReader
 
 
 LARGEST: Final = 64 * 1024 * 1024
@@ -245,23 +245,23 @@ class SessionResolver:
         """
         near = ""
         for session in _sessions(handle, scope):
-            entry = session._by_uuid(handle.meta[1])
+            entry = session.cursor.by_uuid(handle.meta[1])
             if handle.method == "block":
-                message = block_of(handle, session, entry)
+                message = block_of(handle, session.reader, entry)
                 if message is not None:
                     return ResolvedHandle(handle, "message", message)
             elif entry is not None:
                 return _resolved(handle, entry, scope.within(session))
-            near = near or nearest(session, handle.meta[1])
+            near = near or nearest(session.reader, handle.meta[1])
         raise TargetMissingError(
             f"{handle} points to an entry that session {handle.meta[0]} does not have{near}",
             str(handle),
         )
 
 
-def nearest(session: Reader, uuid: str) -> str:
+def nearest(reader: TreeReader, uuid: str) -> str:
     """What to say of the entries whose uuids begin as one that is none; nothing where none do."""
-    near = [whole for whole in session._index().uuids if whole.startswith(uuid)][:3]
+    near = [whole for whole in reader.index().uuids if whole.startswith(uuid)][:3]
     return f"; give its uuid whole: {', '.join(near)}" if near else ""
 
 
@@ -283,12 +283,12 @@ def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
     return ResolvedHandle(handle, "document", told)
 
 
-def block_of(handle: Handle, session: Reader, entry: Entry | None) -> dict[str, Any] | None:
+def block_of(handle: Handle, reader: TreeReader, entry: Entry | None) -> dict[str, Any] | None:
     """The message with one block that a handle points to in a session.
 
     Args:
         handle: of the method `block`, its meta sound.
-        session: where the block is.
+        reader: reads the session that has the block.
         entry: the entry of the handle's uuid there, or None.
 
     Returns:
@@ -310,7 +310,7 @@ def block_of(handle: Handle, session: Reader, entry: Entry | None) -> dict[str, 
         raise TargetMissingError(
             f"{handle} points to a block of a {entry.type}, which has none", str(handle)
         )
-    return _streamed_block(handle, session, uuid if entry is None else _whole(entry))
+    return _streamed_block(handle, reader, uuid if entry is None else _whole(entry))
 
 
 def _no_block(handle: Handle, count: int) -> TargetMissingError:
@@ -323,11 +323,11 @@ def _whole(entry: Entry) -> str:
     return message_uuid(entry) or entry.uuid
 
 
-def _streamed_block(handle: Handle, session: Reader, uuid: str) -> dict[str, Any] | None:
+def _streamed_block(handle: Handle, reader: TreeReader, uuid: str) -> dict[str, Any] | None:
     """The same of a message that was written block by block; reads the whole file."""
     role, block, is_there = "assistant", None, False
     indices: set[int] = set()
-    for entry in session.entries():
+    for entry in reader.entries():
         if entry.type not in ("block", "message_end") or entry.get("messageUuid") != uuid:
             continue
         is_there = True
@@ -344,7 +344,7 @@ def _streamed_block(handle: Handle, session: Reader, uuid: str) -> dict[str, Any
     return None
 
 
-def _sessions(handle: Handle, scope: Scope) -> Iterator[Reader]:
+def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
     """The sessions of an id: this one, else those in its folder.
 
     Raises:
@@ -362,9 +362,9 @@ def _sessions(handle: Handle, scope: Scope) -> Iterator[Reader]:
             str(handle),
         )
     folder = os.path.dirname(os.path.realpath(here.file))
-    files = _files_of(folder, scope, here._disk)
+    files = _files_of(folder, scope, here.disk)
     for file in files.get(wanted, ()):
-        yield _opened(file, scope, here._disk)
+        yield _opened(file, scope)
     if wanted not in files:
         raise TargetMissingError(
             f"{handle} points to a session that is not in {folder}; put its file there", str(handle)
@@ -404,14 +404,12 @@ def _id_of(file: str, fs: FileSystem) -> str:
     return str(header.get("id", ""))
 
 
-def _opened(file: str, scope: Scope, fs: FileSystem) -> Reader:
+def _opened(file: str, scope: Scope) -> HandleSession:
     """A session beside this one, opened once."""
-    from sessiontree.session import Session  # which resolves handles, and so knows of this
-
     key = ("session", file)
     if key not in scope.found:
-        scope.found[key] = scope.opened.enter_context(Session.open(file, readonly=True, fs=fs))
-    session: Reader = scope.found[key]
+        scope.found[key] = scope.opened.enter_context(scope.session.beside(file))
+    session: HandleSession = scope.found[key]
     return session
 
 

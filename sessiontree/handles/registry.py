@@ -44,7 +44,11 @@ from sessiontree.handles.schema import HandleSchema
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from sessiontree.engine.reader import Reader
+    from sessiontree.core.entry import Entry
+    from sessiontree.engine.cursor import Cursor
+    from sessiontree.engine.reader import TreeReader
+    from sessiontree.storage.blobs import Blobs
+    from sessiontree.storage.fs import FileSystem
 
 
 ENTRY_POINTS: Final = "sessiontree.handles"
@@ -149,6 +153,27 @@ _ALONE: Final = object()
 """Stands for what a resolver did not give together with the others."""
 
 
+class HandleSession(Protocol):
+    """The session that handles are in, as a resolver sees it: a `Session`."""
+
+    reader: TreeReader
+    cursor: Cursor
+    disk: FileSystem
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def header(self) -> Entry: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def blobs(self) -> Blobs: ...
+    def beside(self, file: str) -> HandleSession:
+        """Another session on the same disk, opened to read."""
+    def __enter__(self) -> HandleSession: ...
+    def __exit__(self, *error: Any) -> None: ...
+
+
 class Scope:
     """Where handles are resolved: what a resolver may ask for.
 
@@ -158,7 +183,7 @@ class Scope:
     def __init__(
         self,
         registry: Registry,
-        session: Reader | None = None,
+        session: HandleSession | None = None,
         root: str | None = None,
     ) -> None:
         """A scope that nothing is resolved in yet.
@@ -183,7 +208,7 @@ class Scope:
         self.opened.close()
 
     @property
-    def session(self) -> Reader:
+    def session(self) -> HandleSession:
         """The session that the handles stand in.
 
         Raises:
@@ -214,7 +239,7 @@ class Scope:
     def _at(self) -> str:
         return str(self._chain[-1][1]) if self._chain else "the handle"
 
-    def within(self, session: Reader) -> Scope:
+    def within(self, session: HandleSession) -> Scope:
         """The same, for handles that stand in another session."""
         scope = self._copy(self._chain)
         scope._session = session

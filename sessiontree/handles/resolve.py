@@ -6,7 +6,6 @@ for it. A failure belongs to its handle: it never hides what others resolve to.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,13 +18,12 @@ from sessiontree.context.resolved import (
     only_named,
     role_of_entry,
 )
-from sessiontree.core.blocks import Resolution as Said
+from sessiontree.core.blocks import Resolution as Contribution
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle, check_metadata
 from sessiontree.core.message import Message
-from sessiontree.engine.reader import Reader, Ref
-from sessiontree.engine.surveyor import Surveyor
+from sessiontree.engine.cursor import Ref
 from sessiontree.errors import (
     BlobError,
     HandleError,
@@ -34,11 +32,8 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.handles.builtin import block_of, nearest
-from sessiontree.handles.registry import Registry, Resolution, Scope
+from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
 from sessiontree.handles.schema import KINDS, Kind
-
-PathLike = str | os.PathLike[str]
-
 
 class ResolvedEntry:
     """An entry, and what its handle resolved to.
@@ -62,207 +57,55 @@ class ResolvedEntry:
         return f"<ResolvedEntry {self.entry!r} {self.error or self.resolved!r:.80}>"
 
 
-def scope_of(session: Reader, registry: Registry | None, root: PathLike | None) -> Scope:
-    """A scope for the handles that stand in a session."""
-    return Scope(registry or Registry.default(), session, None if root is None else os.fspath(root))
-
-
-def resolve(
-    session: Reader,
-    handle: Handle | str,
-    *,
-    registry: Registry | None = None,
-    root: PathLike | None = None,
-) -> ResolvedHandle:
-    """What a handle in a session points to.
+class HandleScope:
+    """Resolves the handles of one session.
 
     Args:
-        session: the session that the handle stands in.
-        handle: a handle, or its text form.
+        session: the session that the handles are in.
         registry: knows the resolvers; by default those built in and installed.
         root: the folder that `file` handles are below; without it none is read.
-
-    Raises:
-        HandleError: it is not well formed, or not what its schema says.
-        ResolveError, BlobError, …: it cannot be had; see `Scope.resolve`.
     """
-    with scope_of(session, registry, root) as scope:
-        return scope.resolve(handle)
 
+    def __init__(self, session: HandleSession, registry: Registry | None, root: str | None) -> None:
+        self._session = session
+        self._registry = registry
+        self._root = root
 
-def resolve_many(
-    session: Reader,
-    handles: Iterable[Handle | str],
-    *,
-    registry: Registry | None = None,
-    root: PathLike | None = None,
-) -> list[Resolution]:
-    """What handles point to, each distinct one looked up once; arguments as for `resolve`.
+    def _scope(self) -> Scope:
+        return Scope(self._registry or Registry.default(), self._session, self._root)
 
-    Returns:
-        For each, in order, what it resolved to, or the error.
-    """
-    with scope_of(session, registry, root) as scope:
-        return scope.resolve_many(handles)
+    def resolve(self, handle: Handle | str) -> ResolvedHandle:
+        """See `Session.resolve`."""
+        with self._scope() as scope:
+            return scope.resolve(handle)
 
+    def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
+        """See `Session.resolve_many`."""
+        with self._scope() as scope:
+            return scope.resolve_many(handles)
 
-def resolved_path(
-    session: Reader,
-    ref: Ref | None = None,
-    *,
-    registry: Registry | None = None,
-    root: PathLike | None = None,
-) -> list[ResolvedEntry]:
-    """The path to an entry, by default the leaf, its handles resolved; root first."""
-    with scope_of(session, registry, root) as scope:
-        return _resolved_entries(session.path(ref), scope)
+    def resolved_path(self, ref: Ref | None) -> list[ResolvedEntry]:
+        """See `Session.resolved_path`."""
+        with self._scope() as scope:
+            return _resolved_entries(self._session.cursor.path(ref), scope)
 
+    def resolved_tree(self, ref: Ref | None) -> ResolvedEntry:
+        """See `Session.resolved_tree`; every entry is in memory at once."""
+        cursor = self._session.cursor
+        reader = cursor.reader
+        top = reader.header if ref is None else cursor.entry(ref)
+        index = reader.index()
+        rows = index.subtree(reader.row(top))
+        with self._scope() as scope:
+            found = _resolved_entries([reader.entry_at(row) for row in rows], scope)
+        nodes = dict(zip(rows, found, strict=True))
+        for row in rows:
+            above = nodes.get(index.parents[row])
+            if above is not None:
+                above.children.append(nodes[row])
+        return nodes[reader.row(top)]
 
-def resolved_tree(
-    session: Reader,
-    ref: Ref | None = None,
-    *,
-    registry: Registry | None = None,
-    root: PathLike | None = None,
-) -> ResolvedEntry:
-    """An entry, by default the header, and all below it, its handles resolved.
-
-    Every entry is in memory at once.
-    """
-    top = session.header if ref is None else session.entry(ref)
-    index = session._index()
-    rows = index.subtree(session._row(top))
-    with scope_of(session, registry, root) as scope:
-        found = _resolved_entries([session._entry_at(row) for row in rows], scope)
-    nodes = dict(zip(rows, found, strict=True))
-    for row in rows:
-        above = nodes.get(index.parents[row])
-        if above is not None:
-            above.children.append(nodes[row])
-    return nodes[session._row(top)]
-
-
-def _resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
-    handles = [handle_of(entry) if entry.type == "handle" else None for entry in entries]
-    wanted = [handle for handle in handles if isinstance(handle, Handle)]
-    found = iter(scope.resolve_many(wanted))
-    return [
-        ResolvedEntry(entry, next(found) if isinstance(handle, Handle) else handle)
-        for entry, handle in zip(entries, handles, strict=True)
-    ]
-
-
-def handle_of(entry: Entry) -> Handle | SessionTreeError:
-    """The handle of a `handle` entry, in whatever form it is stored, or why it is none."""
-    try:
-        return Handle.from_json(entry.get("handle"))[0]
-    except SessionTreeError as error:  # a BlobError, where somebody spilled it
-        return error
-
-
-def entry_fields(
-    handle: Handle | str | Mapping[str, Any],
-    *,
-    kind: Kind | None = None,
-    role: str | None = None,
-    preview: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    registry: Registry | None = None,
-) -> dict[str, Any]:
-    """The fields of a `handle` entry, checked as far as its plugin is known here.
-
-    Args:
-        handle: in any form; the metadata of the older one goes below what is given.
-        kind: what it resolves to, by default what its schema says.
-        role: of the message that it becomes in a context.
-        preview: a few words for people to recognise it by.
-        metadata: hints, of up to 1 KB as JSON.
-        registry: knows the schemas; by default those built in and installed.
-
-    Raises:
-        HandleError: the handle, its kind or the metadata is wrong; names the part.
-    """
-    if isinstance(handle, Handle):
-        pointer, older = handle, None
-    else:
-        pointer, older = Handle.from_json(handle)
-    registry = registry or Registry.default()
-    schema = registry.check(pointer)
-    if schema is not None:
-        if kind is not None and kind != schema.kind:
-            raise HandleError(
-                f"{schema.name} resolves to a {schema.kind}, not to a {kind!s:.40}; leave the "
-                "kind out",
-                "kind",
-            )
-        kind = schema.kind
-    if kind is None:
-        why = registry.unknown(pointer)
-        raise HandleError(f"{why}; or give the kind, to keep {pointer} all the same", "kind")
-    if kind not in KINDS:
-        raise HandleError(f"a kind is one of {', '.join(KINDS)}, not {kind!r:.40}", "kind")
-    for part, text in (("role", role), ("preview", preview)):
-        if text is not None and (not isinstance(text, str) or not text):
-            raise HandleError(f"a {part} is a string that is not empty, not {text!r:.40}", part)
-    if older is not None:
-        metadata = {**older, **(metadata or {})}
-    check_metadata(metadata)
-    fields = {"role": role, "preview": preview, "metadata": metadata}
-    given = {key: value for key, value in fields.items() if value is not None}
-    return {"handle": str(pointer), "kind": kind, **given}
-
-
-def check_target(session: Surveyor, handle: str) -> None:
-    """Refuse a handle of the session itself that points to nothing in it.
-
-    Reads the whole file where no entry has the uuid.
-
-    Raises:
-        HandleError: it does not; names what it may have meant.
-    """
-    pointer = Handle.parse(handle)
-    if pointer.plugin != "session" or len(pointer.meta) < 2 or pointer.meta[0] != session.id:
-        return
-    uuid = pointer.meta[1]
-    entry = session._by_uuid(uuid)
-    if pointer.method == "block" and len(pointer.meta) == 3:
-        _check_block(session, pointer, entry)
-    if entry is not None:
-        return
-    pieces = [*session.find(type="block"), *session.find(type="message_end")]
-    if all(piece.get("messageUuid") != uuid for piece in pieces):
-        near = nearest(session, uuid)
-        raise HandleError(f"{pointer} names no entry of this session by its uuid{near}", "meta[1]")
-
-
-def _check_block(session: Surveyor, pointer: Handle, entry: Entry | None) -> None:
-    try:
-        block_of(pointer, session, entry)
-    except TargetMissingError as error:
-        raise HandleError(str(error), "meta[2]") from error
-    except BlobError:  # it is there, and what it says was lost
-        return
-
-
-def messages(
-    session: Reader,
-    entries: Sequence[Entry],
-    *,
-    registry: Registry | None = None,
-    root: PathLike | None = None,
-) -> list[Said]:
-    """What `handle` entries contribute to a context, or why they cannot.
-
-    A blob that a model would only be told the name of is not read.
-    """
-    said: list[Said | None] = [_told_unread(entry) for entry in entries]
-    unread = [entry for entry, message in zip(entries, said, strict=True) if message is None]
-    with scope_of(session, registry, root) as scope:
-        found = iter(_resolved_entries(unread, scope))
-    return [_said(next(found)) if message is None else message for message in said]
-
-
-def _said(found: ResolvedEntry) -> Said:
+    def _contribution(found: ResolvedEntry) -> Contribution:
     if found.resolved is not None:
         return message_of(found.resolved, found.entry)
     return _why_not(found)
@@ -272,20 +115,7 @@ def _why_not(found: ResolvedEntry) -> SessionTreeError:
     return found.error or UsageError(f"entry {found.entry.uuid} has no handle to resolve")
 
 
-def carried(session: Reader, entry: Entry) -> Message:
-    """The message of a `handle` entry, with all the bytes that it stands for in it.
-
-    Raises:
-        BlobError, ResolveError, …: they cannot be had.
-    """
-    with scope_of(session, session._registry, session._root) as scope:
-        found = _resolved_entries([entry], scope)[0]
-    if found.resolved is None:
-        raise _why_not(found)
-    return carried_of(found.resolved, entry)
-
-
-def _told_unread(entry: Entry) -> Shown | None:
+def _only_named(entry: Entry) -> Shown | None:
     """The message of a blob that is only named; None for any other handle."""
     handle = handle_of(entry)
     if isinstance(handle, SessionTreeError) or (handle.plugin, handle.method) != ("blob", "sha256"):

@@ -32,7 +32,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
@@ -49,9 +49,8 @@ from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import spill
 from sessiontree.engine import refs
-from sessiontree.engine.cursor import is_cut_above
-from sessiontree.engine.reader import Reader, Ref
-from sessiontree.engine.surveyor import Surveyor
+from sessiontree.engine.cursor import Cursor, Ref, is_cut_above
+from sessiontree.engine.reader import TreeReader
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import (
     BlobError,
@@ -63,37 +62,55 @@ from sessiontree.errors import (
     SessionTreeWarning,
     UsageError,
 )
-from sessiontree.handles.resolve import messages
 from sessiontree.redact.redaction import Redaction
 from sessiontree.redact.rules import homes_in
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.blobs import Blobs
 
 if TYPE_CHECKING:
-    from sessiontree.redact.redaction import Redaction
+    from sessiontree.handles.resolve import HandleScope
+    from sessiontree.storage.fs import FileSystem
+
+
+class Original(NamedTuple):
+    """What is copied.
+
+    Attributes:
+        cursor: where its session is.
+        handles: resolves the handles in it.
+        file: the path of its file; None in memory.
+        disk: where copies are made.
+    """
+
+    cursor: Cursor
+    handles: HandleScope
+    file: str | None
+    disk: FileSystem
+
+    @property
+    def reader(self) -> TreeReader:
+        return self.cursor.reader
 
 
 _HANDLE_KEYS = ("handle", "kind", "role", "spilled", "crc")
 
 
-def inlined(session: Reader, entry: Entry) -> bytes:
+def inlined(original: Original, entry: Entry) -> bytes:
     """The line of an entry with all its content in it.
 
     Raises:
         BlobError: content that cannot be had back as it was.
     """
     if entry.type == "handle":
-        return _message_line(session, entry)
+        return _message_line(original, entry)
     if not entry.has_spilled:
         return entry.line
     return encode({key: entry[key] for key in entry if key not in ("spilled", "crc")})
 
 
-def _message_line(session: Reader, entry: Entry) -> bytes:
-    from sessiontree.handles.resolve import carried  # few copies have handles in them
-
+def _message_line(original: Original, entry: Entry) -> bytes:
     try:
-        found = carried(session, entry)
+        found = original.handles.whole_message(entry)
     except BlobError:
         raise
     except SessionTreeError as error:
@@ -124,7 +141,7 @@ _HEADER_OF_ITS_OWN: Final = (
 
 
 def export(
-    session: Surveyor,
+    original: Original,
     ref: Ref,
     file: str,
     *,
@@ -133,31 +150,31 @@ def export(
     redact: Redaction | None = None,
 ) -> str:
     """See `Session.export_branch`."""
-    top = session.entry(ref)
-    with session._log.lock.alone():  # all of one moment: another thread may write
-        tree = session._index()
-        row = session._row(top)
-        rows = _lasting_below(session, row)
+    top = original.cursor.entry(ref)
+    with original.cursor.alone():  # all of one moment: another thread may write
+        tree = original.reader.index()
+        row = original.reader.row(top)
+        rows = _lasting_below(original, row)
         if with_path:
             _mark(rows, tree.rows_up(row))
-        at_leaf = session._row(session.leaf)
+        at_leaf = original.reader.row(original.cursor.leaf)
         leaf = at_leaf if rows[at_leaf] else refs.tip_of(tree, row)
-    settings = {} if with_path or top.type == HEADER else _settings_above(session, row)
-    return _copy(session, rows, leaf, top, file, settings, inline=inline, redact=redact)
+    settings = {} if with_path or top.type == HEADER else _settings_above(original, row)
+    return _copy(original, rows, leaf, top, file, settings, inline=inline, redact=redact)
 
 
-def _lasting_below(session: Surveyor, top: int) -> bytearray:
+def _lasting_below(original: Original, top: int) -> bytearray:
     """A row and all below it, but for scratch lanes that were not kept.
 
     The lane of the row itself is asked for, and so is where the session stands.
     """
-    tree = session._index()
+    tree = original.reader.index()
     below = tree.rows_below(top)
     lane = tree.lane_of(top)
     of_lane = () if lane is None else tree.rows_on(lane)
     standing = [tree.uuids[row] for row in of_lane if below[row]]
-    standing.append(session.leaf.uuid)
-    tried = unkept(tree, session._entry_at, session.id, standing)
+    standing.append(original.cursor.leaf.uuid)
+    tried = unkept(tree, original.reader.entry_at, original.reader.id, standing)
     left = [row for row in tried if below[row]]
     if left:
         warnings.warn(
@@ -177,23 +194,23 @@ def _mark(rows: bytearray, marked: Iterable[int]) -> None:
         rows[row] = 1
 
 
-def fork(session: Surveyor, file: str, at: Ref | None) -> str:
+def fork(original: Original, file: str, at: Ref | None) -> str:
     """See `Session.fork`."""
-    leaf = session.leaf if at is None else session.entry(at)
-    with session._log.lock.alone():
-        tree = session._index()
-        row = session._row(leaf)
+    leaf = original.cursor.leaf if at is None else original.cursor.entry(at)
+    with original.cursor.alone():
+        tree = original.reader.index()
+        row = original.reader.row(leaf)
         rows = bytearray(len(tree))
         _mark(rows, tree.rows_up(row))
-    return _copy(session, rows, row, leaf, file, {})
+    return _copy(original, rows, row, leaf, file, {})
 
 
-def _settings_above(session: Surveyor, top: int) -> dict[str, Any]:
+def _settings_above(original: Original, top: int) -> dict[str, Any]:
     """The settings in force above a subtree, which its entries cannot tell."""
-    parent = session._index().parents[top]
+    parent = original.reader.index().parents[top]
     if parent == NO_ROW:
         return {}
-    context = session.context(session._entry_at(parent))
+    context = original.cursor.context(original.reader.entry_at(parent))
     found = {
         "model": context.model,
         "thinkingLevel": context.thinking_level,
@@ -203,7 +220,7 @@ def _settings_above(session: Surveyor, top: int) -> dict[str, Any]:
 
 
 def _copy(
-    session: Surveyor,
+    original: Original,
     rows: bytearray,
     leaf: int,
     origin: Entry,
@@ -213,12 +230,12 @@ def _copy(
     inline: bool = False,
     redact: Redaction | None = None,
 ) -> str:
-    with session._log.lock.alone():
-        tree = session._index()
+    with original.cursor.alone():
+        tree = original.reader.index()
         rows.extend(bytes(len(tree) - len(rows)))
-        _add_merged(session, rows)
+        _add_merged(original, rows)
         rows[HEADER_ROW] = 0
-        _add_labels(session, rows)
+        _add_labels(original, rows)
         to_leaf = bytearray(len(rows))
         _mark(to_leaf, tree.rows_up(leaf))
     copied = array("i", (row for row, is_copied in enumerate(rows) if is_copied))
@@ -227,77 +244,75 @@ def _copy(
             "there is nothing below the header to copy yet; append to the session first"
         )
     top = next((row for row in copied if to_leaf[row]), copied[0])
-    came_from = _came_from(session, origin)
-    if _is_cut_above(session, top):
+    came_from = _came_from(original, origin)
+    if _is_cut_above(original, top):
         came_from["cutAbove"] = True
-    header = _header(session, session._entry_at(top).parent_uuid, came_from, settings)
-    line: Callable[[Entry], bytes] | None = partial(inlined, session) if inline else None
+    header = _header(original, original.reader.entry_at(top).parent_uuid, came_from, settings)
+    line: Callable[[Entry], bytes] | None = partial(inlined, original) if inline else None
     own_line: Callable[[dict[str, Any]], bytes] = encode
     if redact is not None:
-        masked = RedactedCopy(session, file, redact, inline=inline)
+        masked = RedactedCopy(original, file, redact, inline=inline)
         line, own_line = masked.line, masked.own_line
 
     def blocks() -> Iterator[bytes]:
         yield own_line(header) + b"\n"
         if line is None:
-            yield from _lines(session, copied)
+            yield from _lines(original, copied)
         else:
             for row in copied:
-                yield line(session._entry_at(row)) + b"\n"
+                yield line(original.reader.entry_at(row)) + b"\n"
         if copied[-1] != leaf or tree.lane_of(leaf) is not None:
             yield own_line(_branch_to(tree.uuids[leaf])) + b"\n"
 
-    check_free(session._disk, file)
+    check_free(original.disk, file)
     if not inline:
-        needed = _readable_blobs(session, copied)
+        needed = _readable_blobs(original, copied)
         if redact is None:
-            _take_along(session, needed, file)
-    create_file(session._disk, file, blocks())
+            _take_along(original, needed, file)
+    create_file(original.disk, file, blocks())
     return file
 
 
-def _lines(session: Surveyor, rows: array[int]) -> Iterator[bytes]:
+def _lines(original: Original, rows: array[int]) -> Iterator[bytes]:
     """The lines of rows, each with its LF, byte for byte.
 
     A wrong checksum is noted as damage of the session.
     """
-    tree = session._index()
-    lines = session._view.lines_at(tree.offsets[row] for row in rows)
+    tree = original.reader.index()
+    lines = original.reader.view.lines_at(tree.offsets[row] for row in rows)
     for row, line in zip(rows, lines, strict=True):
         offset = tree.offsets[row]
         found = head(line, offset, ignore)
         if found is None or found.uuid != tree.uuids[row]:
-            raise session._changed(offset)
-        check_seal(line, offset, session._view.report)
+            raise original.reader.changed(offset)
+        check_seal(line, offset, original.reader.view.report)
         yield line + b"\n"
 
 
-def _readable_blobs(session: Surveyor, rows: array[int]) -> list[Blob]:
+def _readable_blobs(original: Original, rows: array[int]) -> list[Blob]:
     """The blobs that entries need.
 
     Raises:
         BlobUnreadableError: the system refuses one, which it may no longer do tomorrow.
     """
     needed: dict[Blob, None] = {}
-    offsets = session._index().offsets
-    for line in session._view.lines_at(offsets[row] for row in rows):
+    offsets = original.reader.index().offsets
+    for line in original.reader.view.lines_at(offsets[row] for row in rows):
         entry = decode(line, 0, ignore) if stringzilla.find(line, MARK) >= 0 else None
         if entry is not None:
             needed.update(dict.fromkeys(blobs_needed(entry.as_stored)))
     for blob in needed:
-        fault = session.blobs.fault(blob)
+        fault = original.reader.blobs.fault(blob)
         if isinstance(fault, BlobUnreadableError):
             raise fault
     return list(needed)
 
 
-def _take_along(session: Surveyor, needed: list[Blob], file: str) -> None:
+def _take_along(original: Original, needed: list[Blob], file: str) -> None:
     """Link or copy blobs to beside a new file; warn of those lost before."""
     if not needed:
         return
-    from sessiontree.storage.blobs import Blobs  # many sessions have none
-
-    for lost in Blobs(session._disk, file).link_from(session.blobs, needed):
+    for lost in Blobs(original.disk, file).link_from(original.reader.blobs, needed):
         if isinstance(lost, BlobUnreadableError):
             raise lost
         warnings.warn(
@@ -305,13 +320,13 @@ def _take_along(session: Surveyor, needed: list[Blob], file: str) -> None:
         )
 
 
-def _add_merged(session: Surveyor, rows: bytearray) -> None:
+def _add_merged(original: Original, rows: bytearray) -> None:
     """Add the branches that copied merges took in, and those merged into them."""
-    tree = session._index()
+    tree = original.reader.index()
     merges = set(tree.rows_of_type("merge"))
     waiting = [row for row in merges if rows[row]]
     while waiting:
-        merge = session._entry_at(waiting.pop())
+        merge = original.reader.entry_at(waiting.pop())
         base = merge.get("baseUuid")
         merged = _row_named(tree, merge.get("mergedUuid"))
         for row in tree.rows_up(merged):
@@ -322,10 +337,10 @@ def _add_merged(session: Surveyor, rows: bytearray) -> None:
             rows[row] = 1
 
 
-def _add_labels(session: Surveyor, rows: bytearray) -> None:
-    tree = session._index()
+def _add_labels(original: Original, rows: bytearray) -> None:
+    tree = original.reader.index()
     for row in tree.rows_of_type("label"):
-        target = _row_named(tree, session._entry_at(row).get("targetUuid"))
+        target = _row_named(tree, original.reader.entry_at(row).get("targetUuid"))
         if target != NO_ROW and rows[target]:
             rows[row] = 1
 
@@ -334,28 +349,28 @@ def _row_named(tree: TreeIndex, uuid: Any) -> int:
     return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 
-def _came_from(session: Surveyor, origin: Entry) -> dict[str, Any]:
-    came_from: dict[str, Any] = {"id": session.id}
-    if session.file is not None:
-        came_from["file"] = os.path.abspath(session.file)
+def _came_from(original: Original, origin: Entry) -> dict[str, Any]:
+    came_from: dict[str, Any] = {"id": original.reader.id}
+    if original.file is not None:
+        came_from["file"] = os.path.abspath(original.file)
     came_from["uuid"] = origin.uuid
     return came_from
 
 
-def _is_cut_above(session: Surveyor, top: int) -> bool:
+def _is_cut_above(original: Original, top: int) -> bool:
     """Whether what stood above the top entry is left out, here or in an earlier copy."""
-    parent = session._index().parents[top]
+    parent = original.reader.index().parents[top]
     if parent != HEADER_ROW:
         return parent != NO_ROW
-    return is_cut_above([session.header, session._entry_at(top)], session.header)
+    return is_cut_above([original.reader.header, original.reader.entry_at(top)], original.reader.header)
 
 
 def _header(
-    session: Surveyor, uuid: str | None, came_from: dict[str, Any], settings: dict[str, Any]
+    original: Original, uuid: str | None, came_from: dict[str, Any], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """The header of a copy: the old one's facts, a new id, and where it came from."""
     kept = {
-        key: value for key, value in session.header.body.items() if key not in _HEADER_OF_ITS_OWN
+        key: value for key, value in original.reader.header.body.items() if key not in _HEADER_OF_ITS_OWN
     }
     fields: dict[str, Any] = {
         "type": HEADER,
@@ -367,10 +382,10 @@ def _header(
         "id": fresh_uuid(),
         **kept,
     }
-    if session.name is not None:
-        fields["name"] = session.name
+    if original.reader.names().name is not None:
+        fields["name"] = original.reader.names().name
     fields["parentSession"] = came_from
-    metadata = {**session.metadata, **settings}
+    metadata = {**original.reader.names().metadata, **settings}
     metadata.pop(AGENT_SESSION_KEY, None)
     if metadata:
         fields["metadata"] = metadata
@@ -389,9 +404,9 @@ _OF_THE_LINE: Final = ("spilled", "crc")
 _OF_A_HANDLE: Final = ("handle", "kind", "role")
 
 
-def homes_told(session: Reader) -> list[str]:
-    """The home directories that a session tells in its header."""
-    cwd = session.header.get("cwd")
+def homes_in_header(header: Entry) -> list[str]:
+    """The home directories that a session's header names."""
+    cwd = header.get("cwd")
     return homes_in(cwd) if isinstance(cwd, str) else []
 
 
@@ -399,24 +414,24 @@ class RedactedCopy:
     """The lines of a copy whose secrets are masked.
 
     Args:
-        session: what is copied.
+        original: what is copied.
         file: the copy's path; its blobs go beside it.
         redaction: masks them.
         inline: whether everything goes into the file itself.
     """
 
-    def __init__(self, session: Reader, file: str, redaction: Redaction, *, inline: bool) -> None:
-        redaction.know_homes(homes_told(session))
-        self._session = session
+    def __init__(self, original: Original, file: str, redaction: Redaction, *, inline: bool) -> None:
+        redaction.know_homes(homes_in_header(original.reader.header))
+        self._original = original
         self._redaction = redaction
         self._inline = inline
-        self._blobs = Blobs(session._disk, file)
+        self._blobs = Blobs(original.disk, file)
 
     def line(self, entry: Entry) -> bytes:
         """The line of an entry in the copy; the blobs it needs are there when this returns."""
         line = entry.line
         if self._inline:
-            line = inlined(self._session, entry)
+            line = inlined(self._original, entry)
             fields: Mapping[str, Any] = decode_object(line)
             stands_in = False
         else:
@@ -448,7 +463,7 @@ class RedactedCopy:
         media_type = base_type(handle.meta[2] if len(handle.meta) > 2 else None)
         size = int(handle.meta[1])
         if is_shown(media_type, size):
-            found = messages(self._session, [entry])[0]
+            found = self._original.handles.messages([entry])[0]
             said = found if isinstance(found, SessionTreeError) else found.message
         else:
             self._redaction.left_out.append((entry.uuid, media_type, size))
@@ -462,7 +477,7 @@ class RedactedCopy:
     def _take_along(self, entry: Entry) -> None:
         if self._inline or MARK not in entry.line:
             return
-        for lost in self._blobs.link_from(self._session.blobs, blobs_needed(entry.as_stored)):
+        for lost in self._blobs.link_from(self._original.reader.blobs, blobs_needed(entry.as_stored)):
             warnings.warn(str(lost), ContentLostWarning, stacklevel=7)
 
     def _encoded(self, fields: Mapping[str, Any]) -> bytes:

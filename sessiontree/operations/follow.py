@@ -12,8 +12,6 @@ added and cannot be given is told of.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import threading
 import time
 from collections import deque
@@ -28,10 +26,7 @@ from sessiontree.core.spill import Fetch
 from sessiontree.engine.view import View
 from sessiontree.errors import FileError, FileReplacedError, NotASessionError, SessionNotFoundError
 from sessiontree.storage.lines import count_newlines, whole_lines
-from sessiontree.storage.log import FileLog
-
-POLL_MILLISECONDS: Final = 500
-"""How often to look without being told of a change: not all file systems tell."""
+from sessiontree.storage.log import Log
 
 GONE_SECONDS: Final = 2.0
 """How long a path may name no session: some programs remove a file and make it anew."""
@@ -55,7 +50,7 @@ class Told(NamedTuple):
     stop: threading.Event
 
 
-def follow(log: FileLog, known: View, of: FileLog, told: Told) -> Iterator[Entry]:
+def follow(log: Log, known: View, of: Log, told: Told) -> Iterator[Entry]:
     """The entries added to a file from now on.
 
     Args:
@@ -69,7 +64,7 @@ def follow(log: FileLog, known: View, of: FileLog, told: Told) -> Iterator[Entry
     return entries
 
 
-def _follow(log: FileLog, known: View, of: FileLog, told: Told) -> Generator[Any, None, None]:
+def _follow(log: Log, known: View, of: Log, told: Told) -> Generator[Any, None, None]:
     try:
         follower = Follower(log, known, of, told)
     except BaseException:
@@ -78,36 +73,16 @@ def _follow(log: FileLog, known: View, of: FileLog, told: Told) -> Generator[Any
     try:
         yield None  # the beginning is fixed; what follows runs when the first entry is asked for
         yield from follower.entries()
-        for _ in _changes(os.path.dirname(os.path.realpath(log.path)), told.stop):
+        for _ in log.changes(told.stop):
             yield from follower.entries()
     finally:
         follower.close()
 
 
-def _changes(folder: str, stop: threading.Event) -> Iterator[object]:
-    """Wakes when something in a folder changed, and now and then, until `stop` is set."""
-    from watchfiles import watch  # heavy, and only followers need it
-
-    # Where the system has no more watches to give, looking now and then finds all the same.
-    with contextlib.suppress(OSError, RuntimeError):
-        yield from watch(
-            folder,
-            watch_filter=None,
-            stop_event=stop,
-            debounce=20,
-            step=5,
-            rust_timeout=POLL_MILLISECONDS,
-            yield_on_timeout=True,
-            recursive=False,
-        )
-    while not stop.wait(POLL_MILLISECONDS / 1000):
-        yield None
-
-
 class Follower:
     """Gives what is added to a file after what is known of it; see `follow`."""
 
-    def __init__(self, log: FileLog, known: View, of: FileLog, told: Told) -> None:
+    def __init__(self, log: Log, known: View, of: Log, told: Told) -> None:
         self._told = told
         self._file = _Lines(log, told)
         identity, size = told.known
@@ -158,7 +133,7 @@ class Follower:
 
     def _go_over(self) -> None:
         old = self._file.log
-        log = FileLog(old.fs, old.path, readonly=True)
+        log = old.to_read()
         try:
             first = next(_Lines(log).entries(log.size()), None)
             if first is None:  # its first line is being written
@@ -167,7 +142,7 @@ class Follower:
             before = {entry.uuid for entry in _Lines(old).entries(self._file.at)} | self._seen
             if before and first.uuid not in before:
                 raise FileReplacedError(
-                    f"{old.path} was replaced by another session; follow that one anew", old.path
+                    f"{old.name} was replaced by another session; follow that one anew", old.name
                 )
             file = _Lines(log, self._told)
         except BaseException:
@@ -178,7 +153,7 @@ class Follower:
         self._seen = before
 
 
-def _is_version_1(log: FileLog) -> bool:
+def _is_version_1(log: Log) -> bool:
     """Whether a file is of version 1; one that lost its header is not.
 
     Raises:
@@ -203,7 +178,7 @@ class _Lines:
         known: damage before this offset is not spoken of.
     """
 
-    def __init__(self, log: FileLog, told: Told | None = None) -> None:
+    def __init__(self, log: Log, told: Told | None = None) -> None:
         self.log = log
         self.at = 0
         self.known = 0
@@ -235,7 +210,7 @@ class _Lines:
         if self._told is not None and offset >= self.known:
             log = self.log
             number = 1 + count_newlines(log.read, 0, offset)
-            found = Damage(log.path, number, offset, kind, cause)
+            found = Damage(log.name, number, offset, kind, cause)
             self._told.damaged(log.identity, found)
 
     def _current(self, line: bytes) -> bytes:
@@ -253,7 +228,7 @@ class _Lines:
         """
         start = self.at - len(self._mark)
         if self.log.read(start, len(self._mark)) != self._mark:
-            path = self.log.path
+            path = self.log.name
             raise FileReplacedError(
                 f"{path} was rewritten in place by another program, so what is new in it "
                 "cannot be told; follow it anew",

@@ -1,4 +1,4 @@
-"""Combining: taking work from another branch, or another session, into this path."""
+"""Merge, cherry-pick and context edits: work from elsewhere, or changed, on this path."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from sessiontree.context.summary import Summary, text_of_summary
 from sessiontree.core.blob import Blob, blobs_needed
 from sessiontree.core.codec import raw_values
 from sessiontree.core.entry import RESERVED, SETTINGS, SUMMARIES, Entry, check_fields
-from sessiontree.engine import ancestry
-from sessiontree.engine.fetching import blocks_of
-from sessiontree.engine.reader import Ref
+from sessiontree.engine.cursor import Ref
+from sessiontree.engine.reader import blocks_of
 from sessiontree.engine.refs import LEAF
-from sessiontree.engine.writer import Writer
+from sessiontree.engine.writer import EntryWriter
 from sessiontree.errors import BlobError, CorruptionError, NothingToDoError, UsageError
 
 _PICKABLE: Final = SUMMARIES | SETTINGS | {"message", "custom_message", "handle", "custom"}
 
 
-def cherry_pick(session: Writer, picked: Ref) -> Entry:
+def cherry_pick(writer: EntryWriter, picked: Ref) -> Entry:
     """See `Session.cherry_pick`."""
-    entry = picked if isinstance(picked, Entry) else session.entry(picked)
+    entry = picked if isinstance(picked, Entry) else writer.cursor.entry(picked)
     if entry.type not in _PICKABLE:
         raise UsageError(
             f"a {entry.type} cannot be picked: it speaks of the place where it stands; "
@@ -33,42 +32,42 @@ def cherry_pick(session: Writer, picked: Ref) -> Entry:
         values: dict[str, Any] = dict(raw_values(entry.line))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         message = f"entry {entry.uuid} is damaged ({error}) and cannot be copied byte for byte"
-        raise CorruptionError(message, session.file or "", entry.offset) from error
+        raise CorruptionError(message, writer.log.name, entry.offset) from error
     fields = {key: value for key, value in values.items() if key not in RESERVED}
     if entry.has_spilled:
         fields["spilled"] = values["spilled"]
     own = entry.as_stored.get("metadata")
     fields["metadata"] = {**(own if isinstance(own, dict) else {}), "cherryPickedFrom": entry.uuid}
-    if not _take_blobs_along(session, entry):
-        return session._write(entry.type, fields, None)
-    with session._holding():  # from here on nobody takes the blobs for garbage
-        _take_blobs_along(session, entry)
-        return session._write(entry.type, fields, None)
+    if not _take_blobs_along(writer, entry):
+        return writer.write(entry.type, fields, None)
+    with writer.holding():  # from here on nobody takes the blobs for garbage
+        _take_blobs_along(writer, entry)
+        return writer.write(entry.type, fields, None)
 
 
-def _take_blobs_along(session: Writer, entry: Entry) -> bool:
+def _take_blobs_along(writer: EntryWriter, entry: Entry) -> bool:
     """Keep the blobs of an entry with the session; whether it has any."""
     needed = list(blobs_needed(entry.as_stored))
     for blob in needed:
-        if session._view.holds(entry):
-            session.blobs.confirm(blob)  # of any size: it is not in memory whole
+        if writer.reader.view.holds(entry):
+            writer.reader.blobs.confirm(blob)  # of any size: it is not in memory whole
         else:
-            _take_along(session, entry, blob)
+            _take_along(writer, entry, blob)
     return bool(needed)
 
 
-def _take_along(session: Writer, entry: Entry, blob: Blob) -> None:
+def _take_along(writer: EntryWriter, entry: Entry, blob: Blob) -> None:
     try:
-        session.blobs.confirm(blob)
+        writer.reader.blobs.confirm(blob)
     except BlobError:
-        session._check_file_is_there()
-        session.blobs.put(blocks_of(entry, blob))
+        writer.check_log_is_there()
+        writer.reader.blobs.put(blocks_of(entry, blob))
 
 
-def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
+def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
     """See `Session.merge`."""
-    merged, seen = session.entry(ref), session.leaf
-    base = ancestry.common(session, seen, merged)
+    merged, seen = writer.cursor.entry(ref), writer.cursor.leaf
+    base = writer.cursor.common(seen, merged)
     if base is None:
         raise UsageError(f"{merged.uuid} has no ancestor in common with the current path")
     if base == merged:
@@ -77,28 +76,28 @@ def merge(session: Writer, ref: Ref, summary: Summary | None) -> Entry:
         )
     fields: dict[str, Any] = {"mergedUuid": merged.uuid, "baseUuid": base.uuid}
     if summary is not None:
-        fields["summary"] = text_of_summary(summary, ancestry.below(session, base, merged))
-    return session._write("merge", fields, None, seen=seen)
+        fields["summary"] = text_of_summary(summary, writer.cursor.below(base, merged))
+    return writer.write("merge", fields, None, seen=seen)
 
 
-def edit_context(session: Writer, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
+def edit_context(writer: EntryWriter, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
     """See `Session.edit_context`."""
-    target, seen = session.entry(ref), session.leaf
+    target, seen = writer.cursor.entry(ref), writer.cursor.leaf
     if ref == LEAF:  # not a name or a label that was given since, which says nothing
-        target = session._standing(target)
+        target = writer.reader.standing(target)
     if isinstance(replacement, str):
         replacement = {"content": replacement}
-    if not target.is_content or not _counts_here(session, target):
+    if not target.is_content or not _counts_here(writer, target):
         raise UsageError(
             f"{target.uuid} says nothing in the current context, so there is nothing to edit; "
             "'context --json' and 'path' show what does"
         )
     fields = {"targetUuid": target.uuid, "replacement": replacement}
     check_fields("context_edit", fields)
-    return session._write("context_edit", fields, None, seen=seen)
+    return writer.write("context_edit", fields, None, seen=seen)
 
 
-def _counts_here(session: Writer, target: Entry) -> bool:
-    if ancestry.is_above(session, target):
+def _counts_here(writer: EntryWriter, target: Entry) -> bool:
+    if writer.cursor.is_above(target):
         return True
-    return any(entry == target for entry in session.context().entries)
+    return any(entry == target for entry in writer.cursor.context().entries)

@@ -7,7 +7,7 @@ Nothing here recurses, so a chain of any depth can be shown.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import or_
 from typing import Final, NamedTuple
@@ -20,6 +20,8 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
+from sessiontree.core.message import begins_turn
+from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.refs import Names
 from sessiontree.text.preview import preview, role
 
@@ -47,6 +49,15 @@ class Outlined(NamedTuple):
     read: Callable[[int], Entry | None]
     lines: Callable[[], Iterator[tuple[int, bytes]]]
     leaf: int
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> Outlined:
+        """What the outline of a session is made from."""
+        reader = cursor.reader
+        with reader.alone():
+            view = reader.whole()
+            leaf = reader.row(cursor.leaf)
+            return cls(view.tree(), reader.names(), view.read, view.lines, leaf)
 
     def entry(self, row: int) -> Entry:
         offset = self.tree.offsets[row]
@@ -81,8 +92,14 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
     current: bool
 
 
-def rows(outlined: Outlined) -> Iterator[TreeRow]:
+def rows(cursor: Cursor) -> Iterator[TreeRow]:
     """All entries in file order, as they are known now."""
+    with cursor.alone():
+        outlined = Outlined.of(cursor)
+        return _all_rows(outlined)
+
+
+def _all_rows(outlined: Outlined) -> Iterator[TreeRow]:
     tree = outlined.tree
     return _rows(outlined, outlined.lines(), _depths(tree), _marked(tree, outlined.leaf))
 
@@ -136,8 +153,14 @@ def _marked(tree: TreeIndex, row: int) -> bytearray:
     return marks
 
 
-def branches(outlined: Outlined, below: int | None) -> list[Branch]:
-    """The lines of conversation by their tips; see `sessiontree.core.index`."""
+def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
+    """The branches of the conversation by their tips; see `sessiontree.core.index`."""
+    with cursor.alone():
+        row = None if below is None else cursor.reader.row(below)
+        return _branches(Outlined.of(cursor), row)
+
+
+def _branches(outlined: Outlined, below: int | None) -> list[Branch]:
     branching = Branching(outlined.tree)
     standing = outlined.standing(branching.content)
     within = None if below is None else set(outlined.tree.subtree(below))
@@ -212,7 +235,36 @@ _HERE: Final = "← you are here"
 _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}
 
 
-def drawn(outlined: Outlined, *, all: bool = False) -> Iterator[str]:
+def drawn(cursor: Cursor, *, all: bool = False) -> Iterator[str]:
+    """The tree as lines of text; each is drawn when it is asked for."""
+    with cursor.alone():
+        lines = _drawn(Outlined.of(cursor), all=all)
+    return _synchronized(cursor, lines)
+
+
+def _synchronized(cursor: Cursor, lines: Iterator[str]) -> Iterator[str]:
+    """Lines drawn one at a time, each under the session's thread lock."""
+    while True:
+        with cursor.alone():
+            line = next(lines, None)
+        if line is None:
+            return
+        yield line
+
+
+def turns(path: Sequence[Entry]) -> list[list[Entry]]:
+    """The messages of a path by turns: each a prompt and what follows it."""
+    turns: list[list[Entry]] = []
+    for entry in path:
+        message = entry.message_as_stored if entry.type == "message" else None
+        if isinstance(message, dict) and begins_turn(entry.as_stored):
+            turns.append([entry])
+        elif turns and (isinstance(message, dict) or entry.type in ("block", "message_end")):
+            turns[-1].append(entry)
+    return turns
+
+
+def _drawn(outlined: Outlined, *, all: bool = False) -> Iterator[str]:
     """The tree with box characters, a line for each message.
 
     The path to where the session stands runs straight down. What leaves it stands to the

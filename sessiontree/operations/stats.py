@@ -19,7 +19,7 @@ from sessiontree.core.usage import Usage, usage_of
 from sessiontree.operations.outline import count_branches
 
 if TYPE_CHECKING:
-    from sessiontree.engine.surveyor import Surveyor
+    from sessiontree.engine.reader import TreeReader
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -66,26 +66,26 @@ class Stats(msgspec.Struct, frozen=True):
         }
 
 
-def stats(session: Surveyor) -> Stats:
-    """See `Surveyor.stats`."""
-    tree = session._index()
+def stats(reader: TreeReader, file_bytes: int) -> Stats:
+    """See `Session.stats`; `file_bytes` is the size of the session file."""
+    tree = reader.index()
     rows = range(len(tree))
     needed: set[Blob] = set()
     in_all = Usage()
     models: dict[str, Usage] = {}
-    for model, usage in _spent(session, needed):
+    for model, usage in _spent(reader, needed):
         in_all += usage
         if model:
             models[model] = models.get(model, Usage()) + usage
-    blobs = list(session.blobs.blobs())
+    blobs = list(reader.blobs.blobs())
     return Stats(
         types=dict(Counter(map(tree.type_of, rows)).most_common()),
         branches=count_branches(tree),
         lanes=dict(Counter(tree.lane_of(row) or "main" for row in rows)),
-        file_bytes=session._file_size(),
+        file_bytes=file_bytes,
         blob_bytes=sum(blob.size for blob in blobs),
         blobs=len(blobs),
-        lost_blobs=sum(session.blobs.fault(blob) is not None for blob in needed),
+        lost_blobs=sum(reader.blobs.fault(blob) is not None for blob in needed),
         usage=in_all,
         models=models,
     )
@@ -95,13 +95,13 @@ _ANSWERS: Final = {"message": "id", "message_end": "messageUuid"}
 """By type of entry the key that tells which answer it is, where one is told again."""
 
 
-def _spent(session: Surveyor, needed: set[Blob]) -> Iterator[tuple[str, Usage]]:
+def _spent(reader: TreeReader, needed: set[Blob]) -> Iterator[tuple[str, Usage]]:
     """The model and the usage of everything that has one; of a repeated answer the last.
 
     The blobs that entries need are added to `needed` on the way: the file is read once.
     """
     answers: dict[str, tuple[str, Usage]] = {}
-    view = session._whole()
+    view = reader.whole()
     for offset, line in view.lines():
         if MARK in line:
             needed.update(blobs_needed(decode_object(line)))

@@ -37,9 +37,9 @@ from sessiontree.core.message import (
     role_of,
     text_of,
 )
-from sessiontree.engine.surveyor import Surveyor
+from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
-from sessiontree.operations.export import homes_told
+from sessiontree.operations.export import homes_in_header
 from sessiontree.redact.redaction import Redaction
 from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
@@ -52,13 +52,13 @@ _PIECES: Final = ("block", "message_end")
 
 
 def transcript(
-    session: Surveyor, ref: Entry, redaction: Redaction | None, beside: str | None
+    cursor: Cursor, leaf: Entry, redaction: Redaction | None, beside: str | None
 ) -> Iterator[str]:
-    """See `Surveyor.transcript`."""
+    """See `Session.to_markdown`."""
     if redaction is not None:
-        redaction.know_homes(homes_told(session))
+        redaction.know_homes(homes_in_header(cursor.reader.header))
     before = ""
-    for part in _Transcript(session, ref, redaction, beside).parts():
+    for part in _Transcript(cursor, leaf, redaction, beside).parts():
         if part.strip():
             yield f"{before}{part}\n"
             before = "\n"
@@ -66,18 +66,17 @@ def transcript(
 
 class _Transcript:
     def __init__(
-        self, session: Surveyor, leaf: Entry, redaction: Redaction | None, beside: str | None
+        self, cursor: Cursor, leaf: Entry, redaction: Redaction | None, beside: str | None
     ) -> None:
-        self._session = session
+        self._reader = reader = cursor.reader
         self._redaction = redaction
         self._beside = beside
-        self._tree = session._index()
-        self._rows = list(self._tree.rows_up(session._row(leaf)))[::-1]
+        self._tree = reader.index()
+        self._rows = list(self._tree.rows_up(reader.row(leaf)))[::-1]
         self._content: bytearray | None = None
         self._warnings: list[str] = []
-        resolve = session._resolved_messages
-        self._contents = Contents(resolve, False, self._warnings)
-        self._labels = session._all_names().labels
+        self._contents = Contents(cursor.resolve, False, self._warnings)
+        self._labels = reader.names().labels
         self._speaker = ""
         self._pieces: list[Entry] = []
         self._pending = Answer()
@@ -90,7 +89,7 @@ class _Transcript:
         yield from self._front()
         for place, row in enumerate(self._rows):
             self._place = place
-            entry = self._session._entry_at(row)
+            entry = self._reader.entry_at(row)
             yield from self._entry(entry)
             following = self._rows[place + 1] if place + 1 < len(self._rows) else NO_ROW
             yield from self._branches(row, following)
@@ -99,13 +98,13 @@ class _Transcript:
         yield from self._back()
 
     def _front(self) -> Iterator[str]:
-        session, header = self._session, self._session.header
+        header = self._reader.header
         yield f"# {markdown.inline(self._title())}"
         if self._tree.uuids[self._rows[0]] != header.uuid:
             yield "*The path starts in the middle: what stood above it is not in the file.*"
         model = self._model()
         facts = {
-            "session": session.id,
+            "session": self._reader.id,
             "created": header.timestamp,
             "model": model and "/".join(str(part) for part in model.values() if part),
             "directory": header.get("cwd"),
@@ -119,25 +118,25 @@ class _Transcript:
             yield "\n".join(shown)
 
     def _title(self) -> str:
-        name = self._session.name
+        name = self._reader.names().name
         if name:
             return self._text(name)
         for row in self._rows:
             if self._tree.type_of(row) == "message":
-                fields = self._fields(self._session._entry_at(row))
+                fields = self._fields(self._reader.entry_at(row))
                 if begins_turn(fields):
                     text = " ".join(markdown.plain(text_of(fields["message"])).split())
                     return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
-        return f"Session {self._session.id}"
+        return f"Session {self._reader.id}"
 
     def _model(self) -> dict[str, Any] | None:
         for row in self._rows[: -_LOOK_UP - 1 : -1]:
             with contextlib.suppress(SessionTreeError):  # a blob that is gone is told later
-                found = settings_of(self._session._entry_at(row)).get("model")
+                found = settings_of(self._reader.entry_at(row)).get("model")
                 if isinstance(found, dict):
                     return found
-        metadata = self._session.metadata
-        return header_settings({**self._session.header.body, "metadata": metadata}).get("model")
+        metadata = self._reader.names().metadata
+        return header_settings({**self._reader.header.body, "metadata": metadata}).get("model")
 
     def _text(self, text: str) -> str:
         """A text of the session that is shown beside what an entry says."""
@@ -272,7 +271,7 @@ class _Transcript:
         named = f"{fields.get('preview') or media_type}, {passage.size(blob.size)}"
         if self._beside is None:
             return f"*[{markdown.inline(named)}]*"
-        path = os.path.relpath(os.path.join(self._session.blobs.folder, blob.sha256), self._beside)
+        path = os.path.relpath(os.path.join(self._reader.blobs.folder, blob.sha256), self._beside)
         return f"![{markdown.inline(named)}]({quoted_path(path)})"
 
     def _apart(self, *parts: str) -> Iterator[str]:
@@ -298,7 +297,7 @@ class _Transcript:
         found: dict[str, int] = {}
         for place, row in enumerate(self._rows):
             if self._tree.type_of(row) == "message":
-                message = self._session._entry_at(row).message_as_stored
+                message = self._reader.entry_at(row).message_as_stored
                 if isinstance(message, Mapping):
                     found.update(dict.fromkeys(result_ids(message), place))
         return found
@@ -322,7 +321,7 @@ class _Transcript:
                 yield from self._apart(self._notice(below))
 
     def _notice(self, below: list[int]) -> str:
-        first = self._session._entry_at(below[0])
+        first = self._reader.entry_at(below[0])
         fields = self._fields(first)
         message = fields.get("message")
         text = text_of(message) if isinstance(message, Mapping) else fields.get("summary")

@@ -43,17 +43,16 @@ from sessiontree.recording.lane import heard
 from sessiontree.recording.response import ended
 
 if TYPE_CHECKING:
-    from sessiontree.engine.reader import Ref
-    from sessiontree.engine.surveyor import Surveyor
+    from sessiontree.engine.cursor import Cursor, Ref
 
 _PIECES = ("block", "message_end")
 
 
-def conversation(session: Surveyor, ref: Ref | None = None) -> Iterator[Event]:
-    """See `Surveyor.conversation`."""
+def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[Event]:
+    """See `Session.conversation`."""
     missing: list[str] = []
     contents = Contents(None, False, missing)
-    path = [contents.whole(entry) for entry in session.path(ref)]
+    path = [contents.whole(entry) for entry in cursor.path(ref)]
     for cause in missing:
         warnings.warn(cause, SessionTreeWarning, stacklevel=2)
     pieces: dict[str, list[Entry]] = {}
@@ -159,15 +158,15 @@ def _other(entry: Entry) -> Iterator[Event]:
     yield Passthrough(event_type=kind, position=Position(entry.uuid), data=data)
 
 
-def block(session: Surveyor, ref: Ref, index: int) -> dict[str, Any]:
-    """See `Surveyor.block`."""
+def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
+    """See `Session.block`."""
     if not isinstance(index, int) or isinstance(index, bool):
         raise UsageError(f"a block is named by a number, counted from 0, not by {index!r:.60}")
-    entry = session.entry(ref)
+    entry = cursor.entry(ref)
     if entry.type in _PIECES:
         uuid = entry.get("messageUuid")
-        members = [e for e in session.path(entry) if e.get("messageUuid") == uuid]
-        below = (e for e in session.path() if e.get("messageUuid") == uuid)
+        members = [e for e in cursor.path(entry) if e.get("messageUuid") == uuid]
+        below = (e for e in cursor.path() if e.get("messageUuid") == uuid)
         members += [e for e in below if e not in members]
         blocks = _by_index(members)
     elif entry.type == "message" and isinstance(entry.get("message"), Mapping):

@@ -12,13 +12,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import orjson
 
 from sessiontree.core.entry import Entry
-from sessiontree.engine.writer import Writer, fresh_uuid
+from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import SessionTreeWarning, UsageError
+
+if TYPE_CHECKING:
+    from sessiontree.session import Session
 
 Granularity = Literal["message", "block"]
 
@@ -48,7 +51,7 @@ class MessageStream:
 
     def __init__(
         self,
-        session: Writer,
+        session: Session,
         role: str,
         facts: Mapping[str, Any],
         granularity: Granularity,

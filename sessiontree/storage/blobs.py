@@ -39,8 +39,7 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
-from sessiontree.storage.fs import CREATE, READ_PLAIN, FileSystem, Stat, write_all
-from sessiontree.storage.log import Durability
+from sessiontree.storage.fs import CREATE, READ_PLAIN, Durability, FileSystem, Stat, write_all
 from sessiontree.storage.oserrors import next_step
 
 FOLDER: Final = ".blobs"

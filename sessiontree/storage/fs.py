@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from stat import S_IFREG, S_ISDIR, S_ISREG
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -36,6 +36,10 @@ OVERWRITE: Final = os.O_WRONLY | os.O_TRUNC
 READ: Final = os.O_RDONLY
 READ_PLAIN: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """To read a file at this very path: a link is refused, and a pipe or device does not wait."""
+
+
+Durability = Literal["fsync", "os"]
+"""`fsync`: an acknowledged entry survives a power cut; `os`: the death of the process."""
 
 
 class Stat(msgspec.Struct, frozen=True, gc=False):

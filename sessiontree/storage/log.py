@@ -1,19 +1,27 @@
-"""The append-only file: the writer's lock, one write per append, reads by position.
+"""The log: an append-only run of bytes, addressed by offset.
 
-Invariants: bytes once written are never changed or cut off; a block is written
-whole, starting on a line of its own, by the holder of the lock, to the file that
-then stands at the path (a program that appends without the lock at that moment may
-share its line, which is an error); `append` returns only after the sync that `durability`
-asks for; after a write or sync that failed, nothing more is written until the
-file is opened again, for nobody can say what of it reached the medium.
+The engine knows `Log` and nothing below it: no path, no descriptor, no lock file. To
+append at an offset is the compare-and-swap that keeps writers apart: it fails with
+`Moved` where the log does not end at that offset any more. `FileLog` is a file under
+its writer's lock, `MemoryLog` bytes in memory.
+
+Invariants: bytes once written are never changed or cut off; a block is written whole,
+starting on a line of its own; `append` returns only after the sync that the durability
+asks for; after a write or sync that failed, nothing more is written until the log is
+opened again, for nobody can say what of it reached the medium. Of a file also: it is
+the one that stands at the path at that moment. A program that appends to it without the
+lock may share a line with a block, which is an error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
-from typing import Literal
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from sessiontree.errors import (
     NotASessionError,
@@ -22,29 +30,175 @@ from sessiontree.errors import (
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.fs import APPEND, READ, FileSystem, Stat, write_all
+from sessiontree.storage.atomic import create_file, replace_file, swap_file
+from sessiontree.storage.fs import APPEND, READ, Durability, FileSystem, Memory, Stat, write_all
 from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.oserrors import real_path, speaking_of
 
-Durability = Literal["fsync", "os"]
-"""`fsync`: an acknowledged entry survives a power cut; `os`: the death of the process."""
+if TYPE_CHECKING:
+    from sessiontree.storage.blobs import Blobs
+
+POLL_MILLISECONDS: Final = 500
+"""How often a follower looks unasked: not all file systems tell of changes."""
+
+
+class Moved(Exception):
+    """The log does not end at the offset that was given: another writer was faster.
+
+    Nothing was written. Take in what was added, and append again.
+    """
+
+
+class BlobPlace(NamedTuple):
+    """Where the blobs of a log are kept. It holds nothing open."""
+
+    fs: FileSystem
+    path: str
+    durability: Durability
+
+    def open(self) -> Blobs:
+        """The sidecar folder."""
+        from sessiontree.storage.blobs import Blobs  # many sessions have none
+
+        return Blobs(*self)
+
+
+class Log(Protocol):
+    """An append-only run of bytes, open to read, or to read and write.
+
+    Attributes:
+        name: names the log in messages; of a file the path as given.
+        readonly: whether it was opened to read.
+        ended: why nothing more may be written, in words; empty while it may be.
+        written: where the last write ended, by any session of this process that shares it.
+    """
+
+    name: str
+    readonly: bool
+    ended: str
+
+    @property
+    def written(self) -> int: ...
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Tells the open log from any other, also from one that takes its place."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def blobs(self) -> BlobPlace:
+        """Where the blobs of the log are kept."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`, fewer only at the end of the log."""
+
+    def size(self) -> int:
+        """The bytes of the open log."""
+
+    def append(self, block: bytes, at: int) -> int:
+        """Write a block of whole lines at the end, which is at `at`; the offset of its first line.
+
+        Where the log ends in the middle of a line, that line is ended first.
+
+        Raises:
+            Moved: the log ends elsewhere, or another one took its place.
+            WriteFailedError: the outcome is unknown; open the session again.
+        """
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        """Keep out the other threads that share the log, and no one else."""
+
+    def hold(self) -> contextlib.AbstractContextManager[None]:
+        """Keep out all other writers. A thread may hold it more than once."""
+
+    def keep(self) -> None:
+        """Keep out all other writers until the log is closed, and say who does."""
+
+    def ends_at(self, size: int) -> bool:
+        """Whether this log is still the one in force, and ends at `size`."""
+
+    def still_ends_at(self, size: int) -> bool:
+        """The same, for a thread that took hold of the log just now."""
+
+    def check_writable(self) -> None:
+        """Refuse where nothing may be written.
+
+        Raises:
+            ReadOnlyError: opened to read, closed, or ended.
+            WriteFailedError: an earlier write failed.
+        """
+
+    def was_replaced(self) -> bool:
+        """Whether another log took this one's place."""
+
+    def reopen(self) -> None:
+        """Open the log that is in force now, in place of this one."""
+
+    def successor(self) -> Self:
+        """The log that is in force now, opened beside this one under the same lock."""
+
+    def beside(self) -> Self:
+        """The log opened once more, for another session of this process."""
+
+    def to_read(self) -> Self:
+        """The log opened once more to read, by itself."""
+
+    def release(self) -> None:
+        """Close the open log, and keep the lock."""
+
+    def close(self) -> None:
+        """Close the log, and give back the lock where it is this one's own."""
+
+    def changes(self, stop: threading.Event) -> Iterator[object]:
+        """Yield when something may have been added, and now and then, until `stop` is set."""
+
+    def replace(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+        """Put other content in place of all that there is, at once; hold the lock.
+
+        The open log stays as it was; see `successor`.
+
+        Args:
+            lines: the content, each line with its LF.
+            kept_as: the suffix under which the old content is kept; empty: it is not.
+
+        Returns:
+            The name of what is kept; empty where nothing is.
+        """
+
+    def parts(self) -> list[str]:
+        """The suffixes of what is kept beside the log under its name, sorted."""
+
+    def part_name(self, suffix: str) -> str:
+        """The name of a part, for messages."""
+
+    def part_size(self, suffix: str) -> int:
+        """The bytes of a part; of one that is not a run of bytes -1."""
+
+    def read_part(self, suffix: str) -> Iterator[bytes]:
+        """The bytes of a part, block by block."""
+
+    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
+        """Make a part, or put other content in its place, at once."""
+
+    def remove_part(self, suffix: str) -> None: ...
 
 
 class FileLog:
-    """One open session file.
+    """A file under its writer's lock; see `Log`.
 
     Attributes:
-        path: as given by the caller, for messages.
-        readonly: whether it was opened to read.
+        path: as given by the caller.
         durability: what `append` waits for.
-        ended: why nothing more is to be written, in words; empty while it may be.
     """
 
     def __init__(
         self, fs: FileSystem, path: str, *, readonly: bool = False, durability: Durability = "fsync"
     ) -> None:
         self.fs = fs
-        self.path = path
+        self.path = self.name = path
+        self.blobs = BlobPlace(fs, path, durability)
         self.readonly = readonly
         self.durability = durability
         self._real_path = real_path(path)
@@ -155,9 +309,18 @@ class FileLog:
         with speaking_of(self.path, "read"):
             return self.fs.size(self._fd)
 
+    @property
+    def written(self) -> int:
+        return self.lock.written
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        return self.lock.alone()
+
+    def keep(self) -> None:
+        self.lock.keep()
+
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the writer's lock."""
+    def hold(self) -> Iterator[None]:
         self.check_writable()
         with self.lock.held():
             self.check_writable()  # again: another thread may have closed it meanwhile
@@ -193,28 +356,20 @@ class FileLog:
         except OSError as error:
             raise self._out_of_sight(error) from error
 
-    def stands_at(self, size: int) -> bool:
-        """Whether the open file still stands at the path, with this many bytes.
-
-        Raises:
-            SessionNotFoundError, StorageError: as `was_replaced` does.
-        """
+    def ends_at(self, size: int) -> bool:
         try:
-            standing = self.fs.stat(self._real_path)
+            found = self.fs.stat(self._real_path)
         except OSError as error:
             raise self._out_of_sight(error) from error
-        return standing.size == size and standing.identity == self._identity
+        return found.size == size and found.identity == self._identity
 
-    def stands_still_at(self, size: int) -> bool:
-        """The same, of the moment the lock was taken: for whoever took it just now.
+    def still_ends_at(self, size: int) -> bool:
+        """The same, of the moment the lock was taken: for a thread that took it just now.
 
-        Where nothing in the folder got another name, the path is not looked at.
-
-        Raises:
-            SessionNotFoundError, StorageError: as `was_replaced` does.
+        Where no name in the folder changed, the path is not looked at.
         """
         if self._stood != self.lock.seen:
-            if not self.stands_at(size):
+            if not self.ends_at(size):
                 return False
             self._stood = self.lock.seen
             return True
@@ -240,16 +395,27 @@ class FileLog:
             self.path,
         )
 
-    def append(self, block: bytes, end: int) -> int:
-        """Write a block of whole lines at the end, which is at `end`; its offset.
+    def append(self, block: bytes, at: int) -> int:
+        """See `Log.append`.
 
-        The lock must be held. Where the file ends in the middle of a line, that
-        line is ended first. What a program that knows of no lock appended since the end
-        was looked for stands before the block.
-
-        Raises:
-            WriteFailedError: the outcome is unknown; open the session again.
+        What a program that knows of no lock appended since the end was looked for stands
+        before the block.
         """
+        lock = self.lock
+        with lock.alone():
+            if lock.depth:  # whoever holds it looked at the path
+                if self.size() != at:
+                    raise Moved
+                return self._put(block, at)
+            try:
+                lock.take()
+                if not self.still_ends_at(at):
+                    raise Moved
+                return self._put(block, at)
+            finally:
+                lock.give_back(0)
+
+    def _put(self, block: bytes, end: int) -> int:
         ended = 0
         if end != self._ended and end and self.read(end - 1, 1) != b"\n":
             block = b"\n" + block
@@ -296,3 +462,232 @@ class FileLog:
             "'sessiontree repair' parts them, then open the session again"
         )
         raise WriteFailedError(self._failed, self.path)
+
+    def to_read(self) -> FileLog:
+        return FileLog(self.fs, self.path, readonly=True)
+
+    def changes(self, stop: threading.Event) -> Iterator[object]:
+        from watchfiles import watch  # heavy, and only followers need it
+
+        folder = os.path.dirname(os.path.realpath(self.path))
+        # Where the system has no more watches to give, looking now and then finds all the same.
+        with contextlib.suppress(OSError, RuntimeError):
+            yield from watch(
+                folder,
+                watch_filter=None,
+                stop_event=stop,
+                debounce=20,
+                step=5,
+                rust_timeout=POLL_MILLISECONDS,
+                yield_on_timeout=True,
+                recursive=False,
+            )
+        while not stop.wait(POLL_MILLISECONDS / 1000):
+            yield None
+
+    def replace(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+        if not kept_as:
+            swap_file(self.fs, self.path, lines)
+            return ""
+        replace_file(self.fs, self.path, kept_as, lines)
+        return (os.path.realpath(self.path) if os.path.islink(self.path) else self.path) + kept_as
+
+    def parts(self) -> list[str]:
+        folder, name = os.path.split(self._real_path)
+        try:
+            names = self.fs.list(folder)
+        except FileNotFoundError:
+            return []
+        return sorted(found[len(name) :] for found in names if found.startswith(f"{name}."))
+
+    def part_name(self, suffix: str) -> str:
+        return self._real_path + suffix
+
+    def part_size(self, suffix: str) -> int:
+        found = self.fs.stat(self._real_path + suffix)
+        return -1 if found.is_folder or found.is_stream else found.size
+
+    def read_part(self, suffix: str) -> Iterator[bytes]:
+        fd = self.fs.open(self._real_path + suffix, READ)
+        try:
+            offset = 0
+            while block := self.fs.read(fd, _BLOCK, offset):
+                yield block
+                offset += len(block)
+        finally:
+            self.fs.close(fd)
+
+    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
+        path = self._real_path + suffix
+        try:
+            self.fs.stat(path)
+        except FileNotFoundError:
+            create_file(self.fs, path, blocks)
+        else:
+            swap_file(self.fs, path, blocks)
+
+    def remove_part(self, suffix: str) -> None:
+        self.fs.unlink(self._real_path + suffix)
+
+
+_BLOCK: Final = 256 * 1024
+
+
+class _Bytes:
+    """What a log in memory holds, shared by all that have it open.
+
+    Attributes:
+        content: the bytes of each state of the log, by its number; the last is in force.
+        parts: what is kept beside it, by suffix.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self.number = next(_NUMBERS)
+        self.content = [bytearray(content)]
+        self.parts: dict[str, bytes] = {}
+        self.written = 0
+        self.threads = threading.RLock()
+        self.changed = threading.Condition()
+
+
+_NUMBERS: Final = count()
+
+
+class MemoryLog:
+    """Bytes in memory; see `Log`. Only this process can write to it."""
+
+    def __init__(self, name: str, blocks: Iterable[bytes] = (), *, readonly: bool = False) -> None:
+        self.name = name
+        self.readonly = readonly
+        self.ended = ""
+        self.blobs = BlobPlace(Memory(), name, "os")
+        self._shared = _Bytes(b"".join(blocks))
+        self._state = 0
+        self._is_open = True
+
+    @property
+    def _content(self) -> bytearray:
+        if not self._is_open:
+            raise ReadOnlyError(f"{self.name} is closed; open the session again")
+        return self._shared.content[self._state]
+
+    @property
+    def written(self) -> int:
+        return self._shared.written
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return -2 - self._shared.number, self._state
+
+    @property
+    def closed(self) -> bool:
+        return not self._is_open
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(memoryview(self._content)[offset : offset + size])
+
+    def size(self) -> int:
+        return len(self._content)
+
+    def append(self, block: bytes, at: int) -> int:
+        with self._shared.threads:
+            content = self._content
+            if not self.ends_at(at):
+                raise Moved
+            if content and content[-1] != _LF:
+                content += b"\n"
+            start = len(content)
+            content += block
+            self._shared.written = len(content)
+        with self._shared.changed:
+            self._shared.changed.notify_all()
+        return start
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        return self._shared.threads
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        self.check_writable()
+        with self._shared.threads:
+            self.check_writable()
+            yield
+
+    def keep(self) -> None:
+        """No other process can write."""
+
+    def ends_at(self, size: int) -> bool:
+        return not self.was_replaced() and len(self._content) == size
+
+    still_ends_at = ends_at
+
+    def check_writable(self) -> None:
+        if not self._is_open:
+            raise ReadOnlyError(f"{self.name} is closed; open the session again")
+        if self.ended:
+            raise ReadOnlyError(f"{self.name}: {self.ended}")
+        if self.readonly:
+            raise ReadOnlyError(
+                f"{self.name} was opened to read; open it without readonly=True to write"
+            )
+
+    def was_replaced(self) -> bool:
+        return self._state != len(self._shared.content) - 1
+
+    def reopen(self) -> None:
+        self._state = len(self._shared.content) - 1
+        self._is_open = True
+
+    def successor(self) -> MemoryLog:
+        log = copy.copy(self)
+        log.reopen()
+        return log
+
+    def beside(self) -> MemoryLog:
+        log = self.successor()
+        log.ended = ""
+        return log
+
+    def to_read(self) -> MemoryLog:
+        log = self.beside()
+        log.readonly = True
+        return log
+
+    def release(self) -> None:
+        self._is_open = False
+
+    close = release
+
+    def changes(self, stop: threading.Event) -> Iterator[object]:
+        while not stop.is_set():
+            with self._shared.changed:
+                self._shared.changed.wait(POLL_MILLISECONDS / 1000)
+            yield None
+
+    def replace(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+        content = b"".join(lines)
+        if kept_as:
+            self._shared.parts[kept_as] = bytes(self._content)
+        self._shared.content.append(bytearray(content))
+        return self.name + kept_as if kept_as else ""
+
+    def parts(self) -> list[str]:
+        return sorted(self._shared.parts)
+
+    def part_name(self, suffix: str) -> str:
+        return self.name + suffix
+
+    def part_size(self, suffix: str) -> int:
+        return len(self._shared.parts[suffix])
+
+    def read_part(self, suffix: str) -> Iterator[bytes]:
+        yield self._shared.parts[suffix]
+
+    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
+        self._shared.parts[suffix] = b"".join(blocks)
+
+    def remove_part(self, suffix: str) -> None:
+        del self._shared.parts[suffix]
+
+
+_LF: Final = 0x0A
