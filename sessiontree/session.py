@@ -29,9 +29,7 @@ from sessiontree.storage.log import Durability, FileLog
 
 if TYPE_CHECKING:
     from sessiontree.engine.gc import GcResult
-    from sessiontree.engine.headless import Headless
     from sessiontree.engine.repair import Progress, RepairResult
-    from sessiontree.engine.translated import Translated
     from sessiontree.handles.registry import Registry
 
 SPILL_OVER: Final = 32 * 1024
@@ -57,7 +55,7 @@ class Session(Mover):
         self, log: FileLog, lane: str, hooks: Iterable[Any], spill_over: int | None
     ) -> None:
         refs.check_name(lane, "lane name")
-        self._upgraded: opening.Migrated | Translated | Headless | None = None
+        self._file: opening.SessionFile = opening.Current(log)
         self._closing = threading.Event()
         self._origin: Session | None = None
         self._followed: list[tuple[tuple[int, int], Damage]] = []
@@ -188,16 +186,16 @@ class Session(Mover):
             raise UsageError("a session is opened readonly or exclusive, not both")
         log = FileLog(fs, os.fspath(file), readonly=readonly, durability=durability)
         try:
-            upgraded = opening.to_current(log, migrate=migrate)
+            opened = opening.open_file(log, migrate=migrate)
             if exclusive:
                 log.lock.keep()
-            session = cls(upgraded.log if upgraded else log, lane, hooks, spill_over)
+            session = cls(opened.log, lane, hooks, spill_over)
             if readonly:
                 lanes.check_there(session)
         except BaseException:
             log.close()
             raise
-        session._upgraded = upgraded
+        session._file = opened
         session._disk = fs
         session._registry = registry
         session._root = None if root is None else os.fspath(root)
@@ -208,14 +206,12 @@ class Session(Mover):
         return None if self._log.path == _IN_MEMORY else self._log.path
 
     def _file_size(self) -> int:
-        return super()._file_size() if self._upgraded is None else self._upgraded.size
+        return super()._file_size() if self._file.is_current else self._file.size
 
     @property
     def damage(self) -> list[Damage]:
-        found = super().damage
-        file = self._log
-        if self._upgraded is not None:
-            found, file = self._upgraded.in_original(found), self._upgraded.original
+        found = self._file.damage_in_original(super().damage)
+        file = self._file.original
         met = {(damage.offset, damage.kind) for damage in found}
         for identity, damage in self._followed:
             if identity == file.identity and (damage.offset, damage.kind) not in met:
@@ -225,28 +221,28 @@ class Session(Mover):
 
     def refresh(self) -> None:
         super().refresh()
-        if self._upgraded is not None and self._upgraded.is_outdated():
-            original = self._upgraded.original
-            original.reopen()
-            again = opening.to_current(original, migrate=False)
-            if self._upgraded.ends_by_rule:
+        if self._file.is_outdated():
+            again = opening.reopened(self._file)
+            if self._file.ends_by_rule:
                 self._leaf = self.header
-            self._reopen_on(again.log if again else original)  # none: a writer migrated it
-            self._upgraded = again
+            self._reopen_on(again.log)
+            self._file = again
+
+    def _go_on_with(self, log: FileLog) -> None:
+        super()._go_on_with(log)
+        self._file = opening.Current(log)
 
     def original(self, ref: str | Entry) -> bytes:
         """The line that an entry was made of, as the program wrote it whose file this is.
 
         For a file of the current version that is the entry's own line.
         """
-        entry = self.entry(ref)
-        return entry.line if self._upgraded is None else self._upgraded.line_of(entry)
+        return self._file.original_line(self.entry(ref))
 
     def verify(
         self, progress: Progress | None = None, *, processes: int | None = 1
     ) -> list[Damage]:
-        found = super().verify(progress, processes=processes)
-        return found if self._upgraded is None else self._upgraded.in_original(found)
+        return self._file.damage_in_original(super().verify(progress, processes=processes))
 
     def repair(self, *, dry_run: bool = False) -> RepairResult:
         """Mend what can be mended without guessing; the original is kept beside the file.
@@ -264,8 +260,7 @@ class Session(Mover):
 
         self._ready()
         if dry_run:
-            read = self._upgraded.original if self._upgraded is not None else self._log
-            return recovery.repair(read, dry_run=True)
+            return recovery.repair(self._file.original, dry_run=True)
         with self._holding():
             done = recovery.repair(self._log)
             if done.evidence is not None:
@@ -290,11 +285,8 @@ class Session(Mover):
         view = self._ready()
         if self.file is None:
             raise UsageError("a session in memory has no file to follow")
-        if self._upgraded is not None and self._upgraded.ends_by_rule:
-            raise UsageError(
-                f"{self.file} is another agent's, and is not followed; import it to follow "
-                "that, or open it and refresh now and then"
-            )
+        if self._file.not_followed:
+            raise UsageError(self._file.not_followed)
         self._log.size()  # refused where this is closed
         log = FileLog(self._disk, self.file, readonly=True)
 
@@ -303,9 +295,8 @@ class Session(Mover):
             if damaged is not None:
                 damaged(damage)
 
-        known = self._log.identity, view.complete
-        if self._upgraded is not None:
-            known = self._upgraded.original.identity, self._upgraded.size
+        size = view.complete if self._file.is_current else self._file.size
+        known = self._file.original.identity, size
         told = following.Told(note, known, self._fetch, self._closing)
         return following.follow(log, view, self._log, told)
 
@@ -385,8 +376,8 @@ class Session(Mover):
     def close(self) -> None:
         self._closing.set()
         super().close()
-        if self._upgraded is not None:
-            self._upgraded.original.close()
+        if not self._file.is_current:
+            self._file.original.close()
 
 
 _IN_MEMORY = "(in memory)"

@@ -33,7 +33,8 @@ from sessiontree.core.migrate import Adoption
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
-from sessiontree.engine.headless import Headless, view_of
+from sessiontree.engine.headless import Headless
+from sessiontree.engine.opening import foreign_refusal, sniff_log
 from sessiontree.engine.view import View
 from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
 from sessiontree.storage.atomic import replace_file
@@ -180,20 +181,24 @@ def repair(log: FileLog, *, dry_run: bool = False) -> RepairResult:
     Raises:
         MigrationRefusedError: the file is of version 1.
     """
-    view, lost = view_of(log)
-    if view.is_version_1:
+    start = sniff_log(log)
+    if start.format is not None:
+        raise foreign_refusal(start.format, log.path)
+    if start.kind == "version 1":
         raise MigrationRefusedError(
             f"{log.path} is of version 1, and repair mends the current one; "
             "migrate it first, which keeps the original, and then repair it",
             log.path,
         )
+    lost = None if start.stand_in is None else Headless(log, start.stand_in)
+    view = View(log if lost is None else lost.log)
     mended: list[Mending] = []
     for _ in _mended_lines(view, mended):
         pass
     if lost is not None:
         mended = [*_header_mended(lost), *(_in_file(lost, mending) for mending in mended)]
     if not mended or dry_run:
-        remaining = verify(log) if lost is None else lost.in_original(verify(lost.log))
+        remaining = verify(log) if lost is None else lost.damage_in_original(verify(lost.log))
         return RepairResult(mended, None, remaining)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
@@ -230,7 +235,7 @@ def repair_file(file: str | os.PathLike[str], *, fs: FileSystem = DISK) -> Repai
 
 
 def _header_mended(lost: Headless) -> Iterator[Mending]:
-    standing = lost.standing
+    standing = lost.stand_in
     if standing.offset:
         yield Mending(1, 0, f"took out {standing.offset} bytes that carry nothing")
     yield Mending(standing.number, standing.offset, standing.mending)

@@ -33,7 +33,7 @@ def opened(session: Session, name: str, at: Ref | None, *, is_fresh: bool = Fals
     session._ready()
     session._log.size()  # refused where it is closed
     start = None if at is None else session.entry(at)
-    if session._upgraded is not None:
+    if not session._file.is_current:
         lane = _translated(session, MAIN if start is not None else name)
         lane._lane = None if name == MAIN else name
     else:

@@ -38,6 +38,7 @@ class Decompressed:
     """What is inside a compressed file.
 
     Attributes:
+        path: the file.
         cause: why it ends before its end, in words; empty while it does not.
 
     Raises:
@@ -46,6 +47,7 @@ class Decompressed:
 
     def __init__(self, file: Positioned) -> None:
         self._file = file
+        self.path = file.path
         self._new_decoder = _decoder(file.path)
         self.cause = ""
         self._size = -1
@@ -77,9 +79,9 @@ class Decompressed:
         start = self.read(0, size)
         if not start and self.cause:
             raise NotASessionError(
-                f"{self._file.path} is no session that can be read: {self.cause}, and nothing "
+                f"{self.path} is no session that can be read: {self.cause}, and nothing "
                 "stands before that; take it again from where it came from",
-                self._file.path,
+                self.path,
             )
         return start
 
