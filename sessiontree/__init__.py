@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sessiontree.core.handle import Handle
     from sessiontree.core.index import Branch
     from sessiontree.core.usage import Usage
-    from sessiontree.engine.repair import RepairResult, repair_file
+    from sessiontree.engine.repair import RepairResult
     from sessiontree.errors import (
         BlobDamagedError,
         BlobError,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from sessiontree.operations.outline import TreeRow
     from sessiontree.operations.stats import Stats
     from sessiontree.redact.redaction import Redaction
-    from sessiontree.session import Session
+    from sessiontree.session import Session, repair_file
     from sessiontree.store import Store
 
 __version__ = "0.1.0"
@@ -159,7 +159,7 @@ _HOMES = {
     "Usage": "core.usage",
     "estimate_tokens": "context.compaction",
     "import_session": "importing",
-    "repair_file": "engine.repair",
+    "repair_file": "session",
     "summarize": "context.summary",
 }
 """Where each name that is no error is defined."""

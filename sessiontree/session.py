@@ -26,7 +26,7 @@ from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry, check_fields, che
 from sessiontree.core.index import Branch
 from sessiontree.core.message import Message
 from sessiontree.engine import opening, refs
-from sessiontree.engine.cursor import Cursor, Ref
+from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid, now
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.operations import branch as moves
@@ -39,13 +39,14 @@ from sessiontree.storage.fs import DISK, Durability, FileSystem
 from sessiontree.storage.log import FileLog, Log, MemoryLog
 
 if TYPE_CHECKING:
-    from sessiontree.core.handle import Handle, Kind
-    from sessiontree.core.usage import Usage
+    from sessiontree.context.resolved import ResolvedHandle
+    from sessiontree.core.handle import Handle
     from sessiontree.engine.gc import GcResult
     from sessiontree.engine.repair import Progress, RepairResult
     from sessiontree.handles.registry import Registry
     from sessiontree.handles.registry import Resolution as HandleResolution
-    from sessiontree.handles.resolve import HandleScope, ResolvedEntry, ResolvedHandle
+    from sessiontree.handles.resolve import HandleScope, ResolvedEntry
+    from sessiontree.handles.schema import Kind
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.outline import TreeRow
     from sessiontree.operations.stats import Stats
@@ -145,14 +146,29 @@ class Session:
         """
         refs.check_name(lane, "lane name")
         line = encode(_header(cwd, id, name, metadata)) + b"\n"
-        options = {"exclusive": exclusive, "lane": lane, "hooks": hooks, "registry": registry}
         if file is None:
-            log = MemoryLog(_IN_MEMORY, [line])
-            return cls._open(log, DISK, spill_over=None, root=root, **options)
+            return cls._open(
+                MemoryLog(_IN_MEMORY, [line]),
+                DISK,
+                exclusive=exclusive,
+                lane=lane,
+                spill_over=None,
+                hooks=hooks,
+                registry=registry,
+                root=root,
+            )
         path = os.fspath(file)
         create_file(fs, path, iter([line]))
         return cls.open(
-            path, durability=durability, spill_over=spill_over, root=root, fs=fs, **options
+            path,
+            exclusive=exclusive,
+            lane=lane,
+            durability=durability,
+            spill_over=spill_over,
+            hooks=hooks,
+            registry=registry,
+            root=root,
+            fs=fs,
         )
 
     @classmethod

@@ -397,10 +397,10 @@ class _Opened:
 
     def _lost_header(self) -> dict[str, Any] | None:
         """What stands for the keys of a header that is lost; None of a file that is no session."""
-        from sessiontree.engine.headless import stand_in_of  # few headers are ever lost
+        from sessiontree.engine.opening import _lost_header  # few headers are ever lost
 
-        standing = stand_in_of(self.read, self.size(), self.path)
-        return None if standing is None else decode_object(standing.header)
+        found = _lost_header(self.read(0, 65536), self, 1 << 20)
+        return None if found is None else dict(found.header)
 
     def _checked_size(self) -> int:
         file = self.path

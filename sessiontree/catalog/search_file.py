@@ -283,11 +283,10 @@ class FileSearch:
         if not self._wanted.current:
             return True
         if self._path is None:
-            from sessiontree.engine import ancestry
             from sessiontree.session import Session
 
             with Session.open(self._file, readonly=True) as session:
-                self._path = frozenset(hash(above.line) for above in ancestry.upwards(session))
+                self._path = frozenset(hash(above.line) for above in session.cursor.up())
         return hash(entry.line) in self._path  # its offset may differ, where a header is lost
 
     def _tool_of(self, call_id: str) -> str | None:

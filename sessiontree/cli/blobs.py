@@ -90,7 +90,7 @@ def _told(references: int, fault: BlobError | None) -> str:
 
 def _lines(session: Session) -> Iterator[Mapping[str, Any]]:
     """The keys as stored of each line that may name a blob."""
-    for _, line in session._ready().lines():
+    for _, line in session.reader.ready().lines():
         if MARK in line:
             yield decode_object(line)
 

@@ -231,7 +231,7 @@ def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> No
     with _failing_for_what_was_lost():
         with reading(file) as session:
             leaf = _source(session, refs[0] if refs else "@", newfile)
-            stood_at = session._standing(leaf)
+            stood_at = session.reader.standing(leaf)
             session.fork(newfile, leaf)
         _out_made(newfile, f"Forked at {named(stood_at)} into {newfile}", as_json=as_json)
 

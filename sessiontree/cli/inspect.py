@@ -30,7 +30,6 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY
-from sessiontree.engine import ancestry
 from sessiontree.operations.outline import count_branches
 from sessiontree.session import Session
 from sessiontree.text.preview import preview
@@ -54,7 +53,7 @@ def show(file: str, ref: str | None, as_json: bool) -> None:
 
 
 def _facts(session: Session) -> dict[str, Any]:
-    tree, metadata = session._index(), session.metadata
+    tree, metadata = session.reader.index(), session.metadata
     return {
         "file": session.file,
         "id": session.id,
@@ -105,7 +104,7 @@ def _in_words(value: Any) -> str:
 
 
 def _out_entry(session: Session, entry: Entry) -> None:
-    name = session._all_names().labels.get(entry.uuid)
+    name = session.reader.names().labels.get(entry.uuid)
     facts = {
         "type": entry.type,
         "uuid": entry.uuid,
@@ -113,7 +112,7 @@ def _out_entry(session: Session, entry: Entry) -> None:
         "lane": entry.lane,
         "written": entry.timestamp,
         "label": name,
-        "on the path": "yes" if ancestry.is_above(session, entry) else "no",
+        "on the path": "yes" if session.cursor.is_above(entry) else "no",
     }
     for key, value in facts.items():
         if value:
@@ -184,7 +183,7 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
     Without REF to where the session stands.
     """
     with reading(file) as session:
-        entries = ancestry.downwards(session, None if ref is None else session.entry(ref))
+        entries = session.cursor.below(None, None if ref is None else session.entry(ref))
         if as_json:
             out_json_list(entries)
             return

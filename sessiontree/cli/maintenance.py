@@ -17,9 +17,9 @@ from sessiontree.cli.output import out_json, out_json_list, speaker
 from sessiontree.cli.terminal import finish, out, short, tell
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line
-from sessiontree.engine.repair import Progress, RepairResult, repair_file
+from sessiontree.engine.repair import Progress, RepairResult
 from sessiontree.errors import MissingHeaderError, SessionTreeError, StorageError
-from sessiontree.session import Session
+from sessiontree.session import Session, repair_file
 from sessiontree.storage.atomic import strays
 from sessiontree.storage.blobs import FOLDER
 from sessiontree.storage.fs import DISK

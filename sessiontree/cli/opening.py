@@ -41,10 +41,10 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
     session, _ = open_migrated(file, lane, () if hold else (_ToldOfOthers(),))
     with session:
         if hold:
-            with session.at_tip():
+            with session.locked():
                 yield session
         else:
-            with session.at_tip():
+            with session.locked():
                 pass
             yield session
 

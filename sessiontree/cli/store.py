@@ -212,7 +212,7 @@ def _with_branches(one: SessionInfo, problems: Problems) -> SessionInfo:
 
     try:
         with Session.open(one.file, readonly=True) as session:
-            return replace(one, branches=count_branches(session._index()))
+            return replace(one, branches=count_branches(session.reader.index()))
     except SessionTreeError as error:
         problems(str(error))
         return one

@@ -159,7 +159,7 @@ def keep(file: str, lane: str, as_json: bool) -> None:
     """
     with writing(file) as session:
         entry = session.keep(lane)
-        tip = session._standing(entry)
+        tip = session.reader.standing(entry)
         left = session.entry(entry["fromUuid"]) if "fromUuid" in entry else None
     done = f"Kept {lane} on {session.lane_name}, which goes on below {named(tip)}"
     out_written(entry, done, as_json=as_json)
@@ -255,7 +255,7 @@ def migrate(file: str, as_json: bool) -> None:
     """
     session, kept = open_migrated(file)
     with session:
-        entries = len(session._index())
+        entries = len(session.reader.index())
     if kept is None:
         tell(f"{file} is of the current version already; nothing was done")
     else:

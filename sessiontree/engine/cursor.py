@@ -161,9 +161,7 @@ class Cursor:
             return entry
         found = self.by_uuid(entry.uuid)
         if found is None:
-            message = (
-                f"entry {entry.uuid} is not in {self.reader.log.name}; give one of its own"
-            )
+            message = f"entry {entry.uuid} is not in {self.reader.log.name}; give one of its own"
             raise RefError(message, entry.uuid)
         return found
 
@@ -264,7 +262,7 @@ class Cursor:
                 path = self.context_path()
                 fold = path.fold(self.segment, self.resolve)
             else:
-                path = self._read_path(leaf)
+                path = self.read_path(leaf)
                 resolver = self.resolve if resolve else None
                 fold = Fold(path, self.segment, resolver, verbatim=verbatim, strict=strict)
             messages, entries, warnings = fold.result()
@@ -281,14 +279,14 @@ class Cursor:
     def context_path(self) -> Path:
         """As much of the path to the leaf as its context needs."""
         if self._path is None:
-            self._path = self._read_path(self.leaf)
+            self._path = self.read_path(self.leaf)
         return self._path
 
     def compaction(self) -> Entry | None:
         """The compaction in force at the leaf, or None."""
         return self.context_path().compaction
 
-    def _read_path(self, leaf: Entry) -> Path:
+    def read_path(self, leaf: Entry) -> Path:
         return Path(leaf, self.reader.ready().walk(), self.reader.header)
 
     def _settings(self, path: Path, settings: dict[str, Any]) -> Callable[[str], Any]:

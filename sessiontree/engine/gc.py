@@ -14,7 +14,6 @@ damaged is not judged, and nothing is taken out beside it; a blob goes last.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -26,11 +25,9 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired
 from sessiontree.engine.view import View
 from sessiontree.errors import CorruptionError
-from sessiontree.storage.atomic import create_file, swap_file
 from sessiontree.storage.blobs import ASIDE, Blobs
-from sessiontree.storage.fs import READ
 from sessiontree.storage.lines import LARGEST_BLOCK
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.log import Log
 from sessiontree.storage.oserrors import speaking_of
 
 GRACE: Final = timedelta(days=7)
@@ -79,7 +76,7 @@ class GcResult(msgspec.Struct, frozen=True):
 
 
 def collect(
-    log: FileLog, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool = False
+    log: Log, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool = False
 ) -> GcResult:
     """Take out the garbage of one session; with `dry_run` only say what would go.
 
@@ -95,12 +92,12 @@ def collect(
         CorruptionError: a line cannot be read, so nobody knows what it refers to.
         StorageError: the system refused; nothing is lost.
     """
-    with speaking_of(log.path, "collect the garbage of"):
+    with speaking_of(log.name, "collect the garbage of"):
         return _collect(log, blobs, standing, now, dry_run=dry_run)
 
 
 def _collect(
-    log: FileLog, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool
+    log: Log, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool
 ) -> GcResult:
     view = View(log)
     tree = view.tree()
@@ -112,26 +109,33 @@ def _collect(
 
     rows = expired(tree, entry_at, id, now - GRACE, standing)
     gone = [entry for entry in map(entry_at, rows) if entry is not None]
-    target = os.path.realpath(log.path)
-    archive = f"{target}{ARCHIVE}{now.astimezone(UTC).date().isoformat()}"
+    archive = ARCHIVE + now.astimezone(UTC).date().isoformat()
     if gone and not dry_run:
         _archive(log, archive, gone)
         offsets = {entry.offset for entry in gone}
         lines = (line + b"\n" for offset, line in view.lines() if offset not in offsets)
-        swap_file(log.fs, log.path, lines)
-    over = _archives_over(log, target, now)
-    garbage = _blobs_unnamed(log, blobs, target, now, over)
+        log.replace(lines)
+    over = _archives_over(log, now)
+    garbage = _blobs_unnamed(log, blobs, now, over)
     unfinished = [name for name in blobs.unfinished() if _is_older(blobs, name, now - GRACE)]
     aside = [name for name in blobs.aside() if _was_put_aside_before(blobs, name, now - KEPT)]
     freed = sum(len(e.line) + 1 for e in gone) + sum(blob.size for blob in garbage)
-    freed += sum(log.fs.stat(path).size for path in over)
+    freed += sum(log.part_size(part) for part in over)
     freed += sum(found.size for name in [*unfinished, *aside] if (found := blobs.look(name)))
     if not dry_run:
-        for path in over:
-            log.fs.unlink(path)
+        for part in over:
+            log.remove_part(part)
         for name in [*(blob.sha256 for blob in garbage), *unfinished, *aside]:
             blobs.remove(name)
-    return GcResult(gone, archive if gone else None, over, garbage, unfinished, aside, freed)
+    return GcResult(
+        entries=gone,
+        archive=log.part_name(archive) if gone else None,
+        archives=[log.part_name(part) for part in over],
+        blobs=garbage,
+        unfinished=unfinished,
+        aside=aside,
+        freed=freed,
+    )
 
 
 def _is_older(blobs: Blobs, name: str, moment: datetime) -> bool:
@@ -160,69 +164,53 @@ def _check_readable(view: View) -> None:
         )
 
 
-def _archive(log: FileLog, archive: str, gone: list[Entry]) -> None:
+def _archive(log: Log, archive: str, gone: list[Entry]) -> None:
     """Add lines to the archive of the day, but for those that an attempt before added."""
-    with contextlib.suppress(FileNotFoundError):
-        before = b"".join(_blocks(log, archive))
-        there = set(before.split(b"\n"))
-        new = [entry.line + b"\n" for entry in gone if entry.line not in there]
-        swap_file(log.fs, archive, iter([before, *new]))
-        return
-    create_file(log.fs, archive, (entry.line + b"\n" for entry in gone))
+    before = b"".join(log.read_part(archive)) if archive in log.parts() else b""
+    there = set(before.split(b"\n"))
+    new = [entry.line + b"\n" for entry in gone if entry.line not in there]
+    log.write_part(archive, iter([before, *new]))
 
 
-def _blocks(log: FileLog, path: str) -> Iterator[bytes]:
-    fd = log.fs.open(path, READ)
-    try:
-        offset = 0
-        while block := log.fs.read(fd, LARGEST_BLOCK, offset):
-            yield block
-            offset += len(block)
-    finally:
-        log.fs.close(fd)
-
-
-def _siblings(log: FileLog, target: str) -> list[str]:
-    """The paths of the files beside a session that carry its name and something more."""
-    folder, name = os.path.split(target)
-    try:
-        names = log.fs.list(folder)
-    except FileNotFoundError:  # a session in memory has no folder
-        return []
-    return [os.path.join(folder, found) for found in sorted(names) if found.startswith(f"{name}.")]
-
-
-def _archives_over(log: FileLog, target: str, now: datetime) -> list[str]:
+def _archives_over(log: Log, now: datetime) -> list[str]:
     over = []
-    for path in _siblings(log, target):
-        if path.startswith(target + ARCHIVE):
-            with contextlib.suppress(ValueError):
-                day = date.fromisoformat(path.removeprefix(target + ARCHIVE))
-                if day < (now - KEPT).astimezone(UTC).date():
-                    over.append(path)
+    for part in log.parts():
+        with contextlib.suppress(ValueError):
+            if part.startswith(ARCHIVE) and (
+                date.fromisoformat(part.removeprefix(ARCHIVE)) < (now - KEPT).astimezone(UTC).date()
+            ):
+                over.append(part)
     return over
 
 
-def _blobs_unnamed(
-    log: FileLog, blobs: Blobs, target: str, now: datetime, over: list[str]
-) -> list[Blob]:
+def _blobs_unnamed(log: Log, blobs: Blobs, now: datetime, over: list[str]) -> list[Blob]:
     """The blobs past the grace period that no file of the session names."""
     old = [blob for blob in blobs.blobs() if _is_older(blobs, blob.sha256, now - GRACE)]
     if not old:
         return []
-    named: set[str] = set()
-    for path in [target, *_siblings(log, target)]:
-        found = log.fs.stat(path)
-        if path not in over and not found.is_folder and not found.is_stream:
-            named |= _hashes_in(log, path)
+    current = log.successor()
+    try:
+        named = _hashes_in(_blocks(current))
+    finally:
+        current.release()
+    for part in log.parts():
+        if part not in over and log.part_size(part) >= 0:
+            named |= _hashes_in(log.read_part(part))
     return [blob for blob in old if blob.sha256 not in named]
 
 
-def _hashes_in(log: FileLog, path: str) -> set[str]:
-    """Every hash that a file names, in whatever line, damaged ones too."""
+def _blocks(log: Log) -> Iterator[bytes]:
+    offset = 0
+    while block := log.read(offset, LARGEST_BLOCK):
+        yield block
+        offset += len(block)
+
+
+def _hashes_in(blocks: Iterator[bytes]) -> set[str]:
+    """Every hash that some bytes name, in whatever line, damaged ones too."""
     named: set[str] = set()
     rest = b""
-    for block in _blocks(log, path):
+    for block in blocks:
         text = rest + block
         if MARK in text:
             named |= hashes_named(text)

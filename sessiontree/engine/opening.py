@@ -1,164 +1,353 @@
-"""Files of an older version: migrated on disk for a writer, in memory for a reader.
+"""Opening: decide what a file is from its start, and open it as that.
 
-Invariants: the original stays, under its own name for a reader and as `NAME.v1`
-for a writer; a migration cut short leaves the old file or the new one; both ways
-give the same uuids.
+`sniff` is the one place that decides. A file is a current session, a session of
+version 1, a session whose header is lost, or another agent's session; anything else is
+an error. `open_file` opens each of them as a `SessionFile`, so that nothing else asks.
+
+Invariants: sniffing writes nothing; a current file is decided from its first line; a
+file opened to write is current when `open_file` returns.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
-from msgspec.structs import replace
-
-from sessiontree.core.codec import check_seal, decode
-from sessiontree.core.damage import Damage
-from sessiontree.core.entry import Entry
-from sessiontree.core.migrate import migrate as migrated_lines
-from sessiontree.engine.view import View
-from sessiontree.errors import FileError, MigrationRefusedError
-from sessiontree.storage.atomic import create_file, replace_file
-from sessiontree.storage.fs import Memory
-from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.log import FileLog
+from sessiontree.core.header import check_header, is_version_1
+from sessiontree.errors import (
+    FileError,
+    ForeignFormatError,
+    MigrationRefusedError,
+    NotASessionError,
+)
+from sessiontree.storage.lines import Read, rest_of_line
+from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
 if TYPE_CHECKING:
-    from sessiontree.engine.headless import Headless
-    from sessiontree.engine.translated import Translated
+    from sessiontree.core.damage import Damage
+    from sessiontree.core.entry import Entry
+    from sessiontree.core.salvage import HeaderStandIn
+    from sessiontree.formats import Format
+    from sessiontree.storage.log import Log
 
-KEPT_AS = ".v1"
+Kind = Literal["current", "version 1", "lost header", "foreign"]
 
-OURS = b'{"type":"session","version":2,"format":"sessiontree/'
-"""How a file starts that needs no upgrade, as `core.codec` writes it."""
+KEPT_AS: Final = ".v1"
+"""Ends the name of the original of a file that was migrated."""
 
-_OF_A_LINE = frozenset({"blank", "bom", "crlf", "torn", "nul", "json", "utf-8", "crc", "object"})
-"""Damage that the original shows at its own places, before migration mends some of it."""
+LOOK: Final = 1024 * 1024
+"""Bytes of a file's start that are searched for entries when its header may be lost."""
+
+_CURRENT: Final = b'{"type":"session","version":2,"format":"sessiontree/'
+"""How `core.codec` starts a current file."""
+
+_START: Final = 4096
+_HEAD: Final = 64 * 1024
+_HEADER_LIMIT: Final = 64 * 1024 * 1024
+_BLANK: Final = b"\0\r\t \xef\xbb\xbf"
 
 
-class Migrated:
-    """A version 1 file opened to read: its lines as version 2, in memory.
+class Start(NamedTuple):
+    """What the start of a file says.
 
     Attributes:
-        original: the file itself, open.
-        log: the migrated lines.
-        size: the bytes of the file that are in them.
-        ends_by_rule: whether its leaf may be an entry that no line stands for.
+        kind: what the file is.
+        header: the keys of its header; of a lost header, those that stand in for it; of
+            another agent's file, none.
+        format: the format of another agent's file.
+        stand_in: what replaces a lost header.
+        head: how the file starts, decompressed.
+        read: reads the file, decompressed.
     """
 
-    ends_by_rule = False
+    kind: Kind
+    header: Mapping[str, Any]
+    head: bytes
+    read: Read
+    format: Format | None = None
+    stand_in: HeaderStandIn | None = None
 
-    def __init__(self, original: FileLog) -> None:
-        self.original = original
-        self.size = original.size()
-        self._offsets = array("q")
-        memory = Memory()
-        view = View(original)
-        create_file(memory, original.path, self._blocks(view))
-        self._damage = view.damage
-        self.log = FileLog(memory, original.path, readonly=True, durability="os")
-
-    def _blocks(self, view: View) -> Iterator[bytes]:
-        def originals() -> Iterator[bytes]:
-            for offset, line in view.lines():
-                self._offsets.append(offset)
-                _look_over(line, offset, view)
-                yield line
-
-        for line in migrated_lines(originals(), 1):
-            yield line + b"\n"
-
-    def in_original(self, damage: Sequence[Damage]) -> list[Damage]:
-        """What was met in the migrated lines and in the original, with the original's offsets."""
-        found = [
-            replace(found, offset=self._offsets[found.line - 1])
-            for found in damage
-            if found.kind not in _OF_A_LINE
-        ]
-        return sorted([*self._damage, *found], key=lambda found: found.offset)
-
-    def line_of(self, entry: Entry) -> bytes:
-        """The line of version 1 that an entry was made of."""
-        before = whole_lines(self.log.read, 0, entry.offset)
-        row = sum(block.count(b"\n") for _, block in before)
-        return rest_of_line(self.original.read, self._offsets[row])
-
-    def is_outdated(self) -> bool:
-        """Whether the original has changed since, or another file stands in its place."""
-        return self.original.was_replaced() or self.original.size() != self.size
+    @property
+    def session_id(self) -> str:
+        """The session's id, empty if the start does not tell it."""
+        if self.format is not None:
+            return self.format.facts(self.head, b"").id or ""
+        return str(self.header.get("id") or "")
 
 
-def _look_over(line: bytes, offset: int, view: View) -> None:
-    """Report what is not sound in a line of version 1, which migration may mend."""
+def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
+    """Decide what a file is.
 
-    def report(kind: str, offset: int, cause: str) -> None:
-        if kind == "no uuid":  # so it is with every sound line
-            check_seal(line, offset, view.report)
-        else:
-            view.report(kind, offset, cause)
-
-    decode(line, offset, report)
-
-
-def to_current(log: FileLog, *, migrate: bool) -> Migrated | Translated | Headless | None:
-    """Bring a file of an older version up to date; None where the file itself is current.
-
-    Another agent's file is translated for a reader, and one without its header has another.
+    Args:
+        head: how the file starts.
+        file: reads more of it where `head` does not decide.
+        look: how many bytes of a file with a header, or of a known format, are searched
+            for entries that prove its header lost.
 
     Raises:
-        MissingHeaderError: its header is lost, and it was opened to write.
-        ForeignFormatError: it is another agent's, and opened to write.
-        MigrationRefusedError: it would have to be rewritten, and `migrate` is False.
+        NotASessionError: it is not a session.
+        ForeignFormatError: it belongs to a program without a known format.
+        NewerFormatError: it has a newer format than this package reads.
+        DecoderMissingError: it is compressed, and there is no decoder.
     """
-    format = refused = None
-    if log.read(0, len(OURS)) != OURS:
-        from sessiontree.engine import translated  # few files are another agent's
-
-        format = translated.recognised(log)
+    if not head:
+        raise NotASessionError(
+            f"{file.name} is no session: it is empty; remove it, then make a session with 'new'",
+            file.name,
+        )
+    if head.startswith(MAGIC):
+        inside = Decompressed(file)
+        return sniff_inside(inside.head(min(look, _HEAD)), inside)
+    header: Mapping[str, Any] = {}
+    refused: FileError | None = None
+    format = _format(head, file) if _breaks_off(head, file) else None
     if format is None:
         try:
-            if not View(log).is_version_1:
-                return None
+            header = _header(head, file)
         except FileError as error:
             refused = error
-    if (lost := _without_header(log)) is not None:
+            format = _format(head, file)
+    uuid = header.get("uuid")
+    if uuid and isinstance(uuid, str):
+        return Start("current", header, head, file.read)
+    lost = _lost_header(head, file, LOOK if format is None and refused is not None else look)
+    if lost is not None:
         return lost
-    if format is not None and not log.readonly:
-        raise translated.refusal(log, format)
     if format is not None:
-        return translated.Translated(log, format)
+        return Start("foreign", {}, head, file.read, format)
     if refused is not None:
         raise refused
-    if log.readonly:
-        return Migrated(log)
-    if not migrate:
-        raise MigrationRefusedError(
-            f"{log.path} is of version 1; open it with migrate=True to migrate it "
-            "(the original is kept beside it), or with readonly=True to leave it as it is",
-            log.path,
-        )
-    with log.held():
-        if log.was_replaced():
-            log.reopen()  # another writer migrated it first
-        view = View(log)
-        if view.is_version_1:
-            lines = (line for _, line in view.lines())
-            blocks = (line + b"\n" for line in migrated_lines(lines, 1))
-            replace_file(log.fs, log.path, KEPT_AS, blocks)
-            log.reopen()
-    return None
+    kind: Kind = "version 1" if is_version_1(header) else "current"
+    return Start(kind, header, head, file.read)
 
 
-def _without_header(log: FileLog) -> Headless | None:
-    """A file to be read that lost its header, or has one that looks like another's; else None.
+def sniff_inside(head: bytes, inside: Decompressed) -> Start:
+    """Decide what a compressed file is: another agent's, or not a session.
+
+    Args:
+        head: how its decompressed content starts.
+        inside: reads its decompressed content.
 
     Raises:
-        MissingHeaderError: it was opened to write.
+        NotASessionError: no known agent writes such a file.
     """
-    from sessiontree.engine import headless  # few headers are ever lost
+    format = _format(head, inside)
+    if format is None:
+        raise NotASessionError(
+            f"{inside.name} is compressed, and what is inside is no session of an agent that is "
+            "known; if it is one of ours, decompress it",
+            inside.name,
+        )
+    return Start("foreign", {}, head, inside.read, format)
 
-    lost = headless.found(log)
-    if lost is not None and not log.readonly:
+
+def sniff_log(log: Log) -> Start:
+    """Decide what an open file is; raises as `sniff` does."""
+    head = log.read(0, _START)
+    if len(head) == _START and not head.startswith(_CURRENT):
+        head = log.read(0, _HEAD)
+    return sniff(head, log)
+
+
+def _breaks_off(head: bytes, file: Positioned) -> bool:
+    """Whether the first line is longer than `head`, and may be another agent's."""
+    return b"\n" not in head and not head.startswith(_CURRENT) and len(head) < file.size()
+
+
+def _format(head: bytes, file: Positioned) -> Format | None:
+    from sessiontree import formats  # slow to import, and few files are another agent's
+
+    format = formats.recognise(head)
+    if format is None and len(head) < formats.HEAD and len(head) < file.size():
+        format = formats.recognise(file.read(0, formats.HEAD))
+    return format
+
+
+def _header(head: bytes, file: Positioned) -> dict[str, Any]:
+    """The keys of the first line that is not blank.
+
+    Raises:
+        NotASessionError, ForeignFormatError, NewerFormatError: it is not a header.
+    """
+    size = file.size()
+    offset, number = 0, 1
+    while offset < size:
+        end = head.find(b"\n", offset)
+        line = head[offset:end] if end >= 0 else _long_line(file, offset)
+        if line.strip(_BLANK):
+            return _checked(line, file.name, f"line {number} (byte {offset})")
+        offset += len(line) + 1
+        number += 1
+    raise NotASessionError(
+        f"{file.name} is no session: it holds no entry; make one with 'new'", file.name
+    )
+
+
+def _long_line(file: Positioned, offset: int) -> bytes:
+    start = file.read(offset, _START)
+    if start.strip(_BLANK + b"\n")[:1] not in (b"{", b""):  # binary, maybe without any newline
+        return start.partition(b"\n")[0]
+    return rest_of_line(file.read, offset, _HEADER_LIMIT)
+
+
+def _checked(line: bytes, file: str, place: str) -> dict[str, Any]:
+    try:
+        return check_header(line, file, place)
+    except NotASessionError as error:
+        if not line.strip(_BLANK).startswith(b"{"):
+            raise
+        from sessiontree.core.salvage import take_apart  # few headers share their line
+
+        first = next(iter(take_apart(line).pieces), line)
+        keys = check_header(first, file, place)
+        if not is_version_1(keys):
+            return keys
+        raise NotASessionError(
+            f"{file}: {place} holds a header of version 1 and more behind it; "
+            "put the header on a line of its own and open it again",
+            file,
+        ) from error
+
+
+def _lost_header(head: bytes, file: Positioned, look: int) -> Start | None:
+    from sessiontree.core.entry import decode_object
+    from sessiontree.core.salvage import may_lack_header, stand_in  # few headers are ever lost
+
+    if not may_lack_header(head):
+        return None
+    window = head if len(head) >= min(look, file.size()) else file.read(0, look)
+    found = stand_in(window, file.name, is_whole=len(window) >= file.size())
+    if found is None:
+        return None
+    header = decode_object(found.header)
+    return Start("lost header", header, head, file.read, stand_in=found)
+
+
+class SessionFile(Protocol):
+    """One opened file, of whatever kind.
+
+    Attributes:
+        log: what a session reads: lines of version 2.
+        original: the file itself, open.
+        size: the bytes of the original that `log` shows.
+        is_current: whether `log` is the file itself, to which a writer appends.
+        ends_by_rule: whether the leaf comes from another agent's rule, and may move to an
+            entry that was there before.
+        not_followed: why entries added to the file cannot be followed; empty if they can.
+    """
+
+    @property
+    def log(self) -> Log: ...
+    @property
+    def original(self) -> Log: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def is_current(self) -> bool: ...
+    @property
+    def ends_by_rule(self) -> bool: ...
+    @property
+    def not_followed(self) -> str: ...
+
+    def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
+        """Damage met in `log`, at its places in the original, and what else is wrong there."""
+        ...
+
+    def original_line(self, entry: Entry) -> bytes:
+        """The line of the original that an entry was made of.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        ...
+
+    def is_outdated(self) -> bool:
+        """Whether `log` no longer shows the original, so that `reopened` is needed."""
+        ...
+
+
+class Current:
+    """A session file of the current version: the log is the file. See `SessionFile`."""
+
+    is_current = True
+    ends_by_rule = False
+    not_followed = ""
+
+    def __init__(self, log: Log) -> None:
+        self.log = self.original = log
+
+    @property
+    def size(self) -> int:
+        return self.log.size()
+
+    def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
+        return list(damage)
+
+    def original_line(self, entry: Entry) -> bytes:
+        return entry.line
+
+    def is_outdated(self) -> bool:
+        return False  # a session reads on in its log, and reopens it itself
+
+
+def open_file(log: Log, *, migrate: bool) -> SessionFile:
+    """Open a file as what it is.
+
+    A reader gets the entries of any kind of file, made in memory if need be. A writer gets a
+    current file: version 1 is migrated on disk.
+
+    Args:
+        log: the file, open.
+        migrate: whether a writer may migrate version 1 on disk.
+
+    Raises:
+        NotASessionError, NewerFormatError, DecoderMissingError: as `sniff` raises them.
+        ForeignFormatError: another agent's file; a reader gets it if its format is known.
+        MissingHeaderError: opened to write, and its header is lost.
+        MigrationRefusedError: opened to write, of version 1, and `migrate` is False.
+    """
+    start = sniff_log(log)
+    if start.kind == "current":
+        return Current(log)
+    if start.stand_in is not None:
+        from sessiontree.engine.headless import Headless  # few headers are ever lost
+
+        lost = Headless(log, start.stand_in)
+        if log.readonly:
+            return lost
         raise lost.refusal()
-    return lost
+    if start.format is not None:
+        if not log.readonly:
+            raise foreign_refusal(start.format, log.name)
+        from sessiontree.engine.translated import Translated  # few files are another agent's
+
+        return Translated(log, start.format)
+    from sessiontree.engine import migrated  # few files are of version 1
+
+    if log.readonly:
+        return migrated.Migrated(log)
+    if not migrate:
+        raise MigrationRefusedError(
+            f"{log.name} is of version 1; open it with migrate=True to migrate it "
+            "(the original is kept beside it), or with readonly=True to leave it as it is",
+            log.name,
+        )
+    migrated.migrate_file(log, KEPT_AS)
+    return Current(log)
+
+
+def reopened(file: SessionFile) -> SessionFile:
+    """Open the file that is now at the path of one, as what it is now."""
+    file.original.reopen()
+    return open_file(file.original, migrate=False)
+
+
+def foreign_refusal(format: Format, path: str) -> ForeignFormatError:
+    """The error for a file of another agent that was to be changed."""
+    return ForeignFormatError(
+        f"{path} is a file of {format.program}, which is read in place and never written: "
+        "open it with readonly=True to look at it, or import it to go on with it "
+        f"('sessiontree import {path}')",
+        path,
+        format.program,
+    )

@@ -70,7 +70,7 @@ class TreeReader:
         self.view = View(log, self.fetch)
         self.pending: Mapping[str, Entry] = _NOTHING
         self.flush: Callable[[], None] = _do_nothing
-        self.catch_up: Callable[[], None] = _do_nothing
+        self.catch_up: Callable[[], object] = _do_nothing
         self._names: refs.Names | None = None
 
     def alone(self) -> AbstractContextManager[object]:

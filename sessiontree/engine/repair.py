@@ -16,9 +16,7 @@ is carried over byte for byte; mending what was mended changes nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
@@ -33,14 +31,12 @@ from sessiontree.core.migrate import Adoption
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
-from sessiontree.engine.headless import Headless, view_of
+from sessiontree.engine.headless import Headless
+from sessiontree.engine.opening import foreign_refusal, sniff_log
 from sessiontree.engine.view import View
 from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
-from sessiontree.storage.atomic import replace_file
-from sessiontree.storage.blobs import Sidecar
-from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.log import Log
 
 Progress = Callable[[int, int], None]
 """Takes the bytes done and the bytes in all."""
@@ -84,7 +80,7 @@ class RepairResult(msgspec.Struct, frozen=True):
 
 
 def verify(
-    log: FileLog, progress: Progress | None = None, elsewhere: Elsewhere | None = None
+    log: Log, progress: Progress | None = None, elsewhere: Elsewhere | None = None
 ) -> list[Damage]:
     """Everything that is not sound in a file and the blobs it needs, in file order.
 
@@ -120,7 +116,7 @@ def verify(
     return view.damage
 
 
-def _shares(log: FileLog, end: int) -> list[Share]:
+def _shares(log: Log, end: int) -> list[Share]:
     """A file's whole lines in shares of about the same size."""
     shares: list[Share] = []
     start = 0
@@ -133,7 +129,7 @@ def _shares(log: FileLog, end: int) -> list[Share]:
     return shares
 
 
-def unsound_in(log: FileLog, share: Share) -> list[int]:
+def unsound_in(log: Log, share: Share) -> list[int]:
     """The offsets of the lines of a share that are to be looked into; see `unsound`."""
     blocks = whole_lines(log.read, *share)
     found = (unsound(ended_lines(block), offset) for offset, block in blocks)
@@ -154,9 +150,9 @@ def _note_blobs(block: bytes, offset: int, report: Report, needed: dict[Blob, in
         offset += len(line) + 1
 
 
-def _verify_blobs(log: FileLog, needed: dict[Blob, int], report: Report) -> None:
+def _verify_blobs(log: Log, needed: dict[Blob, int], report: Report) -> None:
     """Read every blob that is needed, and compare it with its hash."""
-    sidecar = Sidecar(log.fs, log.path)
+    sidecar = log.blobs.open()
     causes: dict[int, list[str]] = {}
     for blob, offset in needed.items():
         try:
@@ -172,7 +168,7 @@ def _verify_blobs(log: FileLog, needed: dict[Blob, int], report: Report) -> None
         report("blob folder", 0, str(error))
 
 
-def repair(log: FileLog, *, dry_run: bool = False) -> RepairResult:
+def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
     """Mend a file in place of itself; with `dry_run` only say what would be done.
 
     The lock must be held, but for a dry run. The log stays open on the original.
@@ -180,57 +176,38 @@ def repair(log: FileLog, *, dry_run: bool = False) -> RepairResult:
     Raises:
         MigrationRefusedError: the file is of version 1.
     """
-    view, lost = view_of(log)
-    if view.is_version_1:
+    start = sniff_log(log)
+    if start.format is not None:
+        raise foreign_refusal(start.format, log.name)
+    if start.kind == "version 1":
         raise MigrationRefusedError(
-            f"{log.path} is of version 1, and repair mends the current one; "
+            f"{log.name} is of version 1, and repair mends the current one; "
             "migrate it first, which keeps the original, and then repair it",
-            log.path,
+            log.name,
         )
+    lost = None if start.stand_in is None else Headless(log, start.stand_in)
+    view = View(log if lost is None else lost.log)
     mended: list[Mending] = []
     for _ in _mended_lines(view, mended):
         pass
     if lost is not None:
         mended = [*_header_mended(lost), *(_in_file(lost, mending) for mending in mended)]
     if not mended or dry_run:
-        remaining = verify(log) if lost is None else lost.in_original(verify(lost.log))
+        remaining = verify(log) if lost is None else lost.damage_in_original(verify(lost.log))
         return RepairResult(mended, None, remaining)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
     lines = _mended_lines(view, [])
-    replace_file(log.fs, log.path, suffix, (line + b"\n" for line in lines))
-    file = os.path.realpath(log.path) if os.path.islink(log.path) else log.path
+    evidence = log.replace((line + b"\n" for line in lines), suffix)
     successor = log.successor()
     try:
-        return RepairResult(mended, file + suffix, verify(successor))
+        return RepairResult(mended, evidence, verify(successor))
     finally:
         successor.release()
 
 
-def repair_file(file: str | os.PathLike[str], *, fs: FileSystem = DISK) -> RepairResult:
-    """Mend a session that cannot be opened to write, its header being lost, or any other.
-
-    Args:
-        file: the session file.
-        fs: the seam to the disk; another one is for tests.
-
-    Returns:
-        What was mended, where the original is, and what is damaged still.
-
-    Raises:
-        NotASessionError, ForeignFormatError, NewerFormatError: not ours to mend.
-        MigrationRefusedError: version 1; migrate it first.
-        SessionBusyError: another writer is exclusive.
-        SessionNotFoundError, StorageError: the system refused.
-    """
-    with closing(FileLog(fs, os.fspath(file))) as log, log.held():
-        if log.was_replaced():
-            log.reopen()  # another program mended it first
-        return repair(log)
-
-
 def _header_mended(lost: Headless) -> Iterator[Mending]:
-    standing = lost.standing
+    standing = lost.stand_in
     if standing.offset:
         yield Mending(1, 0, f"took out {standing.offset} bytes that carry nothing")
     yield Mending(standing.number, standing.offset, standing.mending)

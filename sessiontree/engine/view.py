@@ -19,7 +19,7 @@ from sessiontree.core.spill import Fetch
 from sessiontree.engine.walk import Walk
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.lines import count_newlines, lines_at, rest_of_line, whole_lines
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.log import Log
 
 _HEADER_LIMIT = 64 * 1024 * 1024
 
@@ -33,7 +33,7 @@ class View:
         decode: gives the entry of a line of the file; what is not sound is noted.
     """
 
-    def __init__(self, log: FileLog, fetch: Fetch | None = None) -> None:
+    def __init__(self, log: Log, fetch: Fetch | None = None) -> None:
         self._log = log
         self.decode = decoder(self.report, fetch)
         self._damage: dict[tuple[int, str], str] = {}
@@ -52,7 +52,7 @@ class View:
             self._complete = self.walk().last_line_start() if size else 0
 
     def _read_header(self) -> Entry:
-        file = self._log.path
+        file = self._log.name
         if not self.size:
             raise NotASessionError(
                 f"{file} is no session: it is empty; remove it, then make a session with 'new'",
@@ -147,7 +147,7 @@ class View:
         for (offset, kind), cause in sorted(findings.items()):
             line += count_newlines(self._log.read, counted, offset)
             counted = offset
-            damage.append(Damage(self._log.path, line, offset, kind, cause))
+            damage.append(Damage(self._log.name, line, offset, kind, cause))
         return damage
 
     def walk(self) -> Walk:

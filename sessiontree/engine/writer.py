@@ -99,9 +99,7 @@ class EntryWriter:
         self.reader.catch_up = self.catch_up
 
     @classmethod
-    def of(
-        cls, log: Log, lane: str, hooks: Iterable[Any], spill_over: int | None
-    ) -> EntryWriter:
+    def of(cls, log: Log, lane: str, hooks: Iterable[Any], spill_over: int | None) -> EntryWriter:
         """A writer at the leaf of a lane of an open log."""
         cursor = Cursor(TreeReader(log), None if lane == MAIN else lane)
         return cls(cursor, hooks, spill_over)

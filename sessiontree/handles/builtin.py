@@ -28,15 +28,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sessiontree.context.fold import custom_message, summary_message
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.blocks import message_uuid
-from sessiontree.core.entry import HEADER, SUMMARIES, Entry, decode_leniently
+from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import MEDIA_TYPE, Handle
 from sessiontree.core.media import media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
-from sessiontree.errors import TargetMissingError, TargetRefusedError
+from sessiontree.engine.opening import sniff_log
+from sessiontree.errors import SessionTreeError, TargetMissingError, TargetRefusedError
 from sessiontree.handles.registry import HandleSession, Resolver, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
-from sessiontree.storage.fs import READ, FileSystem
-from sessiontree.storage.lines import rest_of_line
+from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.log import FileLog
 
 if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
@@ -202,9 +203,6 @@ class BlobResolver:
         content = scope.session.blobs.read(sha256, int(size))
         return ResolvedHandle(handle, "binary", content, media_type)
 
-
-_HEADER_LIMIT: Final = 1024 * 1024
-"""Bytes of a first line that is looked at for an id."""
 
 _SESSION: Final = MetaField("session id")
 
@@ -386,22 +384,12 @@ def _files_of(folder: str, scope: Scope, fs: FileSystem) -> dict[str, list[str]]
 
 
 def _id_of(file: str, fs: FileSystem) -> str:
-    """The id in a session's header; empty where the file is no session."""
+    """The id in a session's header; empty if the file is not a session."""
     try:
-        found = fs.stat(file)
-        if found.is_folder or found.is_stream:
-            return ""
-        fd = fs.open(file, READ)
-        try:
-            line = rest_of_line(lambda offset, size: fs.read(fd, size, offset), 0, _HEADER_LIMIT)
-        finally:
-            fs.close(fd)
-    except OSError:
+        with contextlib.closing(FileLog(fs, file, readonly=True)) as log:
+            return sniff_log(log).session_id
+    except (OSError, SessionTreeError):
         return ""
-    header = decode_leniently(line)
-    if not isinstance(header, dict) or header.get("type") != HEADER:
-        return ""
-    return str(header.get("id", ""))
 
 
 def _opened(file: str, scope: Scope) -> HandleSession:

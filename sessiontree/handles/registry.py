@@ -170,6 +170,7 @@ class HandleSession(Protocol):
     def blobs(self) -> Blobs: ...
     def beside(self, file: str) -> HandleSession:
         """Another session on the same disk, opened to read."""
+
     def __enter__(self) -> HandleSession: ...
     def __exit__(self, *error: Any) -> None: ...
 
@@ -304,6 +305,8 @@ class Scope:
 class Registry:
     """The resolvers that are known."""
 
+    built_in: ClassVar[Callable[[], list[Resolver]]] = staticmethod(list)
+    """Makes the resolvers that this package brings."""
     _default: ClassVar[Registry | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
@@ -327,9 +330,7 @@ class Registry:
         """
         with Registry._lock:
             if Registry._default is None:
-                from sessiontree.handles.builtin import built_in
-
-                Registry._default = cls(built_in(), plugins=True)
+                Registry._default = cls(cls.built_in(), plugins=True)
             return Registry._default
 
     def register(self, resolver: Resolver) -> None:

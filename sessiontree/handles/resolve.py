@@ -35,6 +35,7 @@ from sessiontree.handles.builtin import block_of, nearest
 from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
 from sessiontree.handles.schema import KINDS, Kind
 
+
 class ResolvedEntry:
     """An entry, and what its handle resolved to.
 
@@ -105,7 +106,160 @@ class HandleScope:
                 above.children.append(nodes[row])
         return nodes[reader.row(top)]
 
-    def _contribution(found: ResolvedEntry) -> Contribution:
+    def messages(self, entries: Sequence[Entry]) -> list[Contribution]:
+        """What `handle` entries contribute to a context, or why they cannot.
+
+        A blob that a model would only get the name of is not read.
+        """
+        named = [_only_named(entry) for entry in entries]
+        unread = [entry for entry, message in zip(entries, named, strict=True) if message is None]
+        with self._scope() as scope:
+            found = iter(_resolved_entries(unread, scope))
+        return [_contribution(next(found)) if shown is None else shown for shown in named]
+
+    def whole_message(self, entry: Entry) -> Message:
+        """The message of a `handle` entry, with all the bytes that it stands for in it.
+
+        Raises:
+            BlobError, ResolveError, …: they cannot be had.
+        """
+        with self._scope() as scope:
+            found = _resolved_entries([entry], scope)[0]
+        if found.resolved is None:
+            raise _why_not(found)
+        return carried_of(found.resolved, entry)
+
+    def entry_fields(
+        self,
+        handle: Handle | str | Mapping[str, Any],
+        kind: Kind | None,
+        role: str | None,
+        preview: str | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        """The fields of a `handle` entry of this session; see `entry_fields`.
+
+        Raises:
+            HandleError: also where it is of this very session and points to nothing in it.
+        """
+        fields = entry_fields(
+            handle,
+            kind=kind,
+            role=role,
+            preview=preview,
+            metadata=metadata,
+            registry=self._registry,
+        )
+        _check_target(self._session, fields["handle"])
+        return fields
+
+
+def _resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
+    handles = [handle_of(entry) if entry.type == "handle" else None for entry in entries]
+    wanted = [handle for handle in handles if isinstance(handle, Handle)]
+    found = iter(scope.resolve_many(wanted))
+    return [
+        ResolvedEntry(entry, next(found) if isinstance(handle, Handle) else handle)
+        for entry, handle in zip(entries, handles, strict=True)
+    ]
+
+
+def handle_of(entry: Entry) -> Handle | SessionTreeError:
+    """The handle of a `handle` entry, in whatever form it is stored, or why it is none."""
+    try:
+        return Handle.from_json(entry.get("handle"))[0]
+    except SessionTreeError as error:  # a BlobError, where somebody spilled it
+        return error
+
+
+def entry_fields(
+    handle: Handle | str | Mapping[str, Any],
+    *,
+    kind: Kind | None = None,
+    role: str | None = None,
+    preview: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    registry: Registry | None = None,
+) -> dict[str, Any]:
+    """The fields of a `handle` entry, checked as far as its plugin is known here.
+
+    Args:
+        handle: in any form; the metadata of the older one goes below what is given.
+        kind: what it resolves to, by default what its schema says.
+        role: of the message that it becomes in a context.
+        preview: a few words for people to recognise it by.
+        metadata: hints, of up to 1 KB as JSON.
+        registry: knows the schemas; by default those built in and installed.
+
+    Raises:
+        HandleError: the handle, its kind or the metadata is wrong; names the part.
+    """
+    if isinstance(handle, Handle):
+        pointer, older = handle, None
+    else:
+        pointer, older = Handle.from_json(handle)
+    registry = registry or Registry.default()
+    schema = registry.check(pointer)
+    if schema is not None:
+        if kind is not None and kind != schema.kind:
+            raise HandleError(
+                f"{schema.name} resolves to a {schema.kind}, not to a {kind!s:.40}; leave the "
+                "kind out",
+                "kind",
+            )
+        kind = schema.kind
+    if kind is None:
+        why = registry.unknown(pointer)
+        raise HandleError(f"{why}; or give the kind, to keep {pointer} all the same", "kind")
+    if kind not in KINDS:
+        raise HandleError(f"a kind is one of {', '.join(KINDS)}, not {kind!r:.40}", "kind")
+    for part, text in (("role", role), ("preview", preview)):
+        if text is not None and (not isinstance(text, str) or not text):
+            raise HandleError(f"a {part} is a string that is not empty, not {text!r:.40}", part)
+    if older is not None:
+        metadata = {**older, **(metadata or {})}
+    check_metadata(metadata)
+    fields = {"role": role, "preview": preview, "metadata": metadata}
+    given = {key: value for key, value in fields.items() if value is not None}
+    return {"handle": str(pointer), "kind": kind, **given}
+
+
+def _check_target(session: HandleSession, handle: str) -> None:
+    """Refuse a handle of the session itself that points to nothing in it.
+
+    Reads the whole file where no entry has the uuid.
+
+    Raises:
+        HandleError: it does not; names what it may have meant.
+    """
+    pointer = Handle.parse(handle)
+    if pointer.plugin != "session" or len(pointer.meta) < 2 or pointer.meta[0] != session.reader.id:
+        return
+    uuid = pointer.meta[1]
+    entry = session.cursor.by_uuid(uuid)
+    if pointer.method == "block" and len(pointer.meta) == 3:
+        _check_block(session, pointer, entry)
+    if entry is not None:
+        return
+    pieces = [
+        *session.reader.find("block", None),
+        *session.reader.find("message_end", None),
+    ]
+    if all(piece.get("messageUuid") != uuid for piece in pieces):
+        near = nearest(session.reader, uuid)
+        raise HandleError(f"{pointer} names no entry of this session by its uuid{near}", "meta[1]")
+
+
+def _check_block(session: HandleSession, pointer: Handle, entry: Entry | None) -> None:
+    try:
+        block_of(pointer, session.reader, entry)
+    except TargetMissingError as error:
+        raise HandleError(str(error), "meta[2]") from error
+    except BlobError:  # it is there, and what it says was lost
+        return
+
+
+def _contribution(found: ResolvedEntry) -> Contribution:
     if found.resolved is not None:
         return message_of(found.resolved, found.entry)
     return _why_not(found)

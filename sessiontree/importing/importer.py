@@ -210,7 +210,7 @@ class Importer:
         log = FileLog(self._fs, target)
         try:
             if hold:
-                with log.held():
+                with log.hold():
                     return self._grow_now(log, source, opening)
             return self._grow_now(log, source, opening)
         finally:
@@ -221,8 +221,8 @@ class Importer:
         grown = Grown(log, opening, source.agent)
         lines, counts = grown.added(blobs.put)
         if lines:
-            with log.held():
-                if not log.stands_at(grown.size) or not blobs.are_kept():
+            with log.hold():
+                if not log.ends_at(grown.size) or not blobs.are_kept():
                     return None
                 log.append(b"\n".join([*lines, b""]), grown.size)
         return counts._replace(blobs=len(blobs.blobs))

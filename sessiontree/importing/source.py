@@ -17,8 +17,8 @@ from typing import Final
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import migrate
 from sessiontree.core.origin import KEY as ORIGIN
-from sessiontree.engine.headless import view_of
-from sessiontree.engine.translated import SourceFile, agent_files, damage_of, recognised
+from sessiontree.engine.opening import sniff_log
+from sessiontree.engine.translated import SourceFile, agent_files, damage_of
 from sessiontree.engine.view import View
 from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
@@ -63,8 +63,13 @@ class Source:
         self.state = _state(fs, path)  # before it is opened: it may be older than what is read
         self._log = FileLog(fs, path, readonly=True)
         try:
-            self.format: Format | None = recognised(self._log)
-            self._view = None if self.format is not None else _version_1(self._log)
+            start = sniff_log(self._log)
+            if start.kind not in ("foreign", "version 1"):
+                raise NothingToDoError(
+                    f"{path} is a session of sessiontree already; open it as it is"
+                )
+            self.format: Format | None = start.format
+            self._view = View(self._log) if start.format is None else None
             self._file = SourceFile(self._log)
             self._again = SourceFile(self._log)  # for those behind where the other reads
         except BaseException:
@@ -138,9 +143,8 @@ class Source:
 
     def line_at(self, place: Place) -> bytes:
         """The line that stands at a place."""
-        if place.source:
-            return self._file.opened[place.source - 1].value_at(place.offset)
-        return self._again.value_at(place.offset)
+        source = self._file.numbered(place.source) if place.source else self._again
+        return source.value_at(place.offset)
 
     def result_kept_beside(self, name: str) -> bytes | None:
         """What a tool gave, and the agent put into a file of its own; None if it cannot be had.
@@ -167,7 +171,7 @@ class Source:
 
     def note(self, kind: str, place: Place, cause: str) -> None:
         """Note damage at a place."""
-        file = self._file.opened[place.source - 1].path if place.source else self.path
+        file = self._file.numbered(place.source).path
         self.damage.append(Damage(file, place.number, place.offset, kind, cause))
 
     def _passed(self, size: int) -> None:
@@ -190,13 +194,6 @@ def _state(fs: FileSystem, path: str) -> str:
             told = f"{os.path.basename(each)}\n{found.size}\n{found.modified!r}\n"
             digest.update(told.encode("utf-8", "replace"))
     return digest.hexdigest()[:32]
-
-
-def _version_1(log: FileLog) -> View:
-    view, _ = view_of(log)
-    if not view.is_version_1:
-        raise NothingToDoError(f"{log.path} is a session of sessiontree already; open it as it is")
-    return view
 
 
 def _stem(name: str) -> str:

@@ -12,11 +12,12 @@ from typing import BinaryIO
 from sessiontree.core.blob import Blob
 from sessiontree.core.handle import Handle
 from sessiontree.core.media import UNKNOWN_BYTES, media_type_of
-from sessiontree.engine.reader import PathLike
 from sessiontree.errors import BlobError, SessionTreeError, StorageError, UsageError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import READ, Disk
 from sessiontree.storage.oserrors import real_path
+
+PathLike = str | os.PathLike[str]
 
 _BLOCK = 1024 * 1024
 

@@ -164,5 +164,3 @@ def _go(writer: EntryWriter, moves: Moves, target: Entry) -> Entry:
 def _is_above(writer: EntryWriter, now: Entry | None, before: Entry) -> bool:
     """Whether a compaction is no longer in force, and none of another branch took its place."""
     return now is None or (now != before and writer.cursor.is_above(now, before))
-
-

@@ -362,7 +362,9 @@ def _is_cut_above(original: Original, top: int) -> bool:
     parent = original.reader.index().parents[top]
     if parent != HEADER_ROW:
         return parent != NO_ROW
-    return is_cut_above([original.reader.header, original.reader.entry_at(top)], original.reader.header)
+    return is_cut_above(
+        [original.reader.header, original.reader.entry_at(top)], original.reader.header
+    )
 
 
 def _header(
@@ -370,7 +372,9 @@ def _header(
 ) -> dict[str, Any]:
     """The header of a copy: the old one's facts, a new id, and where it came from."""
     kept = {
-        key: value for key, value in original.reader.header.body.items() if key not in _HEADER_OF_ITS_OWN
+        key: value
+        for key, value in original.reader.header.body.items()
+        if key not in _HEADER_OF_ITS_OWN
     }
     fields: dict[str, Any] = {
         "type": HEADER,
@@ -420,7 +424,9 @@ class RedactedCopy:
         inline: whether everything goes into the file itself.
     """
 
-    def __init__(self, original: Original, file: str, redaction: Redaction, *, inline: bool) -> None:
+    def __init__(
+        self, original: Original, file: str, redaction: Redaction, *, inline: bool
+    ) -> None:
         redaction.know_homes(homes_in_header(original.reader.header))
         self._original = original
         self._redaction = redaction
@@ -477,7 +483,9 @@ class RedactedCopy:
     def _take_along(self, entry: Entry) -> None:
         if self._inline or MARK not in entry.line:
             return
-        for lost in self._blobs.link_from(self._original.reader.blobs, blobs_needed(entry.as_stored)):
+        for lost in self._blobs.link_from(
+            self._original.reader.blobs, blobs_needed(entry.as_stored)
+        ):
             warnings.warn(str(lost), ContentLostWarning, stacklevel=7)
 
     def _encoded(self, fields: Mapping[str, Any]) -> bytes:

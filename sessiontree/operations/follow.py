@@ -23,8 +23,9 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
+from sessiontree.engine.opening import foreign_refusal, sniff_log
 from sessiontree.engine.view import View
-from sessiontree.errors import FileError, FileReplacedError, NotASessionError, SessionNotFoundError
+from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFoundError
 from sessiontree.storage.lines import count_newlines, whole_lines
 from sessiontree.storage.log import Log
 
@@ -159,14 +160,10 @@ def _is_version_1(log: Log) -> bool:
     Raises:
         NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
     """
-    try:
-        if not View(log).is_version_1:
-            return False
-    except FileError:
-        pass
-    from sessiontree.engine.headless import view_of  # few headers are ever lost
-
-    return view_of(log)[0].is_version_1
+    start = sniff_log(log)
+    if start.format is not None:
+        raise foreign_refusal(start.format, log.name)
+    return start.kind == "version 1"
 
 
 class _Lines:

@@ -80,7 +80,9 @@ def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
     return writer.write("merge", fields, None, seen=seen)
 
 
-def edit_context(writer: EntryWriter, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
+def edit_context(
+    writer: EntryWriter, ref: Ref, replacement: str | Mapping[str, Any] | None
+) -> Entry:
     """See `Session.edit_context`."""
     target, seen = writer.cursor.entry(ref), writer.cursor.leaf
     if ref == LEAF:  # not a name or a label that was given since, which says nothing

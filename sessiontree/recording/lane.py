@@ -24,7 +24,6 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import blocks_of, is_prompt, is_result_block, text_of
 from sessiontree.core.usage import Usage, usage_of
-from sessiontree.engine import ancestry
 from sessiontree.errors import BlobError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Passthrough, Position
@@ -178,7 +177,7 @@ class RecordedLane:
     def _restore(self) -> None:
         """Know what is on the path already."""
         by_uuid: dict[str, Response] = {}
-        for entry in ancestry.downwards(self.session):
+        for entry in self.session.cursor.below(None):
             if entry.type in ("block", "message_end"):
                 self._restore_piece(entry, _body(entry), by_uuid)
             elif entry.type == "message":
@@ -420,7 +419,7 @@ class RecordedLane:
         """The prompt that the caller has written, and the agent gives back."""
         if not is_prompt(message):
             return None
-        last = ancestry.nearest(self.session, lambda entry: entry.is_content)
+        last = self.session.cursor.nearest(lambda entry: entry.is_content)
         if last is None or last.type != "message" or last.uuid in self._own:
             return None
         said = last.get("message")
@@ -474,7 +473,7 @@ def _digest(block: Mapping[str, Any]) -> bytes:
 def is_kept(session: Session, event: Mapping[str, Any]) -> bool:
     """Whether an event was kept before: as the entry that has its uuid."""
     uuid = event.get("uuid")
-    return isinstance(uuid, str) and session._index().row(uuid) != NO_ROW
+    return isinstance(uuid, str) and session.reader.index().row(uuid) != NO_ROW
 
 
 def _body(entry: Entry) -> Mapping[str, Any]:

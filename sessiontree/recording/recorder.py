@@ -28,7 +28,6 @@ import msgspec
 
 from sessiontree.core.entry import ANNOTATIONS, Entry, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
-from sessiontree.engine import ancestry
 from sessiontree.errors import EntryError, SessionTreeWarning, UsageError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
@@ -149,7 +148,7 @@ class StreamAccumulator:
     ) -> None:
         if granularity not in ("message", "block"):
             raise UsageError(f"granularity is 'message' or 'block', not {granularity!r}")
-        session._log.check_writable()
+        session.writer.log.check_writable()
         self._session = session
         self._granularity: Granularity = granularity
         self._prompt = prompt
@@ -218,7 +217,7 @@ class StreamAccumulator:
     @property
     def head(self) -> Entry:
         """The last entry on the way to the leaf that does more than annotate."""
-        found = ancestry.nearest(self._session, lambda entry: entry.type not in ANNOTATIONS)
+        found = self._session.cursor.nearest(lambda entry: entry.type not in ANNOTATIONS)
         return found or self._session.header
 
     def __enter__(self) -> Self:
@@ -343,7 +342,7 @@ class StreamAccumulator:
         """
         if self._prompt is None:
             return
-        last = ancestry.nearest(self._session, lambda entry: entry.is_content)
+        last = self._session.cursor.nearest(lambda entry: entry.is_content)
         self._is_asking = is_new or last is None
         if last is None or isinstance(event.get("uuid"), str):
             self._write_prompt()

@@ -15,16 +15,19 @@ those of the Messages API's streaming: `text_delta`, `thinking_delta`,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
-from sessiontree.engine.writer import Writer, fresh_uuid
+from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import EntryError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
 from sessiontree.recording.stream import ABORTED, Granularity, MessageStream
+
+if TYPE_CHECKING:
+    from sessiontree.session import Session
 
 _SAYING: Final = {
     "text_delta": ("text", "text"),
@@ -157,7 +160,7 @@ class Response:
         blocks: what is kept of it, by index.
     """
 
-    def __init__(self, session: Writer, granularity: Granularity, uuid: str | None = None) -> None:
+    def __init__(self, session: Session, granularity: Granularity, uuid: str | None = None) -> None:
         self.id: str | None = None
         self.uuid = uuid or fresh_uuid()
         self.is_streaming = self.is_touched = False

@@ -244,13 +244,13 @@ class Inside:
     """What is inside a compressed file, from start to end.
 
     Attributes:
-        path: the file.
+        name: names the file.
         head: how it starts, in 64 KB or more where there is as much.
         number: the number of the line that was given last, from 1.
     """
 
     def __init__(self, fd: int, file: str) -> None:
-        self.path = file
+        self.name = file
         self.head = b""
         self.number = 1
         self._fd = fd

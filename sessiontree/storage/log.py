@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sessiontree.errors import (
     NotASessionError,
@@ -136,13 +136,13 @@ class Log(Protocol):
     def reopen(self) -> None:
         """Open the log that is in force now, in place of this one."""
 
-    def successor(self) -> Self:
+    def successor(self) -> Log:
         """The log that is in force now, opened beside this one under the same lock."""
 
-    def beside(self) -> Self:
+    def beside(self) -> Log:
         """The log opened once more, for another session of this process."""
 
-    def to_read(self) -> Self:
+    def to_read(self) -> Log:
         """The log opened once more to read, by itself."""
 
     def release(self) -> None:

@@ -25,7 +25,7 @@ class Positioned(Protocol):
     """A file that is read by position, such as a `FileLog`."""
 
     @property
-    def path(self) -> str: ...
+    def name(self) -> str: ...
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end."""
@@ -38,6 +38,7 @@ class Decompressed:
     """What is inside a compressed file.
 
     Attributes:
+        name: names the file in messages.
         cause: why it ends before its end, in words; empty while it does not.
 
     Raises:
@@ -46,7 +47,8 @@ class Decompressed:
 
     def __init__(self, file: Positioned) -> None:
         self._file = file
-        self._new_decoder = _decoder(file.path)
+        self.name = file.name
+        self._new_decoder = _decoder(file.name)
         self.cause = ""
         self._size = -1
         self._start_over()
@@ -77,9 +79,9 @@ class Decompressed:
         start = self.read(0, size)
         if not start and self.cause:
             raise NotASessionError(
-                f"{self._file.path} is no session that can be read: {self.cause}, and nothing "
+                f"{self.name} is no session that can be read: {self.cause}, and nothing "
                 "stands before that; take it again from where it came from",
-                self._file.path,
+                self.name,
             )
         return start
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sessiontree.engine.collector import held_back
 
 from sessiontree import Session
-from sessiontree.engine.collector import held_back
 
 
 @pytest.fixture(autouse=True)

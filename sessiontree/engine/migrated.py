@@ -1,0 +1,98 @@
+"""Files of version 1: migrated in memory for a reader, on disk for a writer.
+
+Invariants: the original stays, under its own name for a reader and as `NAME.v1` for a
+writer; a migration cut short leaves the old file or the new one; both ways give the same
+uuids.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from sessiontree.core.codec import check_seal, decode
+from sessiontree.core.damage import Damage
+from sessiontree.core.entry import Entry
+from sessiontree.core.migrate import migrate
+from sessiontree.engine.view import View
+from sessiontree.storage.lines import count_newlines, rest_of_line
+from sessiontree.storage.log import Log, MemoryLog
+
+_OF_A_LINE: Final = frozenset(
+    {"blank", "bom", "crlf", "torn", "nul", "json", "utf-8", "crc", "object"}
+)
+"""Damage that is found in the original, because migration repairs some of it."""
+
+
+class Migrated:
+    """A version 1 file opened to read; see `SessionFile`."""
+
+    is_current = False
+    ends_by_rule = False
+    not_followed = ""
+
+    def __init__(self, original: Log) -> None:
+        self.original = original
+        self.size = original.size()
+        self._offsets = array("q")
+        view = View(original)
+        self.log = MemoryLog(original.name, self._blocks(view), readonly=True)
+        self._damage = view.damage
+
+    def _blocks(self, view: View) -> Iterator[bytes]:
+        def originals() -> Iterator[bytes]:
+            for offset, line in view.lines():
+                self._offsets.append(offset)
+                _check(line, offset, view)
+                yield line
+
+        for line in migrate(originals(), 1):
+            yield line + b"\n"
+
+    def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
+        found = [
+            replace(each, offset=self._offsets[each.line - 1])
+            for each in damage
+            if each.kind not in _OF_A_LINE
+        ]
+        return sorted([*self._damage, *found], key=lambda each: each.offset)
+
+    def original_line(self, entry: Entry) -> bytes:
+        row = count_newlines(self.log.read, 0, entry.offset)
+        return rest_of_line(self.original.read, self._offsets[row])
+
+    def is_outdated(self) -> bool:
+        return self.original.was_replaced() or self.original.size() != self.size
+
+
+def _check(line: bytes, offset: int, view: View) -> None:
+    """Report damage in a line of version 1, which migration may repair."""
+
+    def report(kind: str, offset: int, cause: str) -> None:
+        if kind == "no uuid":  # so it is with every sound line
+            check_seal(line, offset, view.report)
+        else:
+            view.report(kind, offset, cause)
+
+    decode(line, offset, report)
+
+
+def migrate_file(log: Log, suffix: str) -> None:
+    """Migrate a file on disk, unless another writer has done so first.
+
+    Args:
+        log: the file; it reads the new one afterwards.
+        suffix: what the name of the original gets.
+    """
+    with log.hold():
+        if log.was_replaced():
+            log.reopen()
+        view = View(log)
+        if view.is_version_1:
+            lines = (line for _, line in view.lines())
+            blocks = (line + b"\n" for line in migrate(lines, 1))
+            log.replace(blocks, suffix)
+            log.reopen()
