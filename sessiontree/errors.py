@@ -123,11 +123,11 @@ class NotASessionError(FileError):
 
 
 class ForeignFormatError(FileError):
-    """The file belongs to another program, named by `program`."""
+    """The file belongs to another agent's program, named by `agent`."""
 
-    def __init__(self, message: str, file: str, program: str) -> None:
+    def __init__(self, message: str, file: str, agent: str) -> None:
         super().__init__(message, file)
-        self.program = program
+        self.agent = agent
 
 
 class DecoderMissingError(FileError):

@@ -299,7 +299,7 @@ def _branches(count: int) -> str:
 
 def _note(one: SessionInfo) -> str:
     notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
-    notes += [f"of {one_line(one.program)}"] if one.program is not None else []
+    notes += [f"of {one_line(one.agent)}"] if one.agent is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)
 

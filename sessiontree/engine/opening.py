@@ -100,21 +100,20 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
         return sniff_inside(inside.head(min(look, _HEAD)), inside)
     header: Mapping[str, Any] = {}
     refused: FileError | None = None
-    format = _format(head, file) if _breaks_off(head, file) else None
-    if format is None:
+    foreign = _foreign(head, file) if _breaks_off(head, file) else None
+    if foreign is None:
         try:
             header = _header(head, file)
         except FileError as error:
             refused = error
-            format = _format(head, file)
-    uuid = header.get("uuid")
-    if uuid and isinstance(uuid, str):
+            foreign = _foreign(head, file)
+    if header.get("uuid") and isinstance(header["uuid"], str):
         return Start("current", header, head, file.read)
-    lost = _lost_header(head, file, LOOK if format is None and refused is not None else look)
+    lost = _lost_header(head, file, LOOK if foreign is None and refused is not None else look)
     if lost is not None:
         return lost
-    if format is not None:
-        return Start("foreign", {}, head, file.read, format)
+    if foreign is not None:
+        return foreign
     if refused is not None:
         raise refused
     kind: Kind = "version 1" if is_version_1(header) else "current"
@@ -131,22 +130,22 @@ def sniff_inside(head: bytes, inside: Decompressed) -> Start:
     Raises:
         NotASessionError: no known agent writes such a file.
     """
-    format = _format(head, inside)
-    if format is None:
+    foreign = _foreign(head, inside)
+    if foreign is None:
         raise NotASessionError(
             f"{inside.name} is compressed, and what is inside is no session of an agent that is "
             "known; if it is one of ours, decompress it",
             inside.name,
         )
-    return Start("foreign", {}, head, inside.read, format)
+    return foreign
 
 
-def sniff_log(log: Log) -> Start:
+def sniff_file(file: Positioned) -> Start:
     """Decide what an open file is; raises as `sniff` does."""
-    head = log.read(0, _START)
+    head = file.read(0, _START)
     if len(head) == _START and not head.startswith(_CURRENT):
-        head = log.read(0, _HEAD)
-    return sniff(head, log)
+        head = file.read(0, _HEAD)
+    return sniff(head, file)
 
 
 def _breaks_off(head: bytes, file: Positioned) -> bool:
@@ -154,13 +153,15 @@ def _breaks_off(head: bytes, file: Positioned) -> bool:
     return b"\n" not in head and not head.startswith(_CURRENT) and len(head) < file.size()
 
 
-def _format(head: bytes, file: Positioned) -> Format | None:
+def _foreign(head: bytes, file: Positioned) -> Start | None:
+    """The start of another agent's file; None for any other file."""
     from sessiontree import formats  # slow to import, and few files are another agent's
 
     format = formats.recognise(head)
     if format is None and len(head) < formats.HEAD and len(head) < file.size():
-        format = formats.recognise(file.read(0, formats.HEAD))
-    return format
+        head = file.read(0, formats.HEAD)
+        format = formats.recognise(head)
+    return None if format is None else Start("foreign", {}, head, file.read, format)
 
 
 def _header(head: bytes, file: Positioned) -> dict[str, Any]:
@@ -306,7 +307,7 @@ def open_file(log: Log, *, migrate: bool) -> SessionFile:
         MissingHeaderError: opened to write, and its header is lost.
         MigrationRefusedError: opened to write, of version 1, and `migrate` is False.
     """
-    start = sniff_log(log)
+    start = sniff_file(log)
     if start.kind == "current":
         return Current(log)
     if start.stand_in is not None:

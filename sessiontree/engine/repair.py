@@ -32,7 +32,7 @@ from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
 from sessiontree.engine.headless import Headless
-from sessiontree.engine.opening import foreign_refusal, sniff_log
+from sessiontree.engine.opening import foreign_refusal, sniff_file
 from sessiontree.engine.view import View
 from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
 from sessiontree.storage.lines import rest_of_line, whole_lines
@@ -176,7 +176,7 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
     Raises:
         MigrationRefusedError: the file is of version 1.
     """
-    start = sniff_log(log)
+    start = sniff_file(log)
     if start.format is not None:
         raise foreign_refusal(start.format, log.name)
     if start.kind == "version 1":

@@ -32,7 +32,7 @@ from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import MEDIA_TYPE, Handle
 from sessiontree.core.media import media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
-from sessiontree.engine.opening import sniff_log
+from sessiontree.engine.opening import sniff_file
 from sessiontree.errors import SessionTreeError, TargetMissingError, TargetRefusedError
 from sessiontree.handles.registry import HandleSession, Resolver, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
@@ -387,7 +387,7 @@ def _id_of(file: str, fs: FileSystem) -> str:
     """The id in a session's header; empty if the file is not a session."""
     try:
         with contextlib.closing(FileLog(fs, file, readonly=True)) as log:
-            return sniff_log(log).session_id
+            return sniff_file(log).session_id
     except (OSError, SessionTreeError):
         return ""
 

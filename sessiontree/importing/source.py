@@ -17,7 +17,7 @@ from typing import Final
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import migrate
 from sessiontree.core.origin import KEY as ORIGIN
-from sessiontree.engine.opening import sniff_log
+from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.translated import SourceFile, agent_files, damage_of
 from sessiontree.engine.view import View
 from sessiontree.errors import NothingToDoError
@@ -63,7 +63,7 @@ class Source:
         self.state = _state(fs, path)  # before it is opened: it may be older than what is read
         self._log = FileLog(fs, path, readonly=True)
         try:
-            start = sniff_log(self._log)
+            start = sniff_file(self._log)
             if start.kind not in ("foreign", "version 1"):
                 raise NothingToDoError(
                     f"{path} is a session of sessiontree already; open it as it is"

@@ -32,9 +32,9 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
+from sessiontree.engine.surveyor import Surveyor
 from sessiontree.errors import NothingToDoError, SessionExistsError, UsageError
 from sessiontree.formats.writing import Loss, Losses
-from sessiontree.operations.export import Original
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.oserrors import speaking_of
@@ -60,11 +60,10 @@ class Source:
         losses: what the target does not say.
     """
 
-    def __init__(self, original: Original) -> None:
-        self.cursor = original.cursor
-        self.reader = original.reader
-        self.tree: TreeIndex = self.reader.index()
-        self.leaf = self.reader.row(self.cursor.leaf)
+    def __init__(self, session: Surveyor) -> None:
+        self.session = session
+        self.tree: TreeIndex = session._index()
+        self.leaf = session._row(session.leaf)
         self.losses = Losses()
         self._warnings: dict[str, None] = {}
 
@@ -92,7 +91,7 @@ class Source:
 
     def entry(self, row: int) -> Entry:
         """The entry of a row, whole, or with placeholders."""
-        return self.whole(self.reader.entry_at(row))
+        return self.whole(self.session._entry_at(row))
 
     def whole(self, entry: Entry) -> Entry:
         """The entry with what was spilled of it, or with placeholders."""
@@ -104,13 +103,13 @@ class Source:
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
         warnings: list[str] = []
-        found = Contents(self.cursor.resolve, False, warnings).of_handle(entry)
+        found = Contents(self.session._resolved_messages, False, warnings).of_handle(entry)
         self.warn(warnings)
         return found
 
     def context(self, ref: Entry) -> Context:
         """What the path to an entry says, as stored."""
-        found = self.cursor.context(ref, verbatim=True)
+        found = self.session.context(ref, verbatim=True)
         self.warn(found.warnings)
         return found
 
@@ -121,7 +120,7 @@ class Source:
         own, the last one of a message in pieces, the compaction that kept it, or the
         merge that took it in.
         """
-        path = self.cursor.read_path(leaf).entries
+        path = self.session._read_path(leaf).entries
         ends = {message_uuid(entry): entry for entry in path if entry.type in PIECES}
         at = {entry.uuid: number for number, entry in enumerate(path)}
         merges = [number for number, entry in enumerate(path) if entry.type == "merge"]
@@ -134,13 +133,14 @@ class Source:
             number = at.get(whole.uuid, at_merge)
             if whole.uuid in at:
                 last = number = max(first, number)
-            found.append(self.reader.row(path[number]))
+            found.append(self.session._row(path[number]))
         return found
 
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         """What a merge adds to the path to it."""
-        path = self.cursor.read_path(merge)
-        fold = Fold(path, self.cursor.segment, self.cursor.resolve, verbatim=True)
+        session = self.session
+        path = session._read_path(merge)
+        fold = Fold(path, session._segment, session._resolved_messages, verbatim=True)
         self.warn(fold.result()[2])
         piece = next(piece for piece in fold.pieces(path) if piece.uuid == merge.uuid)
         return list(zip(piece.messages, piece.sources, strict=True))
@@ -156,7 +156,7 @@ class Source:
 
         It is read as it is asked for, but where merges, or messages in pieces, are on it.
         """
-        tree, read = self.tree, self.reader.entry_at
+        tree, read = self.tree, self.session._entry_at
         if any(tree.type_of(row) in _TOGETHER for row in rows):
             yield from self._folded([read(row) for row in rows])
             return
@@ -174,8 +174,9 @@ class Source:
             )
 
     def _folded(self, entries: list[Entry]) -> Iterator[tuple[Message, Entry]]:
+        session = self.session
         path = _Uncompacted(entries)
-        fold = Fold(path, self.cursor.segment, self.cursor.resolve, verbatim=True)
+        fold = Fold(path, session._segment, session._resolved_messages, verbatim=True)
         messages, sources, warnings = fold.result()
         self.warn(warnings)
         return zip(messages, sources, strict=True)
@@ -189,7 +190,7 @@ class Source:
 
     def lanes(self) -> dict[str, list[int]]:
         """The tips of each lane but the one that is stood on, its own leaf last."""
-        standing = self.cursor.lane
+        standing = self.session._lane
         found: dict[str, list[int]] = {}
         for lane in self.tree.lanes:
             if lane is not None and lane != standing:
@@ -206,7 +207,7 @@ class Source:
 
     def derived_uuid(self, uuid: str, number: int) -> str:
         """A uuid for the `number`th thing made of an entry."""
-        return derived_uuid(self.reader.id, uuid, number)
+        return derived_uuid(self.session.id, uuid, number)
 
 
 class _Uncompacted:

@@ -23,7 +23,7 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
-from sessiontree.engine.opening import foreign_refusal, sniff_log
+from sessiontree.engine.opening import foreign_refusal, sniff_file
 from sessiontree.engine.view import View
 from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFoundError
 from sessiontree.storage.lines import count_newlines, whole_lines
@@ -160,7 +160,7 @@ def _is_version_1(log: Log) -> bool:
     Raises:
         NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
     """
-    start = sniff_log(log)
+    start = sniff_file(log)
     if start.format is not None:
         raise foreign_refusal(start.format, log.name)
     return start.kind == "version 1"

@@ -33,10 +33,8 @@ def lane(file: opening.SessionFile, writer: EntryWriter, name: str, at: Ref | No
     writer.log.size()  # refused where it is closed
     start = None if at is None else writer.cursor.entry(at)
     found = MAIN if start is not None else name
-    if file.is_current:
-        opened = _beside(writer, found)
-    else:
-        opened = _opened_again(file, writer, found)
+    beside = file.is_current
+    opened = _beside(writer, found) if beside else _opened_again(file, writer, found)
     return _placed(opened, name, start, check=at is None and writer.log.readonly)
 
 

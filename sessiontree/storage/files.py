@@ -18,6 +18,7 @@ from sessiontree.errors import SessionNotFoundError, StorageError
 SUFFIX: Final = ".jsonl"
 COMPRESSED: Final = ".jsonl.zst"
 BLOBS: Final = ".blobs"
+LOCK: Final = ".lock"
 
 SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"

@@ -138,8 +138,8 @@ def test_another_agents_file_is_listed_under_its_name(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     found = facts_of(str(file))
     assert (found.id, found.cwd, found.first_message) == ("pi-id", "/pi", "hello")
-    assert found.program is not None
-    assert "pi" in found.program
+    assert found.agent is not None
+    assert "pi" in found.agent
 
 
 def test_who_holds_a_session_alone_is_told(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_another_programs_file_is_named(tmp_path: Path, program: str) -> None:
     assert said == f"{path} is a file of {program}, not of sessiontree; open it with that program"
     with pytest.raises(ForeignFormatError) as caught:
         Session.open(path)
-    assert caught.value.program == program
+    assert caught.value.agent == program
 
 
 @pytest.mark.parametrize(
