@@ -243,6 +243,8 @@ def _assign(
                 open_calls.setdefault(id, []).append(group)
             continue
         leftovers[place] = _hand_out(Answer(ids, message, source), place, open_calls, warnings)
+        if leftovers[place] is not None:
+            group = None  # words between two pieces end the response
     return groups, leftovers
 
 
