@@ -119,7 +119,7 @@ class Verification:
         if not row:
             self._is_copy = "parentSession" in entry
         for key in REFERENCES.get(kind, ()):
-            uuid = entry.get(key)
+            uuid = entry.as_stored.get(key)
             if isinstance(uuid, str):
                 self._references.append(_Reference(row, key, uuid))
             else:

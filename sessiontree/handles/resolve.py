@@ -19,6 +19,7 @@ from sessiontree.context.resolved import (
     only_named,
     role_of_entry,
 )
+from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Resolution as Said
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
@@ -290,7 +291,7 @@ def _told_unread(entry: Entry) -> Shown | None:
     handle = handle_of(entry)
     if isinstance(handle, SessionTreeError) or (handle.plugin, handle.method) != ("blob", "sha256"):
         return None
-    if len(handle.meta) != 3 or not handle.meta[1].isdecimal():
+    if len(handle.meta) != 3 or blob_of(str(handle)) is None:
         return None
     media_type, size = base_type(handle.meta[2]), int(handle.meta[1])
     if is_shown(media_type, size):

@@ -168,7 +168,7 @@ class Redaction:
     def _json_text(self, text: str, entry: str | None, depth: int) -> str:
         """Text that is JSON, by what it means, so that no escape in it hides a secret."""
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_int=_whole_number)
         except (ValueError, RecursionError):
             return text
         if not isinstance(value, dict | list):
@@ -290,6 +290,13 @@ class Redaction:
             number += 1
         taken.add(number)
         return f"[redacted:{name}:{number}]"
+
+
+def _whole_number(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:  # Python refuses thousands of digits
+        return digits
 
 
 def _is_unicode(text: str) -> bool:
