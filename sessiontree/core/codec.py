@@ -263,6 +263,17 @@ def is_sealed(line: bytes) -> bool:
     return line[-18:-10] == _CRC_KEY and line[-2:] == b'"}' and _HEX.issuperset(line[-10:-2])
 
 
+def is_utf_8(line: bytes) -> bool:
+    """Whether the bytes are text in UTF-8."""
+    if line.isascii():
+        return True
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
     """Report what can be wrong with a line whose checksum does not match as it lies."""
     if line.endswith(b"\r"):

@@ -21,8 +21,8 @@ right. What a stand-in says is found in the file alone, and so always the same: 
 that the first entries name and none has, so that nothing is hung elsewhere; what of the
 damaged line is still JSON; the id and the time that the file's name tells.
 
-Invariants: a header that names another format, and whose checksum is right or which has
-none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and those
+Invariants: a header that names another format, is UTF-8 without NUL, and whose checksum
+is right or which has none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and those
 of version 1 do, is, for neither has such entries behind it); no sound entry is left out.
 """
 
@@ -47,6 +47,7 @@ from sessiontree.core.codec import (
     decode,
     encode,
     is_sealed,
+    is_utf_8,
     raw_values,
 )
 from sessiontree.core.damage import ignore
@@ -271,6 +272,8 @@ def _may_be_damaged(line: bytes) -> bool:
     except (ForeignFormatError, NewerFormatError):
         if is_sealed(line.removesuffix(b"\r")):
             return not _is_sound(line)
+        if b"\0" in line or not is_utf_8(line):
+            return True
         left = decode_object(line.strip(_NOTHING))  # as pi has it, whose entries are not ours
         return left.get("type") == HEADER and "uuid" not in left and "format" not in left
     except SessionTreeError:

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines
+from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines, is_utf_8
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
 from sessiontree.core.index import NO_ROW, TreeIndex
@@ -40,21 +40,13 @@ def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
         offset: where the first starts.
     """
     for line in lines:
-        if not _is_sealed(line) or not (line.isascii() or _is_text(line)):
+        if not _is_sealed(line) or not is_utf_8(line):
             yield offset, line
         offset += len(line)
 
 
 def _is_sealed(line: bytes) -> bool:
     return line[-11:] == b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH])
-
-
-def _is_text(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class Verification:
