@@ -249,10 +249,7 @@ def _assign(
 
 
 def _hand_out(
-    answer: Answer[Source],
-    at: int,
-    open_calls: dict[str, list[Group[Source]]],
-    warnings: list[str],
+    answer: Answer[Source], at: int, open_calls: dict[str, list[Group[Source]]], warnings: list[str]
 ) -> Message | None:
     """Give the results of one message to their groups; what is left of the message."""
     home = _home(answer, at, open_calls)

@@ -86,12 +86,7 @@ def encode(fields: Mapping[str, Any]) -> bytes:
 
 
 def encode_new(
-    type: str,
-    uuid: str,
-    parent: str,
-    lane: str | None,
-    timestamp: str,
-    fields: Mapping[str, Any],
+    type: str, uuid: str, parent: str, lane: str | None, timestamp: str, fields: Mapping[str, Any]
 ) -> bytes:
     """The line of a new entry: its structural keys, and `fields` for all else; as `encode`."""
     keys: dict[str, Any] = {"type": type, "uuid": uuid, "parentUuid": parent}

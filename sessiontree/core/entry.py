@@ -298,11 +298,7 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     },
     "label": {"targetUuid": _TEXT, "label": _NULLABLE},
     "usage": {"kind": _TEXT, "provider": _NULLABLE, "model": _NULLABLE, "usage": _OBJECT},
-    "block": {
-        "messageUuid": _TEXT,
-        "index": (_is_count, "a whole number"),
-        "block": _OBJECT,
-    },
+    "block": {"messageUuid": _TEXT, "index": (_is_count, "a whole number"), "block": _OBJECT},
     "message_end": {"messageUuid": _TEXT, "role": _TEXT},
 }
 

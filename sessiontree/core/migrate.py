@@ -217,10 +217,7 @@ def _linear_to_tree(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield linear.take(line, parsed) if isinstance(parsed, dict) else line
 
 
-_STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (
-    iter,
-    _linear_to_tree,
-)
+_STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (iter, _linear_to_tree)
 """The step from version n to n + 1 at place n; there was no version 0."""
 
 

@@ -141,11 +141,7 @@ class StreamAccumulator:
     """
 
     def __init__(
-        self,
-        session: Session,
-        *,
-        granularity: Granularity = "block",
-        prompt: str | None = None,
+        self, session: Session, *, granularity: Granularity = "block", prompt: str | None = None
     ) -> None:
         if granularity not in ("message", "block"):
             raise UsageError(f"granularity is 'message' or 'block', not {granularity!r}")

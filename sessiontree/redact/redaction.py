@@ -343,12 +343,7 @@ class _Pass:
         return top[0] if self._changed else value
 
     def _string(
-        self,
-        holder: Any,
-        key: Any,
-        text: str,
-        opaque: bool,
-        sealed: tuple[dict[str, Any], ...],
+        self, holder: Any, key: Any, text: str, opaque: bool, sealed: tuple[dict[str, Any], ...]
     ) -> None:
         name = key if isinstance(key, str) else None
         found = binary(name, text, holder) if isinstance(holder, dict) else None

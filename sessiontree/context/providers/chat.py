@@ -80,11 +80,7 @@ def _text_content(texts: list[str]) -> str | list[dict[str, Any]] | None:
 def _call(call: Call, notes: Notes) -> dict[str, Any]:
     name = openai.name_of(call, notes)
     if call.freeform:
-        return {
-            "id": call.id,
-            "type": "custom",
-            "custom": {"name": name, "input": call.arguments},
-        }
+        return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
     made = {"name": name, "arguments": openai.arguments_of(call)}
     return {"id": call.id, "type": "function", "function": made}
 
@@ -97,11 +93,7 @@ def _user(parts: Sequence[Part], notes: Notes) -> Iterator[dict[str, Any]]:
             if apart:
                 notes.add("the images of a result were put behind it, as the user's")
             behind += apart
-            yield {
-                "role": "tool",
-                "tool_call_id": result.id,
-                "content": openai.output_text(result),
-            }
+            yield {"role": "tool", "tool_call_id": result.id, "content": openai.output_text(result)}
     behind += [part for part in parts if not isinstance(part, Result)]
     for role, run in openai.by_authority(behind):
         yield {"role": role, "content": _content(run, notes)}

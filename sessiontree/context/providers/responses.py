@@ -150,11 +150,7 @@ class _Items:
         for part in parts:
             if isinstance(part, Result):
                 kind = "custom_tool_call" if part.freeform else "function_call"
-                yield {
-                    "type": f"{kind}_output",
-                    "call_id": part.id,
-                    "output": self._output(part),
-                }
+                yield {"type": f"{kind}_output", "call_id": part.id, "output": self._output(part)}
         for role, run in openai.by_authority(parts):
             yield {"type": "message", "role": role, "content": self._content(run)}
 
