@@ -26,11 +26,11 @@ def media_type_of(content: bytes, by_name: str = UNKNOWN_BYTES) -> str:
     """The media type that content has.
 
     Args:
-        content: the bytes, or the first of them. What begins as one of a few formats does
-            is of that; what is UTF-8 without NUL is a text, and so is what is UTF-8 but
-            for a few bytes, as a log is that two programs wrote to.
-        by_name: the media type that the file's name says: which kind of text it is, or
-            what other bytes are. It does not make a text something else, as `.ts` would.
+        content: the bytes, or the first of them. What begins as one of a few formats does is of
+            that; what is UTF-8 without NUL is a text, and so is what is UTF-8 but for a few bytes,
+            as a log is that two programs wrote to.
+        by_name: the media type that the file's name says: which kind of text it is, or what other
+            bytes are. It does not make a text something else, as `.ts` would.
     """
     for signature, media_type in _SIGNATURES:
         if content.startswith(signature):

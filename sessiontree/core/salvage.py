@@ -1,29 +1,28 @@
 """Fragments: what a line still holds that is no JSON.
 
-Writers that were cut off leave the beginning of an object, and whoever writes
-next without a newline puts an entry right behind it. Taken apart, such a line is
-whole objects, torn fragments, and what is neither.
+Writers that were cut off leave the beginning of an object, and whoever writes next without a
+newline puts an entry right behind it. Taken apart, such a line is whole objects, torn fragments,
+and what is neither.
 
-A torn fragment is the beginning of an object that breaks off, at the end of the
-line or where a whole entry was written behind it. Where that entry could as well be a
-value inside the fragment, nothing tells them apart, and they stay together. What
-ceases to be JSON in any other way (a flipped bit, zeros in the middle) is no
-fragment: somebody may know what it said.
+A torn fragment is the beginning of an object that breaks off, at the end of the line or where a
+whole entry was written behind it. Where that entry could as well be a value inside the fragment,
+nothing tells them apart, and they stay together. What ceases to be JSON in any other way (a flipped
+bit, zeros in the middle) is no fragment: somebody may know what it said.
 
-Invariants: a piece holds bytes of the line as they stand there, in their order;
-whole objects are never lost; taking a piece apart again changes nothing.
+Invariants: a piece holds bytes of the line as they stand there, in their order; whole objects are
+never lost; taking a piece apart again changes nothing.
 
 The stand-in: what stands for a header that is lost, so that the rest can be read.
 
-A header is lost where the first line is none, and a later one is an entry of ours that
-cannot be anything else: it names itself, its parent and its time, and its checksum is
-right. What a stand-in says is found in the file alone, and so always the same: the uuid
-that the first entries name and none has, so that nothing is hung elsewhere; what of the
-damaged line is still JSON; the id and the time that the file's name tells.
+A header is lost where the first line is none, and a later one is an entry of ours that cannot be
+anything else: it names itself, its parent and its time, and its checksum is right. What a stand-in
+says is found in the file alone, and so always the same: the uuid that the first entries name and
+none has, so that nothing is hung elsewhere; what of the damaged line is still JSON; the id and the
+time that the file's name tells.
 
-Invariants: a header that names another format, is UTF-8 without NUL, and whose checksum
-is right or which has none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and those
-of version 1 do, is, for neither has such entries behind it); no sound entry is left out.
+Invariants: a header that names another format, is UTF-8 without NUL, and whose checksum is right or
+which has none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and
+those of version 1 do, is, for neither has such entries behind it); no sound entry is left out.
 """
 
 from __future__ import annotations

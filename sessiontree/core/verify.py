@@ -1,9 +1,9 @@
 """Verification: every line of a file looked at, and every reference followed.
 
-Takes the lines in file order and finds what a reader would stumble over: bytes
-that are no entry, checksums that do not match, uuids that stand twice, parents
-that are missing, late or in a circle, and fields that name entries which are
-not there, or not where they must be. Reports; changes nothing.
+Takes the lines in file order and finds what a reader would stumble over: bytes that are no entry,
+checksums that do not match, uuids that stand twice, parents that are missing, late or in a circle,
+and fields that name entries which are not there, or not where they must be. Reports; changes
+nothing.
 """
 
 from __future__ import annotations

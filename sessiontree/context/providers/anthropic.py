@@ -1,13 +1,12 @@
 """A context for Anthropic's Messages API.
 
-The rules, from the API's reference and its refusals (https://docs.anthropic.com):
-the first message is the user's; roles alternate (neighbours would be combined);
-text is never empty, nor all white space, and the assistant's last text does not
-end in white space; each `tool_use` is answered by a `tool_result` at the start of
-the very next message; ids and names are of `[a-zA-Z0-9_-]`, ids unique; `thinking`
-and `redacted_thinking` come back unmodified with their signature and never last
-in a message; an error result holds text alone; images are JPEG, PNG, GIF or WebP,
-documents PDF, both as base64 or by https; only the user shows them.
+The rules, from the API's reference and its refusals (https://docs.anthropic.com): the first message
+is the user's; roles alternate (neighbours would be combined); text is never empty, nor all white
+space, and the assistant's last text does not end in white space; each `tool_use` is answered by a
+`tool_result` at the start of the very next message; ids and names are of `[a-zA-Z0-9_-]`, ids
+unique; `thinking` and `redacted_thinking` come back unmodified with their signature and never last
+in a message; an error result holds text alone; images are JPEG, PNG, GIF or WebP, documents PDF,
+both as base64 or by https; only the user shows them.
 """
 
 from __future__ import annotations

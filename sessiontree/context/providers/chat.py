@@ -1,10 +1,9 @@
 """A context for OpenAI's Chat Completions API, and the many that speak its dialect.
 
-The rules (https://platform.openai.com/docs/api-reference/chat): the system text is
-the first message; each assistant message with `tool_calls` is followed by one
-`tool` message for each call, and by nothing else before them; a `tool` message
-holds text alone; ids have at most 40 characters, names are of `[a-zA-Z0-9_-]` and
-have at most 64; arguments are JSON text; thinking has no place.
+The rules (https://platform.openai.com/docs/api-reference/chat): the system text is the first
+message; each assistant message with `tool_calls` is followed by one `tool` message for each call,
+and by nothing else before them; a `tool` message holds text alone; ids have at most 40 characters,
+names are of `[a-zA-Z0-9_-]` and have at most 64; arguments are JSON text; thinking has no place.
 """
 
 from __future__ import annotations
