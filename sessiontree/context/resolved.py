@@ -16,14 +16,10 @@ import msgspec
 
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
-from sessiontree.core.handle import Handle
-from sessiontree.core.media import PDF, UNKNOWN_BYTES, is_text, text_in
+from sessiontree.core.handle import KINDS, Handle, Kind
+from sessiontree.core.media import IMAGES, PDF, base_type, is_text, text_in
 from sessiontree.core.message import RESPONSES_ITEMS, Message, check_message, json_text, kind_of
 from sessiontree.errors import EntryError, HandleDataError
-from sessiontree.handles.schema import KINDS, Kind
-
-IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What models take as an image; another would make them refuse the whole context."""
 
 LONGEST_TEXT: Final = 256 * 1024
 """Bytes of a text that are shown to a model; a longer one is named."""
@@ -185,11 +181,6 @@ def _document_block(resolved: ResolvedHandle, entry: Entry) -> dict[str, Any]:
 
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
-
-
-def base_type(media_type: str | None) -> str:
-    """A media type without its parameters, in lower case."""
-    return (media_type or UNKNOWN_BYTES).partition(";")[0].strip().lower()
 
 
 def is_shown(media_type: str, size: int) -> bool:

@@ -13,13 +13,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, HandleError
+
+Kind = Literal["message", "output", "document", "binary"]
+"""What a handle resolves to: a chat message, a command's output, JSON, or bytes."""
+
+KINDS: Final = get_args(Kind)
 
 LONGEST: Final = 8192
 """Characters of a text form: room for any path, and for nothing that is content."""

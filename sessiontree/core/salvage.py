@@ -28,7 +28,6 @@ those of version 1 do, is, for neither has such entries behind it); no sound ent
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -416,7 +415,7 @@ def _what_is_lost(damaged: bytes, file: str) -> str:
 
 def _told_by_name(file: str) -> tuple[str, str] | None:
     """The id and the time that the name of a store's file tells."""
-    found = _OWN_NAME.fullmatch(os.path.basename(file))
+    found = _OWN_NAME.search(file)
     return found and (found["id"], "{}T{}:{}:{}.{}Z".format(*found.groups()[:5]))
 
 
@@ -427,6 +426,6 @@ _ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")
 
 _NOTHING: Final = b"\0\r\t \xef\xbb\xbf"
 _OWN_NAME: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl"
+    r"(?:\A|/)(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl\Z"
 )
 """How a store names a file, where the id stands in the name as it is."""

@@ -17,8 +17,7 @@ from sessiontree.errors import EntryError
 from sessiontree.recording import stream
 
 if TYPE_CHECKING:
-    from sessiontree.core.handle import Handle
-    from sessiontree.handles.schema import Kind
+    from sessiontree.core.handle import Handle, Kind
 
 
 class Composer(Writer):

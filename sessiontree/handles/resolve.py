@@ -23,7 +23,7 @@ from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Resolution as Said
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
-from sessiontree.core.handle import Handle, check_metadata
+from sessiontree.core.handle import KINDS, Handle, Kind, check_metadata
 from sessiontree.core.message import Message
 from sessiontree.engine.reader import Reader, Ref
 from sessiontree.engine.surveyor import Surveyor
@@ -36,7 +36,6 @@ from sessiontree.errors import (
 )
 from sessiontree.handles.builtin import block_of, nearest
 from sessiontree.handles.registry import Registry, Resolution, Scope
-from sessiontree.handles.schema import KINDS, Kind
 
 PathLike = str | os.PathLike[str]
 

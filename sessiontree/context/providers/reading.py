@@ -33,8 +33,8 @@ from sessiontree.context.providers.values import (
     object_in,
     text_or,
 )
-from sessiontree.context.resolved import LONGEST_TEXT, base_type, fenced
-from sessiontree.core.media import is_text, text_in
+from sessiontree.context.resolved import LONGEST_TEXT, fenced
+from sessiontree.core.media import base_type, is_text, text_in
 from sessiontree.core.message import (
     CALL_BLOCKS,
     CALL_ITEMS,
