@@ -40,13 +40,12 @@ from sessiontree.storage.log import FileLog, Log, MemoryLog
 
 if TYPE_CHECKING:
     from sessiontree.context.resolved import ResolvedHandle
-    from sessiontree.core.handle import Handle
+    from sessiontree.core.handle import Handle, Kind
     from sessiontree.engine.gc import GcResult
     from sessiontree.engine.repair import Progress, RepairResult
     from sessiontree.handles.registry import Registry
     from sessiontree.handles.registry import Resolution as HandleResolution
     from sessiontree.handles.resolve import HandleScope, ResolvedEntry
-    from sessiontree.handles.schema import Kind
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.outline import TreeRow
     from sessiontree.operations.stats import Stats

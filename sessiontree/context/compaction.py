@@ -1,7 +1,7 @@
 """When a context grows too long: how many tokens it has, and where to cut it.
 
-Tokens are estimated as the pi coding agent does: four characters each, an image
-and a page of a PDF at a fixed cost. A counter of the caller's own may take the estimate's place.
+Tokens are estimated as the pi coding agent does: four characters each, an image and a page of a PDF
+at a fixed cost. A counter of the caller's own may take the estimate's place.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Piece(msgspec.Struct, frozen=True):
 def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | None:
     """The uuid of the first entry to keep, so that about `keep` tokens stay.
 
-    A cut falls before a prompt where one lies within half and one and a half times
-    `keep`, else before the assistant message, or other message that is no result,
-    nearest to `keep`; never between a call and its result.
+    A cut falls before a prompt where one lies within half and one and a half times `keep`, else
+    before the assistant message, or other message that is no result, nearest to `keep`; never
+    between a call and its result.
 
     Args:
         pieces: what the entries of the context contribute, oldest first.

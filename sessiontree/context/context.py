@@ -1,8 +1,7 @@
 """What the model sees at a leaf: messages, and the settings in force.
 
-Invariants: the same entries always give the same messages, which are the stored
-objects themselves wherever nothing had to be changed. How they come about is in
-`context.fold`.
+Invariants: the same entries always give the same messages, which are the stored objects themselves
+wherever nothing had to be changed. How they come about is in `context.fold`.
 """
 
 from __future__ import annotations
@@ -76,8 +75,8 @@ class Context:
     def to_anthropic(self) -> Request:
         """The context as Anthropic's Messages API takes it.
 
-        `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`.
-        The rules are in `sessiontree.context.providers`.
+        `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`. The rules
+        are in `sessiontree.context.providers`.
         """
         from sessiontree.context.providers import anthropic
 

@@ -1,13 +1,11 @@
 """The fold: a path from the root to a leaf, folded into messages.
 
-Invariants: only the path counts, so a compaction, an edit or a setting on
-another branch has no effect; the latest compaction puts its summary in place of
-everything before its first kept entry; a merge contributes each entry at most
-once; the same entries always give the same messages. Messages are the stored
-objects themselves wherever nothing had to be changed.
+Invariants: only the path counts, so a compaction, an edit or a setting on another branch has no
+effect; the latest compaction puts its summary in place of everything before its first kept entry; a
+merge contributes each entry at most once; the same entries always give the same messages. Messages
+are the stored objects themselves wherever nothing had to be changed.
 
-A fold is kept between two contexts: an entry that only adds to the end costs
-that entry alone.
+A fold is kept between two contexts: an entry that only adds to the end costs that entry alone.
 
 What an entry contributes to a context by itself, and what an edit makes of it.
 """
@@ -46,8 +44,8 @@ def replaced(message: Message, replacement: Any) -> Message | None:
 def _content_key(message: Message) -> str | None:
     """Where a message says what it says; None for an item that has no such place.
 
-    A command that was run, and a result of Responses, say it as `output`. A call or a
-    piece of reasoning there is sealed, or made of fields: other words are a message.
+    A command that was run, and a result of Responses, say it as `output`. A call or a piece of
+    reasoning there is sealed, or made of fields: other words are a message.
     """
     if "output" in message and "content" not in message:
         return "output"
@@ -86,8 +84,8 @@ class PathRead(Protocol):
     """A path as far as a context needs it.
 
     Attributes:
-        entries: oldest first, the leaf last; from the first kept entry of the
-            latest compaction, or from the top where there is none.
+        entries: oldest first, the leaf last; from the first kept entry of the latest compaction, or
+            from the top where there is none.
         compaction: the latest compaction among them.
         whole: whether the entries reach up to the top of the path.
         cut_above: whether the file itself ends above them, as in a subtree export.

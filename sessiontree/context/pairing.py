@@ -1,25 +1,25 @@
 """Tool calls and their results: each result directly behind its call.
 
-Providers refuse a context in which a call has no result, or a result no call.
-Stored histories have both: a run that was interrupted, a user who steered while
-a tool ran, a branch taken between the two. The rules:
+Providers refuse a context in which a call has no result, or a result no call. Stored histories have
+both: a run that was interrupted, a user who steered while a tool ran, a branch taken between the
+two. The rules:
 
-- a result stands directly behind its call, parallel ones in the order of the calls,
-  and before all else that the messages which bring them say;
+- a result stands directly behind its call, parallel ones in the order of the calls, and before all
+  else that the messages which bring them say;
 - a call that was never answered gets a result that says it was interrupted;
 - a result without its call, or a second one for the same call, is left out.
 
-The messages that hold one response in pieces, all of one `id`, make their calls together:
-the results stand behind the last piece, in the order in which they came. So do the call
-items of OpenAI Responses that follow one another, with reasoning between.
+The messages that hold one response in pieces, all of one `id`, make their calls together: the
+results stand behind the last piece, in the order in which they came. So do the call items of OpenAI
+Responses that follow one another, with reasoning between.
 
-Each correction is a warning. What needs none is passed on untouched, the very
-same objects in the same order. An id may be used again by a later call: a result
-answers the nearest call before it that is still open.
+Each correction is a warning. What needs none is passed on untouched, the very same objects in the
+same order. An id may be used again by a later call: a result answers the nearest call before it
+that is still open.
 
-The messages are taken in one by one, and everything before the last group of
-calls is settled, so that one more message costs one message. Only a result that
-comes after its call was given up makes all of it be looked at again.
+The messages are taken in one by one, and everything before the last group of calls is settled, so
+that one more message costs one message. Only a result that comes after its call was given up makes
+all of it be looked at again.
 """
 
 from __future__ import annotations
@@ -218,8 +218,8 @@ def _assign(
 ) -> tuple[dict[int, Group[Source]], dict[int, Message | None]]:
     """Give every result to its call.
 
-    Returns the groups by the place of their calls, and what is left of each
-    message that brought results (None for nothing) by its place.
+    Returns the groups by the place of their calls, and what is left of each message that brought
+    results (None for nothing) by its place.
     """
     groups: dict[int, Group[Source]] = {}
     open_calls: dict[str, list[Group[Source]]] = {}
@@ -243,14 +243,13 @@ def _assign(
                 open_calls.setdefault(id, []).append(group)
             continue
         leftovers[place] = _hand_out(Answer(ids, message, source), place, open_calls, warnings)
+        if leftovers[place] is not None:
+            group = None  # words between two pieces end the response
     return groups, leftovers
 
 
 def _hand_out(
-    answer: Answer[Source],
-    at: int,
-    open_calls: dict[str, list[Group[Source]]],
-    warnings: list[str],
+    answer: Answer[Source], at: int, open_calls: dict[str, list[Group[Source]]], warnings: list[str]
 ) -> Message | None:
     """Give the results of one message to their groups; what is left of the message."""
     home = _home(answer, at, open_calls)

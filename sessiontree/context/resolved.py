@@ -1,8 +1,8 @@
 """What a handle resolved to, and what of it a model gets.
 
-Invariants: the data of a `ResolvedHandle` has the shape of its kind; the same
-resolved handle gives the same message; what cannot be shown to a model is named
-in one line, never left out, and the lack is told.
+Invariants: the data of a `ResolvedHandle` has the shape of its kind; the same resolved handle gives
+the same message; what cannot be shown to a model is named in one line, never left out, and the lack
+is told.
 """
 
 from __future__ import annotations
@@ -16,21 +16,18 @@ import msgspec
 
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
-from sessiontree.core.handle import Handle
-from sessiontree.core.media import PDF, UNKNOWN_BYTES, is_text, text_in
+from sessiontree.core.handle import KINDS, Handle, Kind
+from sessiontree.core.media import IMAGES, PDF, base_type, is_text, text_in
 from sessiontree.core.message import RESPONSES_ITEMS, Message, check_message, json_text, kind_of
 from sessiontree.errors import EntryError, HandleDataError
-from sessiontree.handles.schema import KINDS, Kind
-
-IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What models take as an image; another would make them refuse the whole context."""
 
 LONGEST_TEXT: Final = 256 * 1024
 """Bytes of a text that are shown to a model; a longer one is named."""
 
 LARGEST_PDF: Final = 20 * 1024 * 1024
-"""Bytes of a PDF that are shown to a model: as base64, with room beside it in a request
-of the 32 MB that Anthropic takes (docs.anthropic.com, PDF support)."""
+"""Bytes of a PDF that are shown to a model: as base64, with room beside it in a request of the 32
+MB that Anthropic takes (docs.anthropic.com, PDF support).
+"""
 
 _SHOWN: Final = "images, PDF of up to 20 MiB, text of up to 256 KiB"
 
@@ -41,8 +38,8 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
     Attributes:
         handle: what was resolved.
         kind: `message`, `output`, `document` or `binary`.
-        data: message: a dict with a `role`; output: `{stdout, stderr, exitCode}`, the
-            code None where there is none; document: any JSON; binary: bytes.
+        data: message: a dict with a `role`; output: `{stdout, stderr, exitCode}`, the code None
+            where there is none; document: any JSON; binary: bytes.
         media_type: of a binary; else None.
 
     Raises:
@@ -115,10 +112,10 @@ _FAULTS: Final = {
 def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
     """What a resolved handle contributes to a context.
 
-    A message is itself; an output is a fenced text; a document its JSON; an image
-    an image block; a PDF of up to 20 MiB a document block; a text of up to 256 KiB a
-    fenced text; any other binary is named in one line. The `role` of the entry goes
-    before that of a message, and is `user` where neither says.
+    A message is itself; an output is a fenced text; a document its JSON; an image an image block; a
+    PDF of up to 20 MiB a document block; a text of up to 256 KiB a fenced text; any other binary is
+    named in one line. The `role` of the entry goes before that of a message, and is `user` where
+    neither says.
     """
     role = role_of_entry(entry)
     if resolved.kind == "message":
@@ -131,8 +128,8 @@ def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
 def carried_of(resolved: ResolvedHandle, entry: Entry) -> Message:
     """The same message with all the bytes in it.
 
-    What a model is not shown, or not as it is, becomes a document block of its own
-    media type, which a provider that does not take it is told the name of.
+    What a model is not shown, or not as it is, becomes a document block of its own media type,
+    which a provider that does not take it is told the name of.
     """
     message, lack = message_of(resolved, entry)
     if not lack:
@@ -184,11 +181,6 @@ def _document_block(resolved: ResolvedHandle, entry: Entry) -> dict[str, Any]:
 
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
-
-
-def base_type(media_type: str | None) -> str:
-    """A media type without its parameters, in lower case."""
-    return (media_type or UNKNOWN_BYTES).partition(";")[0].strip().lower()
 
 
 def is_shown(media_type: str, size: int) -> bool:

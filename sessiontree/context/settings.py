@@ -1,8 +1,7 @@
 """Settings: what is in force without being said in the conversation.
 
-The model, the thinking level, the system message and the session's name. The
-latest on the path counts; a compaction repeats those in force at its place, so
-that nothing older need be read.
+The model, the thinking level, the system message and the session's name. The latest on the path
+counts; a compaction repeats those in force at its place, so that nothing older need be read.
 """
 
 from __future__ import annotations

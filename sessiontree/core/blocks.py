@@ -2,10 +2,9 @@
 
 What entries say, whole: spilled strings put back, handles resolved.
 
-Invariants: what cannot be had is never left out in silence: a placeholder that
-tells why stands in its place, with a warning, or the error is raised where the
-caller is strict; a call or a result keeps its id either way, so the context stays
-valid.
+Invariants: what cannot be had is never left out in silence: a placeholder that tells why stands in
+its place, with a warning, or the error is raised where the caller is strict; a call or a result
+keeps its id either way, so the context stays valid.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ def message_uuid(entry: Entry) -> str:
 def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     """One message from its `block` entries and, where it was closed, its `message_end`.
 
-    Blocks stand by `index`, a later one in place of an earlier with the same
-    index, and its last end counts. Without one the message is marked `"partial": true`.
+    Blocks stand by `index`, a later one in place of an earlier with the same index, and its last
+    end counts. Without one the message is marked `"partial": true`.
     """
     blocks = {
         _index(entry, place): entry.get("block")

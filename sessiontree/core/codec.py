@@ -1,18 +1,18 @@
 """The byte format of a line, and the way to and from an entry.
 
-A session is UTF-8 text, one JSON object a line, each ended by LF. A line that
-we write has its keys in this order:
+A session is UTF-8 text, one JSON object a line, each ended by LF. A line that we write has its keys
+in this order:
 
     type, [version, format,] uuid, parentUuid, [lane,] timestamp,
     the fields of its type, [metadata,] [spilled,] crc
 
-and its last 18 bytes are `,"crc":"xxxxxxxx"}`: the CRC-32 of zlib, in lower-case
-hexadecimal, of all bytes before that comma. A line that ends in any other way
-is unverifiable, not wrong. When read, keys may stand in any order and spacing.
+and its last 18 bytes are `,"crc":"xxxxxxxx"}`: the CRC-32 of zlib, in lower-case hexadecimal, of
+all bytes before that comma. A line that ends in any other way is unverifiable, not wrong. When
+read, keys may stand in any order and spacing.
 
-Invariants: `decode(encode(x))` gives x back; a line is an entry exactly when it
-is a JSON object with a non-empty string `uuid` and a string `type`, whichever
-decoder reads it; a sound line is decoded once.
+Invariants: `decode(encode(x))` gives x back; a line is an entry exactly when it is a JSON object
+with a non-empty string `uuid` and a string `type`, whichever decoder reads it; a sound line is
+decoded once.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ def seal(body: bytes) -> bytes:
 def encode(fields: Mapping[str, Any]) -> bytes:
     """The line of an entry, in the key order of the format, sealed, without LF.
 
-    Values may be anything JSON can carry, and `orjson.Fragment` for bytes that
-    are JSON already.
+    Values may be anything JSON can carry, and `orjson.Fragment` for bytes that are JSON already.
 
     Raises:
         EntryError: a value that JSON cannot carry.
@@ -86,12 +85,7 @@ def encode(fields: Mapping[str, Any]) -> bytes:
 
 
 def encode_new(
-    type: str,
-    uuid: str,
-    parent: str,
-    lane: str | None,
-    timestamp: str,
-    fields: Mapping[str, Any],
+    type: str, uuid: str, parent: str, lane: str | None, timestamp: str, fields: Mapping[str, Any]
 ) -> bytes:
     """The line of a new entry: its structural keys, and `fields` for all else; as `encode`."""
     keys: dict[str, Any] = {"type": type, "uuid": uuid, "parentUuid": parent}
@@ -197,8 +191,8 @@ class Decode(Protocol):
         Args:
             line: its bytes, without the LF.
             offset: the offset of its first byte in the file.
-            uuid: the entry wanted: for a line that holds another, or spells its uuid
-                with escapes, the answer is None.
+            uuid: the entry wanted: for a line that holds another, or spells its uuid with escapes,
+                the answer is None.
         """
 
 
@@ -261,6 +255,17 @@ def check_seal(line: bytes, offset: int, report: Report) -> None:
 def is_sealed(line: bytes) -> bool:
     """Whether the line ends in a checksum of ours, right or wrong."""
     return line[-18:-10] == _CRC_KEY and line[-2:] == b'"}' and _HEX.issuperset(line[-10:-2])
+
+
+def is_utf_8(line: bytes) -> bool:
+    """Whether the bytes are text in UTF-8."""
+    if line.isascii():
+        return True
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_unsealed(line: bytes, offset: int, report: Report) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sessiontree.context.resolved import base_type
+from sessiontree.core.media import base_type
 from sessiontree.core.message import kind_of
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,\s]{0,100};base64,")

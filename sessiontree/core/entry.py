@@ -1,19 +1,18 @@
 """The entry: one line of a session file, and the types it may have.
 
 An entry is frozen. Its structural keys are attributes, all else is read by key
-(`entry["message"]`), and `entry.line` is the line as stored. What `entry[...]`
-returns is shared and read-only by convention.
+(`entry["message"]`), and `entry.line` is the line as stored. What `entry[...]` returns is shared
+and read-only by convention.
 
-A session of a million entries is a million of these, so an entry holds no dict
-of its own beside the message, is not tracked by the garbage collector (it
-cannot be part of a cycle), and decodes its remaining keys when first asked. The
-strings that were spilled into blobs are put back then too, and not before:
-`as_stored` is for those who need the structure alone.
+A session of a million entries is a million of these, so an entry holds no dict of its own beside
+the message, is not tracked by the garbage collector (it cannot be part of a cycle), and decodes its
+remaining keys when first asked. The strings that were spilled into blobs are put back then too, and
+not before: `as_stored` is for those who need the structure alone.
 
 What each known type of entry must hold to be written.
 
-Reading is lenient and never asks this; writing a known type that a reader could
-make nothing of is refused. Unknown types are written as they are given.
+Reading is lenient and never asks this; writing a known type that a reader could make nothing of is
+refused. Unknown types are written as they are given.
 """
 
 from __future__ import annotations
@@ -203,9 +202,9 @@ def decode_object(line: bytes) -> dict[str, Any]:
 def decode_leniently(line: bytes) -> Any:
     """A line's JSON value by the first decoder that accepts it, or None.
 
-    msgspec reads every number as it was written; what it refuses (a lone
-    surrogate, a stray byte, a number too large) the standard library may not;
-    orjson reads a nesting as deep as 1,024 levels however deep the caller stands.
+    msgspec reads every number as it was written; what it refuses (a lone surrogate, a stray byte, a
+    number too large) the standard library may not; orjson reads a nesting as deep as 1,024 levels
+    however deep the caller stands.
     """
     try:
         return _decode_any(line)
@@ -298,11 +297,7 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     },
     "label": {"targetUuid": _TEXT, "label": _NULLABLE},
     "usage": {"kind": _TEXT, "provider": _NULLABLE, "model": _NULLABLE, "usage": _OBJECT},
-    "block": {
-        "messageUuid": _TEXT,
-        "index": (_is_count, "a whole number"),
-        "block": _OBJECT,
-    },
+    "block": {"messageUuid": _TEXT, "index": (_is_count, "a whole number"), "block": _OBJECT},
     "message_end": {"messageUuid": _TEXT, "role": _TEXT},
 }
 

@@ -1,9 +1,9 @@
 """Garbage: what was tried on scratch lanes and never kept.
 
-Invariants: an entry of a lasting lane is never garbage, nor is one that such an
-entry reaches, by its parents or by any reference (merged, labelled, edited, kept
-by a compaction, pointed to by a handle); an entry is garbage only when it and all
-below it were written before a given moment, and say so.
+Invariants: an entry of a lasting lane is never garbage, nor is one that such an entry reaches, by
+its parents or by any reference (merged, labelled, edited, kept by a compaction, pointed to by a
+handle); an entry is garbage only when it and all below it were written before a given moment, and
+say so.
 """
 
 from __future__ import annotations

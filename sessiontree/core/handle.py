@@ -1,13 +1,11 @@
 """Handle: a small, immutable pointer to content that somebody else keeps.
 
-Its text form is `plugin@version::method:meta0:meta1`. Inside a part `%`, `:`,
-`@` and every character that drives a terminal are percent-encoded, as their
-UTF-8 bytes.
+Its text form is `plugin@version::method:meta0:meta1`. Inside a part `%`, `:`, `@` and every
+character that drives a terminal are percent-encoded, as their UTF-8 bytes.
 
-Invariants: `Handle.parse(str(handle)) == handle` for any parts; a text form is
-one printable line, so what was printed can be given back; a handle that exists
-is well formed. Whether its plugin is known, and its meta what the plugin wants,
-is the registry's question (`sessiontree.handles`).
+Invariants: `Handle.parse(str(handle)) == handle` for any parts; a text form is one printable line,
+so what was printed can be given back; a handle that exists is well formed. Whether its plugin is
+known, and its meta what the plugin wants, is the registry's question (`sessiontree.handles`).
 """
 
 from __future__ import annotations
@@ -15,13 +13,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, HandleError
+
+Kind = Literal["message", "output", "document", "binary"]
+"""What a handle resolves to: a chat message, a command's output, JSON, or bytes."""
+
+KINDS: Final = get_args(Kind)
 
 LONGEST: Final = 8192
 """Characters of a text form: room for any path, and for nothing that is content."""
@@ -126,10 +129,10 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
         """A handle as JSON holds it, and the metadata that its older form carried.
 
         Args:
-            value: the text form; or `{plugin, version, method, meta}`; or the older
-                `{source, source_version, identifier, metadata}`, whose identifier
-                `msg-<id>:role:name` becomes the method `message` with three parts,
-                and any other the method `item` with one.
+            value: the text form; or `{plugin, version, method, meta}`; or the older `{source,
+                source_version, identifier, metadata}`, whose identifier `msg-<id>:role:name`
+                becomes the method `message` with three parts, and any other the method `item` with
+                one.
 
         Raises:
             HandleError: none of these, or not well formed.
@@ -195,8 +198,8 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
         Args:
             session_id: the id in the session's header.
-            uuid: of the entry that holds the message, or the `messageUuid` of one
-                that was written block by block.
+            uuid: of the entry that holds the message, or the `messageUuid` of one that was written
+                block by block.
             index: the block's place.
         """
         return cls("session", "2.0.0", "block", (session_id, uuid, _count(index, "meta[2]")))

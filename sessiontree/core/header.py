@@ -1,8 +1,8 @@
 """The header: the first line, the root of the tree, and what tells a session apart.
 
-`format` decides where it is present, because other programs number and rewrite
-`version` in their own way. A first line that is no header of ours is named for
-what it is, so that nobody's file is mistaken for a damaged one of ours.
+`format` decides where it is present, because other programs number and rewrite `version` in their
+own way. A first line that is no header of ours is named for what it is, so that nobody's file is
+mistaken for a damaged one of ours.
 """
 
 from __future__ import annotations

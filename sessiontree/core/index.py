@@ -1,24 +1,23 @@
 """The whole-file index: which entry hangs below which, and where its line lies.
 
-Built in one pass by a decoder that skips everything but the structural keys,
-and extended as the file grows. An entry is a row, numbered in file order from
-0 (the header); a row costs its uuid, one dict slot and some bytes in arrays.
+Built in one pass by a decoder that skips everything but the structural keys, and extended as the
+file grows. An entry is a row, numbered in file order from 0 (the header); a row costs its uuid, one
+dict slot and some bytes in arrays.
 
-Invariants: the parent of a row is the nearest row before it with the parent's
-uuid, else the nearest after it (a second row with a uuid, which its line spells
-with escapes only, is nobody's parent, so that a search for the plain spelling
-need not look for others); following parents always ends (an edge that
-would close a circle is cut, and reported); a header has no parent; no row is
+Invariants: the parent of a row is the nearest row before it with the parent's uuid, else the
+nearest after it (a second row with a uuid, which its line spells with escapes only, is nobody's
+parent, so that a search for the plain spelling need not look for others); following parents always
+ends (an edge that would close a circle is cut, and reported); a header has no parent; no row is
 left out, whatever it says.
 
 Branching: which rows of a tree are the tips of its branches, and where each forked.
 
-A lane leaves another's line where its first entry hangs; that ends nothing there. What
-stands between two entries of one lane belongs to its line, whoever wrote it: so a kept
-lane is a part of the line that keeps it.
+A lane leaves another's line where its first entry hangs; that ends nothing there. What stands
+between two entries of one lane belongs to its line, whoever wrote it: so a kept lane is a part of
+the line that keeps it.
 
-Invariants: where main goes on from is never another lane's; a lane leaves no more than
-one row of its parent's line; nothing here recurses.
+Invariants: where main goes on from is never another lane's; a lane leaves no more than one row of
+its parent's line; nothing here recurses.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         leaf: the uuid of its last entry with content.
-        fork: the uuid of the entry where it left the others, or where its lane left another
-            (for which that is no fork); None where it never did.
+        fork: the uuid of the entry where it left the others, or where its lane left another (for
+            which that is no fork); None where it never did.
         length: its entries with content, below the fork.
         current: whether the session stands at its tip.
         lane: the lane of its tip; None is main.
@@ -111,8 +110,8 @@ class TreeIndex:
     def _take_in(self, lines: list[bytes], offset: int) -> bool:
         """Take in lines together, or none of them; whether it was done.
 
-        It is where each line is a new entry of a type and lane known before, below an entry
-        before it. Nearly all blocks of a file are so, and cost less this way.
+        It is where each line is a new entry of a type and lane known before, below an entry before
+        it. Nearly all blocks of a file are so, and cost less this way.
         """
         heads = heads_of(lines)
         kinds = [self._type_ids.get(head.type, _NEW) for head in heads]
@@ -198,8 +197,8 @@ class TreeIndex:
     def _top(self, row: int) -> int:
         """The topmost ancestor of a row.
 
-        `_above` names some ancestor of each row, nearer to the top each time it is asked
-        (path halving, as in sets that are joined: Tarjan and van Leeuwen, 1984).
+        `_above` names some ancestor of each row, nearer to the top each time it is asked (path
+        halving, as in sets that are joined: Tarjan and van Leeuwen, 1984).
         """
         above = self._above
         while (one := above[row]) != NO_ROW:

@@ -22,8 +22,8 @@ def dumps(value: Any) -> bytes:
     """A value as JSON bytes.
 
     Raises:
-        EntryError: a non-finite number, a lone surrogate, bytes, a set, a key that
-            is no string, or a nesting deeper than 254 levels.
+        EntryError: a non-finite number, a lone surrogate, bytes, a set, a key that is no string, or
+            a nesting deeper than 254 levels.
     """
     try:
         body = orjson.dumps(value, option=_OPTIONS)

@@ -8,6 +8,8 @@ from typing import Final
 UNKNOWN_BYTES: Final = "application/octet-stream"
 TEXT: Final = "text/plain"
 PDF: Final = "application/pdf"
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The image types that models accept. They refuse a whole context for any other."""
 
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -26,11 +28,11 @@ def media_type_of(content: bytes, by_name: str = UNKNOWN_BYTES) -> str:
     """The media type that content has.
 
     Args:
-        content: the bytes, or the first of them. What begins as one of a few formats does
-            is of that; what is UTF-8 without NUL is a text, and so is what is UTF-8 but
-            for a few bytes, as a log is that two programs wrote to.
-        by_name: the media type that the file's name says: which kind of text it is, or
-            what other bytes are. It does not make a text something else, as `.ts` would.
+        content: the bytes, or the first of them. What begins as one of a few formats does is of
+            that; what is UTF-8 without NUL is a text, and so is what is UTF-8 but for a few bytes,
+            as a log is that two programs wrote to.
+        by_name: the media type that the file's name says: which kind of text it is, or what other
+            bytes are. It does not make a text something else, as `.ts` would.
     """
     for signature, media_type in _SIGNATURES:
         if content.startswith(signature):
@@ -40,6 +42,11 @@ def media_type_of(content: bytes, by_name: str = UNKNOWN_BYTES) -> str:
     if not _is_utf_8(content) and not _is_nearly_utf_8(content):
         return by_name
     return by_name if is_text(by_name) else TEXT
+
+
+def base_type(media_type: str | None) -> str:
+    """A media type without its parameters, in lower case."""
+    return (media_type or UNKNOWN_BYTES).partition(";")[0].strip().lower()
 
 
 def is_text(media_type: str) -> bool:

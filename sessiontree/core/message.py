@@ -1,9 +1,9 @@
 """Messages as agents and providers write them, read without changing them.
 
-Four shapes are understood wherever a message is looked into: the pi coding
-agent's (`toolCall` blocks, role `toolResult`), Anthropic's (`tool_use` and
-`tool_result` blocks), OpenAI Chat's (`tool_calls`, role `tool`) and OpenAI
-Responses' (items with a `call_id`, most of them without a role).
+Four shapes are understood wherever a message is looked into: the pi coding agent's (`toolCall`
+blocks, role `toolResult`), Anthropic's (`tool_use` and `tool_result` blocks), OpenAI Chat's
+(`tool_calls`, role `tool`) and OpenAI Responses' (items with a `call_id`, most of them without a
+role).
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """From any older version to the current one, by a chain of small steps.
 
-Version 1 is linear: no uuids, the order of the lines is the conversation, and
-`firstKeptEntryIndex` and `backToIndex` count the lines that parse, the header
-as 0. The step to version 2 gives each entry a uuid and its parent's, and turns
-the indices into uuids. The format is described in MIGRATION.md.
+Version 1 is linear: no uuids, the order of the lines is the conversation, and `firstKeptEntryIndex`
+and `backToIndex` count the lines that parse, the header as 0. The step to version 2 gives each
+entry a uuid and its parent's, and turns the indices into uuids. The format is described in
+MIGRATION.md.
 
-Invariants: values are carried over as the bytes they were; the same file gives
-the same uuids wherever and whenever it is migrated; a line that does not parse
-is carried over as it is, and counts for nothing, as before. So is a line that
-cannot take part in a tree (without a type, or a second header), but it is counted.
+Invariants: values are carried over as the bytes they were; the same file gives the same uuids
+wherever and whenever it is migrated; a line that does not parse is carried over as it is, and
+counts for nothing, as before. So is a line that cannot take part in a tree (without a type, or a
+second header), but it is counted.
 
 Adoption: lines that an older, linear program appended to a session that is a tree.
 
-Such a program knows no uuids: it means its line to follow the one before it, and
-counts entries by their lines, the header as 0. Adoption says in the current
-format just that, and says it as the migration of a whole file would: an index of
-an entry off the path means the first after it that is on the path.
+Such a program knows no uuids: it means its line to follow the one before it, and counts entries by
+their lines, the header as 0. Adoption says in the current format just that, and says it as the
+migration of a whole file would: an index of an entry off the path means the first after it that is
+on the path.
 """
 
 from __future__ import annotations
@@ -217,10 +217,7 @@ def _linear_to_tree(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield linear.take(line, parsed) if isinstance(parsed, dict) else line
 
 
-_STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (
-    iter,
-    _linear_to_tree,
-)
+_STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (iter, _linear_to_tree)
 """The step from version n to n + 1 at place n; there was no version 0."""
 
 

@@ -1,12 +1,12 @@
 """Origins: how a line of a converted file tells where in our session it stands.
 
-A converted file may be gone on with by its program and imported again. So each line
-that is written for another program has the key `sessiontree`: the uuid of the entry
-below which what follows it belongs, and a checksum of what the line says. A program
-keeps the key of a line that it does not change, as it keeps all that it does not know.
+A converted file may be gone on with by its program and imported again. So each line that is written
+for another program has the key `sessiontree`: the uuid of the entry below which what follows it
+belongs, and a checksum of what the line says. A program keeps the key of a line that it does not
+change, as it keeps all that it does not know.
 
-Invariants: a line whose words were changed since has no origin; where it stands, and
-the facts around it (times, ids, folders, versions), may change.
+Invariants: a line whose words were changed since has no origin; where it stands, and the facts
+around it (times, ids, folders, versions), may change.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """The name of a project's folder: its working directory, encoded.
 
-`/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and whatever
-is no printable character, is percent-encoded by its bytes. A name that some file
-systems could take for another (capitals, letters beyond ASCII) ends in `~` and eight
-hex digits of the path's SHA-256, and one that would be too long is its end, `~` and
-all 64 of them.
+`/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and whatever is no printable
+character, is percent-encoded by its bytes. A name that some file systems could take for another
+(capitals, letters beyond ASCII) ends in `~` and eight hex digits of the path's SHA-256, and one
+that would be too long is its end, `~` and all 64 of them.
 
-Invariants: two directories never share a name; a name is at most 200 bytes and
-starts with `+` or, on systems with drives, a letter; a name that is not cut tells its
-directory.
+Invariants: two directories never share a name; a name is at most 200 bytes and starts with `+` or,
+on systems with drives, a letter; a name that is not cut tells its directory.
 """
 
 from __future__ import annotations

@@ -1,35 +1,33 @@
 """Fragments: what a line still holds that is no JSON.
 
-Writers that were cut off leave the beginning of an object, and whoever writes
-next without a newline puts an entry right behind it. Taken apart, such a line is
-whole objects, torn fragments, and what is neither.
+Writers that were cut off leave the beginning of an object, and whoever writes next without a
+newline puts an entry right behind it. Taken apart, such a line is whole objects, torn fragments,
+and what is neither.
 
-A torn fragment is the beginning of an object that breaks off, at the end of the
-line or where a whole entry was written behind it. Where that entry could as well be a
-value inside the fragment, nothing tells them apart, and they stay together. What
-ceases to be JSON in any other way (a flipped bit, zeros in the middle) is no
-fragment: somebody may know what it said.
+A torn fragment is the beginning of an object that breaks off, at the end of the line or where a
+whole entry was written behind it. Where that entry could as well be a value inside the fragment,
+nothing tells them apart, and they stay together. What ceases to be JSON in any other way (a flipped
+bit, zeros in the middle) is no fragment: somebody may know what it said.
 
-Invariants: a piece holds bytes of the line as they stand there, in their order;
-whole objects are never lost; taking a piece apart again changes nothing.
+Invariants: a piece holds bytes of the line as they stand there, in their order; whole objects are
+never lost; taking a piece apart again changes nothing.
 
 The stand-in: what stands for a header that is lost, so that the rest can be read.
 
-A header is lost where the first line is none, and a later one is an entry of ours that
-cannot be anything else: it names itself, its parent and its time, and its checksum is
-right. What a stand-in says is found in the file alone, and so always the same: the uuid
-that the first entries name and none has, so that nothing is hung elsewhere; what of the
-damaged line is still JSON; the id and the time that the file's name tells.
+A header is lost where the first line is none, and a later one is an entry of ours that cannot be
+anything else: it names itself, its parent and its time, and its checksum is right. What a stand-in
+says is found in the file alone, and so always the same: the uuid that the first entries name and
+none has, so that nothing is hung elsewhere; what of the damaged line is still JSON; the id and the
+time that the file's name tells.
 
-Invariants: a header that names another format, and whose checksum is right or which has
-none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and those
-of version 1 do, is, for neither has such entries behind it); no sound entry is left out.
+Invariants: a header that names another format, is UTF-8 without NUL, and whose checksum is right or
+which has none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and
+those of version 1 do, is, for neither has such entries behind it); no sound entry is left out.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -47,6 +45,7 @@ from sessiontree.core.codec import (
     decode,
     encode,
     is_sealed,
+    is_utf_8,
     raw_values,
 )
 from sessiontree.core.damage import ignore
@@ -271,6 +270,8 @@ def _may_be_damaged(line: bytes) -> bool:
     except (ForeignFormatError, NewerFormatError):
         if is_sealed(line.removesuffix(b"\r")):
             return not _is_sound(line)
+        if b"\0" in line or not is_utf_8(line):
+            return True
         left = decode_object(line.strip(_NOTHING))  # as pi has it, whose entries are not ours
         return left.get("type") == HEADER and "uuid" not in left and "format" not in left
     except SessionTreeError:
@@ -414,7 +415,7 @@ def _what_is_lost(damaged: bytes, file: str) -> str:
 
 def _told_by_name(file: str) -> tuple[str, str] | None:
     """The id and the time that the name of a store's file tells."""
-    found = _OWN_NAME.fullmatch(os.path.basename(file))
+    found = _OWN_NAME.search(file)
     return found and (found["id"], "{}T{}:{}:{}.{}Z".format(*found.groups()[:5]))
 
 
@@ -425,6 +426,6 @@ _ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")
 
 _NOTHING: Final = b"\0\r\t \xef\xbb\xbf"
 _OWN_NAME: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl"
+    r"(?:\A|/)(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl\Z"
 )
 """How a store names a file, where the id stands in the name as it is."""

@@ -1,38 +1,36 @@
 """Spill: large strings taken out of an entry, and put back when it is read.
 
-It is an encoding: the string's place holds the text form of a blob's handle, and
-the entry's `spilled` lists `[path, handle]` for each, the path as the keys and
-indices that lead there from the entry. Of a text a third member says how it begins,
-in up to 200 characters, so that it is recognised with no blob read; nothing else
-goes by it, and older files do not have it. What stands in `spilled` is put back
-and nothing else: a string that merely looks like a handle is a string.
+It is an encoding: the string's place holds the text form of a blob's handle, and the entry's
+`spilled` lists `[path, handle]` for each, the path as the keys and indices that lead there from the
+entry. Of a text a third member says how it begins, in up to 200 characters, so that it is
+recognised with no blob read; nothing else goes by it, and older files do not have it. What stands
+in `spilled` is put back and nothing else: a string that merely looks like a handle is a string.
 
-What may be spilled. An entry without its blobs must still be a good citizen of its
-tree: found, drawn, paired and searched. So everything is content and may be
-spilled, except
+What may be spilled. An entry without its blobs must still be a good citizen of its tree: found,
+drawn, paired and searched. So everything is content and may be spilled, except
 
-- the value, whole, of a key that structures an entry, a message or a block
-  (`STRUCTURE`: its type, role and names, the provider and model, media types, a
-  preview, the caller's own metadata, token counts);
-- the value of a key that is an id by its name: `id`, `uuid`, or a name that ends in
-  `Id`, `Uuid`, `_id` or `_uuid`.
+- the value, whole, of a key that structures an entry, a message or a block (`STRUCTURE`: its type,
+  role and names, the provider and model, media types, a preview, the caller's own metadata, token
+  counts);
+- the value of a key that is an id by its name: `id`, `uuid`, or a name that ends in `Id`, `Uuid`,
+  `_id` or `_uuid`.
 
-Within what a tool or a program was given or gave (`OPAQUE`: `arguments`, `input`,
-`data`, `details`) keys are theirs and mean nothing here, so there everything is
-content. The keys themselves are never spilled.
+Within what a tool or a program was given or gave (`OPAQUE`: `arguments`, `input`, `data`,
+`details`) keys are theirs and mean nothing here, so there everything is content. The keys
+themselves are never spilled.
 
-A blob holds the string's UTF-8, whatever the string says, and the media type only
-tells people what it is: `text/plain`; for the `data` of a block that names a media
-type, that type, with `;base64` where the text is the base64 of such content.
+A blob holds the string's UTF-8, whatever the string says, and the media type only tells people what
+it is: `text/plain`; for the `data` of a block that names a media type, that type, with `;base64`
+where the text is the base64 of such content.
 
-Invariants: `restore(spill(x)) == x` for any JSON and any threshold; the same entry
-always spills the same; neither changes what it is given.
+Invariants: `restore(spill(x)) == x` for any JSON and any threshold; the same entry always spills
+the same; neither changes what it is given.
 
 The keys of an entry some of whose strings lie in blobs.
 
-Invariants: a key that nothing was spilled from costs no blob; the others are put
-back whole when they are asked for, once, or raise; nothing ever gives the text
-of a handle for the string it stands for.
+Invariants: a key that nothing was spilled from costs no blob; the others are put back whole when
+they are asked for, once, or raise; nothing ever gives the text of a handle for the string it stands
+for.
 """
 
 from __future__ import annotations
@@ -80,8 +78,7 @@ def spill(fields: Mapping[str, Any], over: int | None, store: Store) -> Mapping[
 
     Args:
         fields: the keys of an entry, its content at least.
-        over: the most UTF-8 bytes of a string that stays; None: all stay; 0: only empty
-            ones do.
+        over: the most UTF-8 bytes of a string that stays; None: all stay; 0: only empty ones do.
         store: keeps a string, at once or before the entry's line is written.
 
     Returns:

@@ -1,10 +1,10 @@
 """Usage: the tokens and the cost that providers reported, in one shape.
 
-Shapes understood: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's
-`{input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens}`,
-and OpenAI's `{prompt_tokens, completion_tokens}` and `{input_tokens, output_tokens}`
-with their `*_tokens_details.cached_tokens`, or `cached_input_tokens` as Codex says it,
-which are part of the input there and are counted apart from it here.
+Shapes understood: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's `{input_tokens,
+output_tokens, cache_read_input_tokens, cache_creation_input_tokens}`, and OpenAI's `{prompt_tokens,
+completion_tokens}` and `{input_tokens, output_tokens}` with their `*_tokens_details.cached_tokens`,
+or `cached_input_tokens` as Codex says it, which are part of the input there and are counted apart
+from it here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Verification: every line of a file looked at, and every reference followed.
 
-Takes the lines in file order and finds what a reader would stumble over: bytes
-that are no entry, checksums that do not match, uuids that stand twice, parents
-that are missing, late or in a circle, and fields that name entries which are
-not there, or not where they must be. Reports; changes nothing.
+Takes the lines in file order and finds what a reader would stumble over: bytes that are no entry,
+checksums that do not match, uuids that stand twice, parents that are missing, late or in a circle,
+and fields that name entries which are not there, or not where they must be. Reports; changes
+nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines
+from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines, is_utf_8
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
 from sessiontree.core.index import NO_ROW, TreeIndex
@@ -40,21 +40,13 @@ def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
         offset: where the first starts.
     """
     for line in lines:
-        if not _is_sealed(line) or not (line.isascii() or _is_text(line)):
+        if not _is_sealed(line) or not is_utf_8(line):
             yield offset, line
         offset += len(line)
 
 
 def _is_sealed(line: bytes) -> bool:
     return line[-11:] == b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH])
-
-
-def _is_text(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class Verification:
@@ -119,7 +111,7 @@ class Verification:
         if not row:
             self._is_copy = "parentSession" in entry
         for key in REFERENCES.get(kind, ()):
-            uuid = entry.get(key)
+            uuid = entry.as_stored.get(key)
             if isinstance(uuid, str):
                 self._references.append(_Reference(row, key, uuid))
             else:

@@ -398,7 +398,7 @@ def leading_values(start: bytes) -> Values | None:
     return Values(found)
 
 
-_JSON: Final = json.JSONDecoder()
+_JSON: Final = json.JSONDecoder(parse_int=float)  # int() refuses thousands of digits
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 

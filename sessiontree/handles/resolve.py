@@ -21,7 +21,7 @@ from sessiontree.context.resolved import (
 from sessiontree.core.blocks import Resolution as Contribution
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
-from sessiontree.core.handle import Handle, check_metadata
+from sessiontree.core.handle import KINDS, Handle, Kind, check_metadata
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Ref
 from sessiontree.errors import (
@@ -33,7 +33,6 @@ from sessiontree.errors import (
 )
 from sessiontree.handles.builtin import block_of, nearest
 from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
-from sessiontree.handles.schema import KINDS, Kind
 
 
 class ResolvedEntry:
@@ -274,7 +273,7 @@ def _only_named(entry: Entry) -> Shown | None:
     handle = handle_of(entry)
     if isinstance(handle, SessionTreeError) or (handle.plugin, handle.method) != ("blob", "sha256"):
         return None
-    if len(handle.meta) != 3 or not handle.meta[1].isdecimal():
+    if len(handle.meta) != 3 or blob_of(str(handle)) is None:
         return None
     media_type, size = base_type(handle.meta[2]), int(handle.meta[1])
     if is_shown(media_type, size):

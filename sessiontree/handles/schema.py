@@ -11,18 +11,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from sessiontree.core.handle import EARLY, NUMBER, Handle
+from sessiontree.core.handle import EARLY, KINDS, NUMBER, Handle, Kind
 from sessiontree.errors import HandleSchemaError, UsageError
-
-Kind = Literal["message", "output", "document", "binary"]
-"""What a handle resolves to: a chat message, what a command put out, JSON, or bytes."""
-
-KINDS: Final = get_args(Kind)
 
 Precedence = tuple[tuple[int, ...], tuple[Any, ...]]
 

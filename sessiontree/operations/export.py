@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.context.resolved import base_type, is_shown
+from sessiontree.context.resolved import is_shown
 from sessiontree.core.blob import MARK, Blob, blob_of, blobs_needed
 from sessiontree.core.blocks import Contents
 from sessiontree.core.codec import FORMAT, VERSION, check_seal, decode, encode, head, seal
@@ -47,6 +47,7 @@ from sessiontree.core.garbage import unkept
 from sessiontree.core.handle import Handle
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.media import base_type
 from sessiontree.core.spill import spill
 from sessiontree.engine import refs
 from sessiontree.engine.cursor import Cursor, Ref, is_cut_above

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote as quoted_path
 
-from sessiontree.context.resolved import IMAGES, base_type
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Contents, folded_message
@@ -26,6 +25,7 @@ from sessiontree.core.embedded import left_out
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW
+from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
     Call,
     Message,

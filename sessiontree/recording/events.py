@@ -1,8 +1,8 @@
 """Events: what a conversation is made of, piece by piece, each with its place.
 
-A stream that is being recorded gives them as they come, `session.conversation()`
-gives those that end something for what is stored, at the same positions. As JSON
-each is an object with a `type` such as `content_delta`.
+A stream that is being recorded gives them as they come, `session.conversation()` gives those that
+end something for what is stored, at the same positions. As JSON each is an object with a `type`
+such as `content_delta`.
 """
 
 from __future__ import annotations

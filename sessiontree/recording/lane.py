@@ -1,13 +1,12 @@
 """What is recorded on one lane: the messages of the model, and those it gets.
 
-Invariants: an event that was taken in before, in this recording or an earlier one of
-the same stream, is known again by its uuid, its message's id or the call it answers.
+Invariants: an event that was taken in before, in this recording or an earlier one of the same
+stream, is known again by its uuid, its message's id or the call it answers.
 
 Spending: what is counted already, so that nothing is counted twice.
 
-Messages tell what they cost in tokens; at the end the agent tells what all of it came
-to, in tokens and in dollars. Kept is the difference, so that a session's stats say
-what the agent says.
+Messages tell what they cost in tokens; at the end the agent tells what all of it came to, in tokens
+and in dollars. Kept is the difference, so that a session's stats say what the agent says.
 """
 
 from __future__ import annotations

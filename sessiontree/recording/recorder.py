@@ -1,15 +1,14 @@
 """The stream of a coding agent, taken in as it comes and kept as a session.
 
-Understood is what Claude Code writes with `--output-format stream-json`, with or
-without `--include-partial-messages`: lines of JSON with a `type`, of which
-`system`, `stream_event` (the events of Anthropic's Messages API as they stream),
-`assistant`, `user` and `result` have a meaning here, and all others are kept as
-`custom` entries.
+Understood is what Claude Code writes with `--output-format stream-json`, with or without
+`--include-partial-messages`: lines of JSON with a `type`, of which `system`, `stream_event` (the
+events of Anthropic's Messages API as they stream), `assistant`, `user` and `result` have a meaning
+here, and all others are kept as `custom` entries.
 
-Invariants: what was taken in is kept when `feed` returns, block by block or message by
-message; a message is kept once, whoever tells of it; a subagent writes on a lane
-of its own; what is not understood is kept as it came; a stream may end at any
-byte, and be gone on with, or be told again from its start, by another accumulator.
+Invariants: what was taken in is kept when `feed` returns, block by block or message by message; a
+message is kept once, whoever tells of it; a subagent writes on a lane of its own; what is not
+understood is kept as it came; a stream may end at any byte, and be gone on with, or be told again
+from its start, by another accumulator.
 
 Lines out of chunks: a chunk may end anywhere, in a line and in a character.
 
@@ -128,23 +127,19 @@ class StreamAccumulator:
 
     Args:
         session: where it is kept, from its leaf on. It is not closed with this.
-        granularity: `block` keeps each block of a message when it has ended, `message`
-            each message; one that breaks off is kept in blocks.
-        prompt: what the agent was asked, where its stream does not say so: written before
-            what the agent does, but not where that is known, or goes on after a cut. Known is
-            a stream by the uuid of its start, or else by the id of its first message.
+        granularity: `block` keeps each block of a message when it has ended, `message` each
+            message; one that breaks off is kept in blocks.
+        prompt: what the agent was asked, where its stream does not say so: written before what the
+            agent does, but not where that is known, or goes on after a cut. Known is a stream by
+            the uuid of its start, or else by the id of its first message.
 
     Attributes:
-        understood: how many events had a meaning here; where it is 0, the stream is of
-            another kind, and all of it was kept as it came.
+        understood: how many events had a meaning here; where it is 0, the stream is of another
+            kind, and all of it was kept as it came.
     """
 
     def __init__(
-        self,
-        session: Session,
-        *,
-        granularity: Granularity = "block",
-        prompt: str | None = None,
+        self, session: Session, *, granularity: Granularity = "block", prompt: str | None = None
     ) -> None:
         if granularity not in ("message", "block"):
             raise UsageError(f"granularity is 'message' or 'block', not {granularity!r}")

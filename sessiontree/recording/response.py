@@ -1,15 +1,14 @@
 """Response: one message of the model, from its deltas, from whole events, or from both.
 
-Invariants: a block is kept once, whoever tells of it and how often; a whole event has
-the last word on a block that differs from its deltas; what broke off is kept, marked,
-and can be gone on with, in a later recording too.
+Invariants: a block is kept once, whoever tells of it and how often; a whole event has the last word
+on a block that differs from its deltas; what broke off is kept, marked, and can be gone on with, in
+a later recording too.
 
 A block of a message while it arrives: what it started with, and its deltas.
 
-The shape is Anthropic's, and stays it: `text`, `thinking` with its `signature`,
-`tool_use` with its `input`, and any other with what it started with. The deltas are
-those of the Messages API's streaming: `text_delta`, `thinking_delta`,
-`signature_delta`, `input_json_delta`, `citations_delta`.
+The shape is Anthropic's, and stays it: `text`, `thinking` with its `signature`, `tool_use` with its
+`input`, and any other with what it started with. The deltas are those of the Messages API's
+streaming: `text_delta`, `thinking_delta`, `signature_delta`, `input_json_delta`, `citations_delta`.
 """
 
 from __future__ import annotations
@@ -118,8 +117,8 @@ def _is_storable(value: Any) -> bool:
 def storable(value: Any) -> Any:
     """The same value with what UTF-8 cannot carry mended.
 
-    A stream that was cut between the halves of a surrogate pair has them in two
-    pieces: joined they are a character again. One alone becomes U+FFFD.
+    A stream that was cut between the halves of a surrogate pair has them in two pieces: joined they
+    are a character again. One alone becomes U+FFFD.
     """
     if isinstance(value, str):
         try:

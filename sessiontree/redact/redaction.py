@@ -1,15 +1,15 @@
 """Redaction: secrets in values replaced by masks, and the account of what was.
 
-A mask is `[redacted:RULE:N]`: the same secret has the same mask wherever it stands in
-what one `Redaction` was shown, and two secrets never share one, so that a reader can
-follow. A home directory becomes `~`.
+A mask is `[redacted:RULE:N]`: the same secret has the same mask wherever it stands in what one
+`Redaction` was shown, and two secrets never share one, so that a reader can follow. A home
+directory becomes `~`.
 
-Invariants: a value without secrets comes back as the same object; a mask is never
-masked, so redacting again changes nothing; nothing here keeps a secret but the
-`Redaction` itself, and no account names one.
+Invariants: a value without secrets comes back as the same object; a mask is never masked, so
+redacting again changes nothing; nothing here keeps a secret but the `Redaction` itself, and no
+account names one.
 
-What no rule can find: a secret that is split over several strings, or lies in an
-image, an archive, or text that was encoded (base64) or encrypted.
+What no rule can find: a secret that is split over several strings, or lies in an image, an archive,
+or text that was encoded (base64) or encrypted.
 """
 
 from __future__ import annotations
@@ -122,8 +122,7 @@ class Redaction:
     def value(self, value: Any, entry: str | None = None) -> Any:
         """The keys of an entry, or any other JSON, with the secrets in its strings masked.
 
-        Images and other bytes, which cannot be looked into, are left out. Keys count as
-        strings do.
+        Images and other bytes, which cannot be looked into, are left out. Keys count as strings do.
         """
         return _Pass(self, entry, 0).run(value)
 
@@ -168,7 +167,7 @@ class Redaction:
     def _json_text(self, text: str, entry: str | None, depth: int) -> str:
         """Text that is JSON, by what it means, so that no escape in it hides a secret."""
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_int=_whole_number)
         except (ValueError, RecursionError):
             return text
         if not isinstance(value, dict | list):
@@ -292,6 +291,13 @@ class Redaction:
         return f"[redacted:{name}:{number}]"
 
 
+def _whole_number(digits: str) -> int | str:
+    try:
+        return int(digits)
+    except ValueError:  # Python refuses thousands of digits
+        return digits
+
+
 def _is_unicode(text: str) -> bool:
     """Whether UTF-8 carries a text: a lone surrogate, which it cannot, has to be escaped."""
     try:
@@ -336,12 +342,7 @@ class _Pass:
         return top[0] if self._changed else value
 
     def _string(
-        self,
-        holder: Any,
-        key: Any,
-        text: str,
-        opaque: bool,
-        sealed: tuple[dict[str, Any], ...],
+        self, holder: Any, key: Any, text: str, opaque: bool, sealed: tuple[dict[str, Any], ...]
     ) -> None:
         name = key if isinstance(key, str) else None
         found = binary(name, text, holder) if isinstance(holder, dict) else None

@@ -1,28 +1,26 @@
 """The rule: what one kind of secret looks like, and where in a text it stands.
 
-Invariants: a rule with a finder is tried only where that found something, and a long
-match is not gone over again, so that a text costs what it is long.
+Invariants: a rule with a finder is tried only where that found something, and a long match is not
+gone over again, so that a text costs what it is long.
 
 Secrets: the rules that tell what a redaction masks, and the reading of a user's own.
 
-The rules, in the order in which they go before one another where they overlap, are
-`RULES`. A rule is a regular expression over text as it is meant, not as a file spells
-it; where a group's name starts with `secret`, that group is what is masked, else all
-of the match.
+The rules, in the order in which they go before one another where they overlap, are `RULES`. A rule
+is a regular expression over text as it is meant, not as a file spells it; where a group's name
+starts with `secret`, that group is what is masked, else all of the match.
 
-Text within text is allowed for: a line break spelled `\n`, quotes with backslashes
-before them, `%40` for `@`.
+Text within text is allowed for: a line break spelled `\n`, quotes with backslashes before them,
+`%40` for `@`.
 
-Invariants: each rule costs time in proportion to the text, whatever it says. What
-repeats without bound is a single set of characters, possessive or with nothing
-after it that could fail; and where a search might start within such a run, it is
-tied to the run's beginning, or the run is bounded.
+Invariants: each rule costs time in proportion to the text, whatever it says. What repeats without
+bound is a single set of characters, possessive or with nothing after it that could fail; and where
+a search might start within such a run, it is tied to the run's beginning, or the run is bounded.
 
 Credentials: secrets that are known by what stands beside them, not by how they look.
 
-Such as what a password is set to, what a command or an address is given, what stands
-behind `Bearer`. The rules ask further, so that code which merely handles a secret
-(`password = get_password()`) stays readable.
+Such as what a password is set to, what a command or an address is given, what stands behind
+`Bearer`. The rules ask further, so that code which merely handles a secret (`password =
+get_password()`) stays readable.
 
 Invariants: those of `redact.rules`.
 
@@ -503,8 +501,8 @@ def read_rules(text: str, file: str) -> tuple[Rule, ...]:
     """The built-in rules and a user's own, which go first.
 
     Args:
-        text: TOML, a line a rule: `name = 'regular expression'`. A rule with the name of
-            a built-in one takes its place.
+        text: TOML, a line a rule: `name = 'regular expression'`. A rule with the name of a built-in
+            one takes its place.
         file: where the text is from, for the message.
 
     Raises:

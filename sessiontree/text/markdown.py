@@ -1,8 +1,8 @@
 """Markdown: texts made fit to stand in a document between others.
 
-Invariants: what is put in by these functions stays where it was put: a text opens no
-heading of the document's own, no code block, list or HTML element that goes on
-behind it, whatever is in it; nothing in it drives a terminal.
+Invariants: what is put in by these functions stays where it was put: a text opens no heading of the
+document's own, no code block, list or HTML element that goes on behind it, whatever is in it;
+nothing in it drives a terminal.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """A pattern to search for: in text, and in the bytes of lines that may hold such text.
 
-JSON can spell a character in several ways: as itself, as `\\u` and four hex digits
-of either case, some by a short escape such as `\\/` or `\\n`. So a text that matches
-stands in its line either as most programs write it, or with at least one of its
-characters spelled otherwise. Both are looked for in the raw bytes, and only a line
-that has one of them is worth decoding.
+JSON can spell a character in several ways: as itself, as `\\u` and four hex digits of either case,
+some by a short escape such as `\\/` or `\\n`. So a text that matches stands in its line either as
+most programs write it, or with at least one of its characters spelled otherwise. Both are looked
+for in the raw bytes, and only a line that has one of them is worth decoding.
 
-A letter with an accent is one character, or a letter and a mark of its own, as in the
-names of files on a Mac; a text is looked for in both spellings (NFC and NFD of Unicode).
-A regular expression is taken as it stands.
+A letter with an accent is one character, or a letter and a mark of its own, as in the names of
+files on a Mac; a text is looked for in both spellings (NFC and NFD of Unicode). A regular
+expression is taken as it stands.
 
-Invariant: a line of which some string matches is always among the candidates,
-however it is spelled.
+Invariant: a line of which some string matches is always among the candidates, however it is
+spelled.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class Pattern:
     """What is looked for.
 
     Args:
-        text: the text, its accents spelled either way, or the regular expression (of
-            Python's `re`).
+        text: the text, its accents spelled either way, or the regular expression (of Python's
+            `re`).
         regex: whether it is a regular expression.
         ignore_case: letters match in either case, as `re.IGNORECASE` has it.
 

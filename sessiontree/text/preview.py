@@ -1,8 +1,8 @@
 """An entry in one short line, for people to recognise it by.
 
-Invariants: no blob is read, and no line of a file, whatever is in it, makes a
-preview fail; an entry some of whose strings were spilled looks as it would inline,
-as far as its line tells how they begin.
+Invariants: no blob is read, and no line of a file, whatever is in it, makes a preview fail; an
+entry some of whose strings were spilled looks as it would inline, as far as its line tells how they
+begin.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The texts of an entry: what a search looks through.
 
-Every string of the entry's content counts, at any depth: what was said and thought,
-what tools were given and gave, summaries, names, labels and notes. Keys do not, nor
-the values that structure an entry, a message or a block (`core.spill.is_structure`:
-types, roles, ids, model and tool names), nor a caller's metadata, nor the bytes of an
-image or a document. What lies in a blob counts where it was put back before.
+Every string of the entry's content counts, at any depth: what was said and thought, what tools were
+given and gave, summaries, names, labels and notes. Keys do not, nor the values that structure an
+entry, a message or a block (`core.spill.is_structure`: types, roles, ids, model and tool names),
+nor a caller's metadata, nor the bytes of an image or a document. What lies in a blob counts where
+it was put back before.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ def test_a_compaction_that_names_itself_keeps_nothing() -> None:
 
 def test_earlier_compactions_contribute_nothing() -> None:
     assert texts(A, B, compaction("b", "c1"), C, compaction("b", "c2"), D) == [
-        *("Sc2", "B", "C", "D"),
+        *("Sc2", "B", "C", "D")
     ]
     assert texts(A, B, compaction("b", "c1"), C, compaction("a", "c2")) == ["Sc2", "A", "B", "C"]
     assert texts(A, compaction("a", "c1"), B, compaction("c1", "c2"), C) == ["Sc2", "B", "C"]
@@ -244,7 +244,7 @@ def test_where_the_file_was_cut_above_the_first_kept_entry_all_there_is_is_kept(
     assert texts(*entries, cut_above=True) == ["Sc", "A", "B", "D"]
     assert warnings(*entries, cut_above=True) == []
     assert texts(A, compaction("a", "c1"), B, compaction("z", "c2"), cut_above=True) == [
-        *("Sc2", "A", "B"),
+        *("Sc2", "A", "B")
     ]
 
 
@@ -287,9 +287,7 @@ def test_an_edited_item_that_has_no_place_for_text_becomes_a_message() -> None:
     assert fold(*items, edit("o", "-")).result()[0] == [thought, asked, {**answer, "output": "-"}]
     messages, _, warned = fold(*items, edit("a", "shorter")).result()
     assert messages == [thought, told]
-    assert warned == [
-        "a result for call c was left out: no such call is open before it",
-    ]
+    assert warned == ["a result for call c was left out: no such call is open before it"]
 
 
 def test_an_edit_leaves_nothing_of_an_output_behind() -> None:
@@ -333,10 +331,7 @@ def test_what_was_merged_counts_under_its_own_compaction_and_edits() -> None:
 
 
 def test_an_edit_on_a_merged_branch_counts_for_what_it_merged_itself() -> None:
-    known = {
-        ("root", "x"): [B, merge("d", "b", "inner"), edit("d", "Z")],
-        ("b", "d"): [D],
-    }
+    known = {("root", "x"): [B, merge("d", "b", "inner"), edit("d", "Z")], ("b", "d"): [D]}
     assert texts(B, merge("d", "b", "inner"), edit("d", "Z"), merged=known) == ["B", "Z"]
     assert texts(A, merge("x"), merged=known) == ["A", "B", "Z"]
 
@@ -467,7 +462,7 @@ def test_pieces_say_what_each_entry_of_the_path_stands_for() -> None:
     found = path(ROOT, A, merge("x"), entry("label", "l"), edit("a", "Z"), D)
     pieces = Fold(found, segments(known)).pieces(found)
     assert [(p.uuid, [m["content"] for m in p.messages]) for p in pieces] == [
-        *(("root", []), ("a", ["Z"]), ("m", ["B", "C"]), ("l", []), ("edit", []), ("d", ["D"])),
+        *(("root", []), ("a", ["Z"]), ("m", ["B", "C"]), ("l", []), ("edit", []), ("d", ["D"]))
     ]
     assert [list(p.sources) for p in pieces if p.messages] == [[A], [B, C], [D]]
 

@@ -293,3 +293,16 @@ def test_call_items_of_the_same_id_are_answered_each() -> None:
     again = [call("responses", "a"), call("responses", "a"), result("responses", "a")]
     out, _ = pair(again)
     assert fault_of(out) is None
+
+
+def test_words_beside_an_orphan_result_end_a_response_of_call_items() -> None:
+    first, second = call("responses", "b"), call("responses", "a")
+    orphan = result("anthropic", "a", then="after 1")
+    out, warnings = pair([first, orphan, second, STEER, result("pi", "a")])
+    assert fault_of(out) is None
+    assert out[2:] == [
+        {"role": "user", "content": [said("after 1")]},
+        *(second, result("pi", "a"), STEER),
+    ]
+    assert len(warnings) == 3
+    assert pair(out) == (out, [])

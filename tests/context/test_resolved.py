@@ -18,9 +18,8 @@ from sessiontree.context.resolved import (
     message_of,
 )
 from sessiontree.core.entry import Entry
-from sessiontree.core.handle import Handle
+from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleDataError
-from sessiontree.handles.schema import Kind
 from tests.support.lines import entry
 
 HANDLE = Handle("p", "1.0.0", "m", ("x",))

@@ -15,16 +15,8 @@ ANTHROPIC = {
     "cache_read_input_tokens": 3,
     "cache_creation_input_tokens": 1,
 }
-CHAT = {
-    "prompt_tokens": 10,
-    "completion_tokens": 2,
-    "prompt_tokens_details": {"cached_tokens": 3},
-}
-RESPONSES = {
-    "input_tokens": 10,
-    "output_tokens": 2,
-    "input_tokens_details": {"cached_tokens": 3},
-}
+CHAT = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}}
+RESPONSES = {"input_tokens": 10, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 3}}
 CODEX = {
     "input_tokens": 10,
     "cached_input_tokens": 3,

@@ -176,3 +176,8 @@ def test_a_first_kept_entry_is_reported_exactly_if_it_is_not_above(
 def test_a_line_whose_checksum_is_right_is_still_told_where_it_is_no_text() -> None:
     text = seal(b'{"type":"custom","uuid":"x","parentUuid":"h","data":"\xe9"}')
     assert found_in([HEADER, text]).kinds == ["utf-8"]
+
+
+def test_an_entry_whose_spilled_is_no_list_of_places_does_not_end_the_verification() -> None:
+    broken = line("stack_summary", "x", "a", summary="s", fromUuid="b", spilled=[-1])
+    assert found_in([*TREE, broken]).told == []

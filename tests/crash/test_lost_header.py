@@ -262,7 +262,9 @@ def _damaged() -> st.SearchStrategy[bytes]:
 
 
 def _names_another_format(line: bytes) -> bool:
-    """Whether a line is a header that says so, and nothing in it says that it is damaged."""
+    """Whether a line is a header that says so and shows no damage, or starts a Zstandard frame."""
+    if line.startswith(b"\x28\xb5\x2f\xfd"):
+        return True
     try:
         keys = json.loads(line)
     except ValueError:
@@ -275,6 +277,9 @@ def _names_another_format(line: bytes) -> bool:
 @given(_damaged().filter(lambda line: not _names_another_format(line)))
 @example(b'{"type":"session","version":2}')
 @example(b'{"type":"session","id":"s"}')
+@example(b'{"type":"session","":2,"format":"\x80"}')
+@example(b'{"type":"session","format":"sessiontree/\xff","uuid":"root"}')
+@example(b'\0\0{"type":"session","format":"another","uuid":"root"}')
 def test_no_damage_of_a_first_line_costs_an_entry_behind_it(damaged: bytes) -> None:
     """Some of what is left looks like a header of pi, or of version 1, which was migrated."""
     _check_nothing_else_is_lost(damaged)

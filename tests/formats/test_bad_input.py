@@ -245,6 +245,22 @@ def test_any_value_in_any_place_is_read_or_refused(
         ask(file)
 
 
+@pytest.mark.parametrize("made", ALL)
+def test_an_integer_of_5000_digits_costs_nothing_beside_it(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    file = made(tmp_path / "s.jsonl")
+    with Session.open(file, readonly=True) as session:
+        messages = session.context().messages
+    content = file.read_bytes()
+    start = content.index(b'"messages"') if made is gemini_document else 0
+    at = content.index(b"{", start) + 1
+    file.write_bytes(content[:at] + b'"huge":' + b"1" * 5000 + b"," + content[at:])
+    ask(file)
+    with Session.open(file, readonly=True) as session:
+        assert session.context().messages == messages
+
+
 def test_a_line_of_100_mb_is_read(tmp_path: Path) -> None:
     file = claude_code(tmp_path / "s.jsonl")
     before, after = json.dumps(user("big", "last", "XX")).split("XX")

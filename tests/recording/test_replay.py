@@ -112,10 +112,7 @@ def test_openais_calls_and_thinking_are_told_as_all_others() -> None:
     function = {"name": "ls", "arguments": '{"path":"."}'}
     with Session.create() as session:
         for message in (
-            {
-                "role": "assistant",
-                "tool_calls": [{"id": "c", "function": function}],
-            },
+            {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]},
             {"role": "tool", "tool_call_id": "c", "content": "a.py"},
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
             {"type": "function_call", "call_id": "d", "name": "ls", "arguments": "{"},

@@ -343,3 +343,10 @@ def test_the_help_begins_with_what_it_does_and_shows_no_expression() -> None:
     told = pydoc.plain(pydoc.render_doc(Redaction))
     assert "Masks secrets" in "".join(told.splitlines(keepends=True)[:8])
     assert "re.compile" not in told
+
+
+def test_an_escape_hides_no_secret_beside_an_integer_of_5000_digits() -> None:
+    digits = "1" * 5000
+    masked = Redaction().text(f'{{"n":{digits},"k":"\\u0073k-ant-{LETTERS}"}}')
+    assert LETTERS not in masked
+    assert digits in masked

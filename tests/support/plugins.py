@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sessiontree.core.handle import Handle
+from sessiontree.core.handle import Handle, Kind
 from sessiontree.handles.registry import Scope
-from sessiontree.handles.schema import HandleSchema, Kind, MetaField
+from sessiontree.handles.schema import HandleSchema, MetaField
 
 Resolve = Callable[[Handle, Scope], Any]
 

@@ -46,16 +46,7 @@ def _escaped(draw: st.DrawFn, character: str) -> str:
     )
 
 
-_SHORT = {
-    "\b": "b",
-    "\f": "f",
-    "\n": "n",
-    "\r": "r",
-    "\t": "t",
-    '"': '"',
-    "\\": "\\",
-    "/": "/",
-}
+_SHORT = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", '"': '"', "\\": "\\", "/": "/"}
 
 
 @st.composite

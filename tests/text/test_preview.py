@@ -181,10 +181,7 @@ def test_a_text_that_is_too_short_for_a_beginning_is_named_by_its_size() -> None
 
 def test_a_line_without_beginnings_shows_the_size_of_what_was_spilled() -> None:
     found = spilled_entry("message", {"message": {"role": "user", "content": LONG}}).as_stored
-    older = {
-        "message": found["message"],
-        "spilled": [place[:2] for place in found["spilled"]],
-    }
+    older = {"message": found["message"], "spilled": [place[:2] for place in found["spilled"]]}
     assert preview(entry("message", **older)) == "[text/plain 37 KB]"
 
 

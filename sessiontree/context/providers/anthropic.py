@@ -1,13 +1,12 @@
 """A context for Anthropic's Messages API.
 
-The rules, from the API's reference and its refusals (https://docs.anthropic.com):
-the first message is the user's; roles alternate (neighbours would be combined);
-text is never empty, nor all white space, and the assistant's last text does not
-end in white space; each `tool_use` is answered by a `tool_result` at the start of
-the very next message; ids and names are of `[a-zA-Z0-9_-]`, ids unique; `thinking`
-and `redacted_thinking` come back unmodified with their signature and never last
-in a message; an error result holds text alone; images are JPEG, PNG, GIF or WebP,
-documents PDF, both as base64 or by https; only the user shows them.
+The rules, from the API's reference and its refusals (https://docs.anthropic.com): the first message
+is the user's; roles alternate (neighbours would be combined); text is never empty, nor all white
+space, and the assistant's last text does not end in white space; each `tool_use` is answered by a
+`tool_result` at the start of the very next message; ids and names are of `[a-zA-Z0-9_-]`, ids
+unique; `thinking` and `redacted_thinking` come back unmodified with their signature and never last
+in a message; an error result holds text alone; images are JPEG, PNG, GIF or WebP, documents PDF,
+both as base64 or by https; only the user shows them.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from sessiontree.context.providers.values import (
     is_fit,
     object_in,
 )
+from sessiontree.core.media import IMAGES, PDF
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 64
-IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 HOSTED_TOOLS: Final = {
     "web_search": "web_search_tool_result",
     "web_fetch": "web_fetch_tool_result",
@@ -185,7 +184,7 @@ def _media(media: Media, side: str, notes: Notes) -> dict[str, Any]:
 def source_of(media: Media) -> dict[str, Any] | None:
     """The `source` of an image or document block, or None where the API takes none such."""
     if media.data:
-        types = IMAGE_TYPES if media.kind == "image" else {"application/pdf"}
+        types = IMAGES if media.kind == "image" else {PDF}
         if media.media_type not in types:
             return None
         return {"type": "base64", "media_type": media.media_type, "data": media.data}

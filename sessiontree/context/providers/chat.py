@@ -1,10 +1,9 @@
 """A context for OpenAI's Chat Completions API, and the many that speak its dialect.
 
-The rules (https://platform.openai.com/docs/api-reference/chat): the system text is
-the first message; each assistant message with `tool_calls` is followed by one
-`tool` message for each call, and by nothing else before them; a `tool` message
-holds text alone; ids have at most 40 characters, names are of `[a-zA-Z0-9_-]` and
-have at most 64; arguments are JSON text; thinking has no place.
+The rules (https://platform.openai.com/docs/api-reference/chat): the system text is the first
+message; each assistant message with `tool_calls` is followed by one `tool` message for each call,
+and by nothing else before them; a `tool` message holds text alone; ids have at most 40 characters,
+names are of `[a-zA-Z0-9_-]` and have at most 64; arguments are JSON text; thinking has no place.
 """
 
 from __future__ import annotations
@@ -80,11 +79,7 @@ def _text_content(texts: list[str]) -> str | list[dict[str, Any]] | None:
 def _call(call: Call, notes: Notes) -> dict[str, Any]:
     name = openai.name_of(call, notes)
     if call.freeform:
-        return {
-            "id": call.id,
-            "type": "custom",
-            "custom": {"name": name, "input": call.arguments},
-        }
+        return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
     made = {"name": name, "arguments": openai.arguments_of(call)}
     return {"id": call.id, "type": "function", "function": made}
 
@@ -97,11 +92,7 @@ def _user(parts: Sequence[Part], notes: Notes) -> Iterator[dict[str, Any]]:
             if apart:
                 notes.add("the images of a result were put behind it, as the user's")
             behind += apart
-            yield {
-                "role": "tool",
-                "tool_call_id": result.id,
-                "content": openai.output_text(result),
-            }
+            yield {"role": "tool", "tool_call_id": result.id, "content": openai.output_text(result)}
     behind += [part for part in parts if not isinstance(part, Result)]
     for role, run in openai.by_authority(behind):
         yield {"role": role, "content": _content(run, notes)}

@@ -7,8 +7,7 @@ from typing import Final
 
 from sessiontree.context.providers.parts import Call, Media, Part, Result, Text, stand_in
 from sessiontree.context.providers.values import Notes, arguments_text, fit_name
-
-IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+from sessiontree.core.media import IMAGES, PDF
 
 FAILED: Final = "The call failed:"
 _NOTHING: Final = "(no output)"
@@ -65,7 +64,7 @@ def file_name(media: Media) -> str:
 
 def is_sendable_data(media: Media) -> bool:
     """Whether the bytes are of a kind that OpenAI reads."""
-    types = IMAGE_TYPES if media.kind == "image" else {"application/pdf"}
+    types = IMAGES if media.kind == "image" else {PDF}
     return bool(media.data) and media.media_type in types
 
 

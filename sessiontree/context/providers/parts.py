@@ -4,10 +4,10 @@ Images and documents of every shape, read into one.
 
 Sealed thinking: what kind of seal it carries, and who made it.
 
-The shapes: Anthropic's `thinking` with a `signature` and `redacted_thinking` with
-`data`; OpenAI's `reasoning` and `compaction` items with `encrypted_content`; pi's
-`thinking` with a `thinkingSignature`, which holds the seal of whatever API the
-message came from: for OpenAI the whole item as JSON, for some the name of a field.
+The shapes: Anthropic's `thinking` with a `signature` and `redacted_thinking` with `data`; OpenAI's
+`reasoning` and `compaction` items with `encrypted_content`; pi's `thinking` with a
+`thinkingSignature`, which holds the seal of whatever API the message came from: for OpenAI the
+whole item as JSON, for some the name of a field.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ class Media:
 class Thinking:
     """What a model thought, sealed so that only its maker can read or check it.
 
-    A seal is bound to the model. So thinking is sent back only while the model in
-    force is the one that thought it; a provider's prompt cache does not outlive a
-    change of the model either.
+    A seal is bound to the model. So thinking is sent back only while the model in force is the one
+    that thought it; a provider's prompt cache does not outlive a change of the model either.
 
     Attributes:
         text: the thought itself where it is told; for Responses nothing (see `told`).

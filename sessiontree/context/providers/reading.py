@@ -1,8 +1,8 @@
 """Messages of any shape read into parts, each on the user's side or the assistant's.
 
-Every message gives some parts, or none and a note that says why. The parts of a
-call and of a result are those that `message.calls_of` and `message.result_ids`
-tell of, so that what the pairing answered is what is sent.
+Every message gives some parts, or none and a note that says why. The parts of a call and of a
+result are those that `message.calls_of` and `message.result_ids` tell of, so that what the pairing
+answered is what is sent.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from sessiontree.context.providers.values import (
     object_in,
     text_or,
 )
-from sessiontree.context.resolved import LONGEST_TEXT, base_type, fenced
-from sessiontree.core.media import is_text, text_in
+from sessiontree.context.resolved import LONGEST_TEXT, fenced
+from sessiontree.core.media import base_type, is_text, text_in
 from sessiontree.core.message import (
     CALL_BLOCKS,
     CALL_ITEMS,

@@ -1,11 +1,10 @@
 """A context for OpenAI's Responses API.
 
-The rules (https://platform.openai.com/docs/api-reference/responses): the system
-text is `instructions`; calls and results are items of their own, tied by a
-`call_id` of at most 64 characters; a call of a custom tool is answered by a custom
-output; a `reasoning` item comes back with its encrypted content, without the text,
-and followed by what it led to; the ids of items are sent only beside the reasoning
-they belong to, and no two items share one.
+The rules (https://platform.openai.com/docs/api-reference/responses): the system text is
+`instructions`; calls and results are items of their own, tied by a `call_id` of at most 64
+characters; a call of a custom tool is answered by a custom output; a `reasoning` item comes back
+with its encrypted content, without the text, and followed by what it led to; the ids of items are
+sent only beside the reasoning they belong to, and no two items share one.
 """
 
 from __future__ import annotations
@@ -150,11 +149,7 @@ class _Items:
         for part in parts:
             if isinstance(part, Result):
                 kind = "custom_tool_call" if part.freeform else "function_call"
-                yield {
-                    "type": f"{kind}_output",
-                    "call_id": part.id,
-                    "output": self._output(part),
-                }
+                yield {"type": f"{kind}_output", "call_id": part.id, "output": self._output(part)}
         for role, run in openai.by_authority(parts):
             yield {"type": "message", "role": role, "content": self._content(run)}
 

@@ -1,9 +1,8 @@
 """Turns: what was said, in turns that alternate, with every call answered.
 
-What holds of the turns: sides alternate; no turn is empty; each call of an
-assistant's turn has exactly one result in the user's turn that follows, results
-first and in the order of the calls; a result stands nowhere else; ids are fit to
-be sent and no two calls share one.
+What holds of the turns: sides alternate; no turn is empty; each call of an assistant's turn has
+exactly one result in the user's turn that follows, results first and in the order of the calls; a
+result stands nowhere else; ids are fit to be sent and no two calls share one.
 """
 
 from __future__ import annotations
@@ -103,8 +102,8 @@ def _goes_on(
 ) -> bool:
     """Whether calls belong to the message before the last results, of which they are a piece.
 
-    An agent that stores a message block by block stores parallel calls apart, and
-    the pairing then puts results between them.
+    An agent that stores a message block by block stores parallel calls apart, and the pairing then
+    puts results between them.
     """
     return (
         len(turns) > 1

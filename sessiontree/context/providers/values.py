@@ -2,9 +2,9 @@
 
 Names and ids that every provider accepts: letters, digits, `_` and `-`, not too long.
 
-Ids are given out in the order of the calls, and one already given is never given
-again. So two calls never share an id, also where a session uses `call_0` in every
-turn, and what comes later changes nothing that came before.
+Ids are given out in the order of the calls, and one already given is never given again. So two
+calls never share an id, also where a session uses `call_0` in every turn, and what comes later
+changes nothing that came before.
 
 What had to be said in another way, or left out, on the way to a provider.
 """
@@ -177,9 +177,9 @@ class Request:
     """A context as a provider's client takes it.
 
     Attributes:
-        params: keyword arguments for the client's call, the model and its settings
-            apart: `messages` and `system` for Anthropic, `input` and `instructions`
-            for OpenAI Responses, `messages` for OpenAI Chat.
+        params: keyword arguments for the client's call, the model and its settings apart:
+            `messages` and `system` for Anthropic, `input` and `instructions` for OpenAI Responses,
+            `messages` for OpenAI Chat.
         warnings: what was said in another way or left out, in words.
     """
 

@@ -473,4 +473,4 @@ def _messages_of_start(document: bytes) -> Iterator[tuple[int, bytes]]:
         at = end - 1
 
 
-_JSON: Final = json.JSONDecoder()
+_JSON: Final = json.JSONDecoder(parse_int=float)  # int() refuses thousands of digits
