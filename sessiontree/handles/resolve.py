@@ -18,6 +18,7 @@ from sessiontree.context.resolved import (
     only_named,
     role_of_entry,
 )
+from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Resolution as Contribution
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
@@ -66,7 +67,12 @@ class HandleScope:
         root: the folder that `file` handles are below; without it none is read.
     """
 
-    def __init__(self, session: HandleSession, registry: Registry | None, root: str | None) -> None:
+    def __init__(
+        self,
+        session: HandleSession,
+        registry: Registry | None = None,
+        root: str | None = None,
+    ) -> None:
         self._session = session
         self._registry = registry
         self._root = root
@@ -84,12 +90,12 @@ class HandleScope:
         with self._scope() as scope:
             return scope.resolve_many(handles)
 
-    def resolved_path(self, ref: Ref | None) -> list[ResolvedEntry]:
+    def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
         """See `Session.resolved_path`."""
         with self._scope() as scope:
             return _resolved_entries(self._session.cursor.path(ref), scope)
 
-    def resolved_tree(self, ref: Ref | None) -> ResolvedEntry:
+    def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
         """See `Session.resolved_tree`; every entry is in memory at once."""
         cursor = self._session.cursor
         reader = cursor.reader

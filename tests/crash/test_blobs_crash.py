@@ -587,7 +587,7 @@ def test_a_picked_entry_has_its_blobs_though_they_were_collected_a_moment_before
         Session.create(ours) as session,
     ):
         picked = theirs.append_message(_message(said("a")))
-        lock = session._log.lock
+        lock = session.reader.log.lock
         take = lock.take
 
         def take_after_a_collection() -> None:

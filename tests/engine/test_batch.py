@@ -159,10 +159,10 @@ def test_a_batch_sees_what_others_wrote_before_it(file: Path) -> None:
         assert said(reader.context()) == ["mine"]
 
 
-def test_at_tip_stands_at_the_leaf_in_the_file(file: Path) -> None:
+def test_a_locked_session_is_at_the_leaf_in_the_file(file: Path) -> None:
     with Session.create(file, cwd="/p") as session, Session.open(file) as other:
         theirs = other.append_message(user("theirs"))
-        with session.at_tip():
+        with session.locked():
             assert session.leaf == theirs
             mine = session.append_message(assistant("mine"))
         assert mine.parent_uuid == theirs.uuid

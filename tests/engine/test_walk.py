@@ -386,7 +386,7 @@ def test_a_scratch_lane_costs_one_search_whether_it_is_there_or_not(tmp_path: Pa
         counting = Counting()
         with Session.open(path, lane=lane, fs=counting) as session:
             assert session.leaf.uuid == leaf
-            assert session._view._tree is None
+            assert session.reader.view._tree is None
         assert counting.bytes_read < 2.5 * path.stat().st_size
 
 

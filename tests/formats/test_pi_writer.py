@@ -110,7 +110,7 @@ def test_pi_builds_the_same_of_any_session(tmp_path: Path) -> None:
         assert_says(found["context"]["messages"], expected(context))
         assert found["context"]["thinkingLevel"] == (context.thinking_level or "off")
         assert (found["name"], found["id"]) == (session.name, session.id)
-        assert set(found["labels"]) == set(session._all_names().labels.values())
+        assert set(found["labels"]) == set(session.reader.names().labels.values())
         if knows_edits():
             assert system_of(found["context"]["messages"]) == (context.system or None)
         if context.model and context.model["provider"]:

@@ -14,14 +14,7 @@ from sessiontree.core.blocks import Shown
 from sessiontree.core.handle import Handle
 from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
 from sessiontree.handles.registry import Registry
-from sessiontree.handles.resolve import (
-    entry_fields,
-    messages,
-    resolve,
-    resolve_many,
-    resolved_path,
-    resolved_tree,
-)
+from sessiontree.handles.resolve import HandleScope, entry_fields
 from tests.support.lines import entry
 from tests.support.plugins import Plugin, handle, said
 
@@ -49,7 +42,7 @@ def test_the_path_comes_with_its_handles_resolved(session: Session, plugin: Plug
     wrong = pointing(session, "no handle")
     left = pointing(session, handle(2), parent=prompt)
     again = pointing(session, handle(1), parent=wrong)
-    found = resolved_path(session, registry=Registry([plugin]))
+    found = HandleScope(session, Registry([plugin])).resolved_path()
     assert [each.entry for each in found] == session.path()
     assert [each.entry for each in found[1:]] == [prompt, good, bad, wrong, again]
     assert (found[1].resolved, found[1].error) == (None, None)
@@ -58,7 +51,7 @@ def test_the_path_comes_with_its_handles_resolved(session: Session, plugin: Plug
     assert isinstance(found[4].error, HandleError)
     assert found[5].resolved == found[2].resolved
     assert plugin.asked == [handle(1)]
-    assert resolved_path(session, left, registry=Registry([plugin]))[-1].resolved is not None
+    assert HandleScope(session, Registry([plugin])).resolved_path(left)[-1].resolved is not None
 
 
 def test_the_tree_comes_with_its_handles_resolved(session: Session, plugin: Plugin) -> None:
@@ -66,7 +59,7 @@ def test_the_tree_comes_with_its_handles_resolved(session: Session, plugin: Plug
     one = pointing(session, handle(1))
     below = session.append_message({"role": "assistant", "content": "below"})
     two = pointing(session, "x@1.0.0::a", parent=prompt)
-    top = resolved_tree(session, registry=Registry([plugin]))
+    top = HandleScope(session, Registry([plugin])).resolved_tree()
     assert top.entry == session.header
     (first,) = top.children
     assert first.entry == prompt
@@ -74,7 +67,7 @@ def test_the_tree_comes_with_its_handles_resolved(session: Session, plugin: Plug
     assert first.children[0].resolved is not None
     assert [child.entry for child in first.children[0].children] == [below]
     assert isinstance(first.children[1].error, UnknownHandleError)
-    part = resolved_tree(session, one, registry=Registry([plugin]))
+    part = HandleScope(session, Registry([plugin])).resolved_tree(one)
     assert (part.entry, [child.entry for child in part.children]) == (one, [below])
 
 
@@ -82,7 +75,7 @@ def test_a_chain_of_any_depth_is_a_tree(session: Session) -> None:
     with session.batch():
         for number in range(3000):
             session.append_message({"role": "user", "content": str(number)})
-    node, depth = resolved_tree(session, registry=Registry()), 0
+    node, depth = HandleScope(session, Registry()).resolved_tree(), 0
     while node.children:
         (node,), depth = node.children, depth + 1
     assert depth == 3000
@@ -91,10 +84,12 @@ def test_a_chain_of_any_depth_is_a_tree(session: Session) -> None:
 def test_one_and_many_are_resolved_in_the_session(session: Session, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     blob = Handle.blob(*session.blobs.put(PNG), "image/png")
-    found = resolve_many(session, [blob, "no handle", Handle.file("a.txt"), blob], root=tmp_path)
+    found = HandleScope(session, root=str(tmp_path)).resolve_many(
+        [blob, "no handle", Handle.file("a.txt"), blob]
+    )
     assert [each.data for each in found if isinstance(each, ResolvedHandle)] == [PNG, b"a", PNG]
     assert isinstance(found[1], HandleError)
-    assert resolve(session, str(blob)).data == PNG
+    assert HandleScope(session).resolve(str(blob)).data == PNG
 
 
 def test_a_context_gets_a_message_for_each_handle(session: Session) -> None:
@@ -116,7 +111,7 @@ def test_a_context_gets_a_message_for_each_handle(session: Session) -> None:
         pointing(session, handle(1, "none")),
         pointing(session, "no handle"),
     ]
-    found = messages(session, entries, registry=registry)
+    found = HandleScope(session, registry).messages(entries)
     assert [each.message for each in found[:4] if isinstance(each, Shown)] == [
         {"role": "assistant", "content": str(handle(1))},
         {"role": "user", "content": "```\ndone\n```"},
@@ -144,7 +139,7 @@ def test_a_blob_that_is_only_named_is_not_read(session: Session) -> None:
     ]
     session.blobs.remove(large.sha256)
     session.blobs.remove(small.sha256)
-    video, log, note = messages(session, entries)
+    video, log, note = HandleScope(session).messages(entries)
     named = f"blob@1.0.0::sha256:{large.sha256}:262145:video/mp4"
     assert isinstance(video, Shown)
     assert video.message == {"role": "assistant", "content": f"[video/mp4, 262,145 bytes: {named}]"}
@@ -161,9 +156,9 @@ def test_a_blob_that_is_only_named_is_not_read(session: Session) -> None:
 def test_whatever_an_entry_has_for_a_handle_is_an_error_of_this_package(
     session: Session, stored: Any
 ) -> None:
-    (found,) = messages(session, [entry("handle", handle=stored, kind="binary")])
+    (found,) = HandleScope(session).messages([entry("handle", handle=stored, kind="binary")])
     assert isinstance(found, SessionTreeError)
-    assert isinstance(messages(session, [entry("handle")])[0], HandleError)
+    assert isinstance(HandleScope(session).messages([entry("handle")])[0], HandleError)
 
 
 def test_looking_at_a_session_resolves_nothing(session: Session, plugin: Plugin) -> None:

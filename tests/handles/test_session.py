@@ -21,7 +21,7 @@ from sessiontree.errors import (
     TargetMissingError,
     TargetRefusedError,
 )
-from sessiontree.handles.resolve import resolve, resolve_many
+from sessiontree.handles.resolve import HandleScope
 from tests.support.terminal import contents
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -42,7 +42,7 @@ def beside(tmp_path: Path) -> Session:
 
 
 def found(session: Session, handle: Handle, **more: Any) -> ResolvedHandle:
-    return resolve(session, handle, **more)
+    return HandleScope(session, **more).resolve(handle)
 
 
 def test_an_entry_of_this_session_is_its_message(here: Session) -> None:
@@ -264,7 +264,7 @@ def test_sessions_beside_are_opened_once_and_closed(here: Session, beside: Sessi
     gc.collect()  # sessions that earlier tests let go of close their files when collected
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
     handles = [Handle.entry("beside", uuid) for uuid in uuids]
-    resolved = resolve_many(here, handles)
+    resolved = HandleScope(here).resolve_many(handles)
     assert [each.data["content"] for each in resolved if isinstance(each, ResolvedHandle)] == list(
         "01234"
     )
@@ -274,4 +274,4 @@ def test_sessions_beside_are_opened_once_and_closed(here: Session, beside: Sessi
 
 def test_a_handle_that_is_none_is_the_callers_error(here: Session) -> None:
     with pytest.raises(HandleError):
-        resolve(here, "no handle")
+        HandleScope(here).resolve("no handle")

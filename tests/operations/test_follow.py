@@ -439,7 +439,7 @@ def test_closing_the_generator_lets_go_of_the_file(path: Path, started: bool) ->
         if started:
             write_raw(path, line("u1", "one"))
             next(entries)
-        session._log.release()
+        session.reader.log.release()
         assert str(path) in open_files()
         entries.close()  # type: ignore[attr-defined]
         assert str(path) not in open_files()

@@ -33,7 +33,7 @@ def test_a_session_at_the_end_of_its_lane_stands_on_a_branch_that_is_listed(
             elif act == "keep" and lane is not main:
                 with contextlib.suppress(NothingToDoError):
                     lane.keep() if lane._origin is main else main.keep(lane.lane_name)
-                if lane._log.ended:
+                if lane.reader.log.ended:
                     lanes.remove(lane)
             elif act == "lane":
                 lanes.append(opened.enter_context(lane.lane(f"lane-{step}", at="@")))

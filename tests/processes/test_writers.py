@@ -93,7 +93,7 @@ def whole(entry: Entry) -> tuple[str, int]:
 
 
 def append_end(path: Path) -> str:
-    with Session.open(path, durability="os") as session, session.at_tip():
+    with Session.open(path, durability="os") as session, session.locked():
         text = json.dumps(["end", 0, 0, ""])
         return session.append_message({"role": "user", "content": text}).uuid
 

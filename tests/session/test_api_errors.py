@@ -285,7 +285,7 @@ WRITES: dict[str, Callable[[Session], object]] = {
     "edit_context": lambda s: s.edit_context("@", None),
     "cherry_pick": lambda s: s.cherry_pick("@"),
     "batch": lambda s: s.batch().__enter__(),
-    "at_tip": lambda s: s.at_tip().__enter__(),
+    "locked": lambda s: s.locked().__enter__(),
 }
 
 

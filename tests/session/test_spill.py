@@ -290,14 +290,14 @@ def test_a_veto_writes_no_blob(tmp_path: Path) -> None:
 def test_a_blob_that_vanished_before_the_line_was_written_is_written_again(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
-        held = session._holding
+        held = session.writer.holding
 
         def held_after_a_sweep() -> AbstractContextManager[None]:
             for blob in blobs_of(file):
                 blob.unlink()
             return held()
 
-        session._holding = held_after_a_sweep  # type: ignore[method-assign, assignment]
+        session.writer.holding = held_after_a_sweep  # type: ignore[method-assign, assignment]
         entry = session.append_message({"role": "user", "content": LONG})
     with Session.open(file) as session:
         assert session.entry(entry.uuid)["message"]["content"] == LONG
@@ -384,7 +384,7 @@ def test_a_session_in_memory_that_spills_is_copied_to_the_disk_with_its_blobs(
     tmp_path: Path,
 ) -> None:
     with Session.create() as session:
-        session._spill_over = 100
+        session.writer.spill_over = 100
         talk(session)
         live = session.context().messages
         session.fork(tmp_path / "copy.jsonl")

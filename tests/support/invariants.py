@@ -86,7 +86,7 @@ def look(session: Session) -> object:
 
 
 def check_walk_against_index(session: Session) -> None:
-    view = session._view
+    view = session.reader.view
     tree = view.tree()
     entries = list(session.entries())
     assert [entry.offset for entry in entries] == list(tree.offsets)

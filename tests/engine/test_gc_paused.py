@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sessiontree.engine.collector import held_back
 
 from sessiontree import Session
+from sessiontree.engine.cursor import gc_paused
 
 
 @pytest.fixture(autouse=True)
@@ -22,23 +22,23 @@ def collector() -> Iterator[None]:
 
 
 def test_the_collector_is_off_inside_and_on_again_afterwards() -> None:
-    with held_back():
+    with gc_paused():
         assert not gc.isenabled()
-        with held_back():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_an_error_leaves_the_collector_on() -> None:
-    with pytest.raises(ZeroDivisionError), held_back():
+    with pytest.raises(ZeroDivisionError), gc_paused():
         _ = 1 / 0
     assert gc.isenabled()
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
-    with held_back():
+    with gc_paused():
         pass
     assert not gc.isenabled()
 
@@ -48,13 +48,13 @@ def test_threads_that_hold_it_back_at_once_leave_it_on() -> None:
 
     def second() -> None:
         first_is_in.wait()
-        with held_back():
+        with gc_paused():
             second_is_in.set()
             first_is_out.wait()
 
     thread = threading.Thread(target=second)
     thread.start()
-    with held_back():
+    with gc_paused():
         first_is_in.set()
         second_is_in.wait()
     first_is_out.set()
