@@ -181,7 +181,7 @@ def _add_original(entry: Carried, source: Source) -> None:
         return
     if ORIGIN in told:
         entry.origin = origin_of({key: told.value(key) for key in told})
-    is_whole = entry.type == "custom" and entry.fields.get("data") == told.text_of_whole()
+    is_whole = entry.type == "custom" and entry.fields.get("data") == told.as_json()
     if not is_whole:
         left = _left_out(told, entry)
         left.pop(ORIGIN, None)
@@ -195,7 +195,7 @@ def _add_original(entry: Carried, source: Source) -> None:
 
 def _put_original(entry: Carried, left: Mapping[str, bytes]) -> None:
     if left:
-        entry.fields[ORIGINAL] = Values(left).text_of_whole()
+        entry.fields[ORIGINAL] = Values(left).as_json()
 
 
 def keep_original(entry: Carried, key: str) -> None:

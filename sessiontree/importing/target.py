@@ -162,7 +162,7 @@ class Hanging:
             "type": b'"custom"',
             **kept,
             "customType": dumps(named),
-            "data": Values(data).text_of_whole(),
+            "data": Values(data).as_json(),
         }
 
 
