@@ -12,7 +12,7 @@ import json
 from array import array
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -232,15 +232,13 @@ def subagents(source: SessionSource) -> dict[str | None, dict[str, Any]]:
     }
 
 
-def arguments_of(call: Call) -> Mapping[str, Any]:
+def arguments_of(call: Call) -> dict[str, Any]:
     """The arguments of a call as an object; a text that is not one is its `input`."""
-    if not isinstance(call.arguments, str):
-        return call.arguments
-    found = None if call.freeform else object_in(call.arguments)
-    if found is None:
-        return {"input": call.arguments}
-    cleaned: dict[str, Any] = clean_value(found)
-    return cleaned
+    arguments: Any = call.arguments
+    if isinstance(arguments, str):
+        found = None if call.freeform else object_in(arguments)
+        arguments = {"input": arguments} if found is None else clean_value(found)
+    return cast("dict[str, Any]", arguments)
 
 
 def block_list(content: Any) -> list[Any]:
