@@ -37,6 +37,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.errors import ContentLostWarning, RefError
 from sessiontree.formats.writing import Loss
 from sessiontree.operations.convert import TARGETS, convert, converted
+from sessiontree.operations.export import Original
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
@@ -351,12 +352,13 @@ def convert_command(
     if output == _PIPE and as_json:
         raise click.UsageError("-o - and --json both want standard output; give one of them")
     with reading(file, root) as session:
+        original = Original(session.cursor, session.handles, session.file, session.disk)
         if output == _PIPE:
-            blocks, source = converted(session, to)
+            blocks, source = converted(original, to)
             _out_bytes(blocks)
             losses, warnings = source.losses.found(), source.warnings
         else:
-            made = convert(session, to, output)
+            made = convert(original, to, output)
             losses, warnings = made.losses, made.warnings
             tell(f"Converted {file} to {to}: {made.file}")
             out_json(made.as_dict()) if as_json else out(made.file)

@@ -1,8 +1,8 @@
-"""Other agents' session files, read in place and never written.
+"""Other agents' session files: readers, and writers for conversion.
 
-One module a format. A file is recognised by its content, whatever its name, and
-translated line by line into lines of version 2, so that every command that reads
-works on it. See `formats.base` for what a format promises.
+Each agent has one module or one folder. A file is recognised by its content, not by its
+name. A reader translates it line by line into version 2, so that every reading command
+works on it. `formats.base` has what readers share, `formats.writing` what writers share.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ __all__ = ["FORMATS", "HEAD", "Facts", "Format", "recognise"]
 FORMATS: Final[tuple[Format, ...]] = (Pi(), Codex(), Gemini(), ClaudeCode())
 
 HEAD: Final = 64 * 1024
-"""How many bytes of a file's start are enough to recognise it."""
+"""The bytes at the start of a file that are enough to recognise it."""
 
 
 def recognise(head: bytes) -> Format | None:
-    """The format of a file that starts with these bytes; None for any other file.
+    """The format of a file that starts with these bytes, decompressed; None for any other.
 
-    A file of ours, version 1 included, is none of these. A compressed file is given
-    as it is inside.
+    A sessiontree file of any version gives None.
     """
     likely = (Gemini(), *FORMATS) if head.startswith(_DOCUMENT) else FORMATS
     return next((format for format in likely if format.recognises(head)), None)
 
 
 _DOCUMENT: Final = b"{\n"
-"""How a file starts that is one document over many lines."""
+"""The start of a file that is one document over many lines."""

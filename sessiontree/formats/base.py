@@ -1,24 +1,19 @@
-"""What the formats of other agents share: lines read leniently, entries of ours made of them.
+"""What the readers of other agents' formats share.
 
-A format is pure: lines in, lines of version 2 out, and nothing else. The same file
-gives the same lines, and so the same uuids, each time: the agent's own where it has
-them, else a uuid5 of the session's id, the line's number and its bytes.
+A format is pure: it takes lines and gives lines of version 2. The same file gives the
+same lines each time, and so the same uuids: the agent's own, or a uuid5 of the session's
+id, the line's number and the line's bytes.
 
-Invariants: every line that holds a JSON value becomes an entry, those of an unknown
-type a `custom` one with the whole line in it; what is no JSON is reported; values are
-carried over as the bytes they were written with.
-
-Values: a line of another agent, read leniently and by the key.
-
-Invariant: a value that is carried over keeps the bytes it was written with, unless
-there is no reading it but by mending it.
+Invariants: every line that holds a JSON value becomes an entry; a line of an unknown type
+becomes a `custom` entry that holds the whole line; a line that is not JSON is reported; a
+value keeps the bytes it was written with, unless it cannot be decoded without a change.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -36,10 +31,10 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Place(NamedTuple):
-    """Where a line stands.
+    """The position of a line.
 
     Attributes:
-        source: 0 the file itself, from 1 on the files beside it.
+        source: 0 for the file itself, 1 and up for the files beside it.
         number: the line's number, from 1.
         offset: the byte offset of its first byte.
     """
@@ -52,25 +47,25 @@ class Place(NamedTuple):
 START: Final = Place(0, 1, 0)
 
 Report = Callable[[str, Place, str], None]
-"""Takes the kind of damage, its place, and the cause."""
+"""Takes the kind of damage, its place and its cause."""
 
 Translated = tuple[Place, bytes]
-"""A line of ours, without LF, and the place of the line it was made of."""
+"""The place of a source line, and a version 2 line made from it, without LF."""
 
 
 class Source(Protocol):
-    """An agent's file, to be read.
+    """An agent's file, open for reading.
 
     Attributes:
-        name: the name of the file, without its folders.
-        sidecar: the bytes of what is kept about it in a file of its own, or None.
+        name: the file's name without its folder.
+        sidecar: the bytes of the file that describes it, or None.
     """
 
     name: str
     sidecar: bytes | None
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """The lines without LF and their offsets, from the start, each time it is called."""
+        """The offset and the bytes of each line, without LF; each call starts at the first."""
         ...
 
     def is_complete(self) -> bool:
@@ -78,20 +73,20 @@ class Source(Protocol):
         ...
 
     def beside(self) -> Sequence[Source]:
-        """The files that belong to it, such as those of subagents."""
+        """The files that belong to it, such as subagents' transcripts."""
         ...
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What tells a session apart in a list; None for what was not found.
+    """What a list shows of a session; None for what was not found.
 
     Attributes:
         id: the agent's own session id.
         cwd: the working directory.
-        name: the name given to it, or the agent's own title for it.
+        name: the user's name for it, or the agent's title.
         first_message: the text of the first prompt.
         created: the timestamp of its start.
-        modified: that of its last change, where something else than its last line tells it.
+        modified: the timestamp of its last change, if the last line does not hold it.
     """
 
     id: str | None = None
@@ -103,10 +98,10 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Format(Protocol):
-    """One agent's way to keep its conversations.
+    """One agent's session format.
 
     Attributes:
-        name: short and fixed, such as `claude-code`; stands before the colon in `customType`.
+        name: short and fixed, such as `claude-code`; the prefix of each `customType`.
         program: the agent's name for people.
     """
 
@@ -114,24 +109,24 @@ class Format(Protocol):
     program: str
 
     def recognises(self, head: bytes) -> bool:
-        """Whether a file that starts like this is of this format."""
+        """Whether a file with this start has this format."""
         ...
 
     def facts(self, head: bytes, tail: bytes) -> Facts:
-        """What the start and the end of a file tell, each some whole lines and pieces of lines."""
+        """The facts in the start and the end of a file; both may cut lines."""
         ...
 
     def translate(self, source: Source, report: Report) -> Iterator[Translated]:
-        """The lines of ours, the header first, ending where the agent itself stands."""
+        """The version 2 lines, the header first; the last one is the agent's own leaf."""
         ...
 
 
 class Lines:
-    """Makes the lines of one session, and keeps count of what it did not know.
+    """Makes the version 2 lines of one session and counts the unknown types.
 
     Attributes:
         session_id: the agent's own id of the session.
-        leaf: the uuid of the last entry made on the main lane.
+        leaf: the uuid of the last entry on the main lane.
         root: the uuid of the header.
     """
 
@@ -145,9 +140,9 @@ class Lines:
         self._unknown: dict[str, tuple[Place, int]] = {}
 
     def header(self, place: Place, facts: Facts, **metadata: Any) -> Translated:
-        """The header, with where the session came from in its metadata."""
-        known = {"name": facts.name} if facts.name else {}
-        told = {key: value for key, value in metadata.items() if value is not None}
+        """The header; its metadata names the agent and the agent's session id."""
+        given = {key: value for key, value in metadata.items() if value is not None}
+        agent = {"agent": self._format.name, AGENT_SESSION_KEY: self.session_id}
         return place, encoded(
             {
                 "type": HEADER,
@@ -158,17 +153,13 @@ class Lines:
                 **({"timestamp": facts.created} if facts.created else {}),
                 "id": self.session_id,
                 "cwd": facts.cwd or "",
-                **known,
-                "metadata": {
-                    "agent": self._format.name,
-                    AGENT_SESSION_KEY: self.session_id,
-                    **told,
-                },
+                **({"name": facts.name} if facts.name else {}),
+                "metadata": {**agent, **given},
             }
         )
 
     def uuid(self, own: str | None, place: Place, line: bytes) -> str:
-        """The agent's own uuid where it is free, else one made of the line."""
+        """The agent's own uuid if it is free, else one derived from the line."""
         if own and own not in self._taken:
             uuid = own
         else:
@@ -191,7 +182,7 @@ class Lines:
         lane: str | None = None,
         timestamp: str | None = None,
     ) -> Translated:
-        """The line of an entry, below `parent` or else the leaf; on the main lane the new leaf."""
+        """The line of an entry below `parent`, by default the leaf; main-lane entries move it."""
         made = {"type": kind, "uuid": uuid, "parentUuid": self.leaf if parent is None else parent}
         if lane is not None:
             made["lane"] = lane
@@ -204,38 +195,37 @@ class Lines:
     def custom(
         self, kind: str, place: Place, uuid: str, data: Any, **more: str | None
     ) -> Translated:
-        """A `custom` entry, for a line that says nothing to a model."""
+        """A `custom` entry, for a line that adds nothing to a context."""
         named = f"{self._format.name}:{kind}"
         return self.entry("custom", place, uuid, {"customType": named, "data": data}, **more)
 
+    def branch(self, leaf: str, place: Place, lane: str | None = None) -> Translated:
+        """A `branch` entry that makes another entry the leaf of its lane."""
+        uuid = self.uuid(None, place, b"leaf " + leaf.encode("utf-8", "replace"))
+        return self.entry("branch", place, uuid, parent=leaf, lane=lane)
+
     def note_unknown(self, kind: str, place: Place) -> None:
-        """Count a line of a type that this package does not know."""
+        """Count a line of an unknown type."""
         first, count = self._unknown.get(kind, (place, 0))
         self._unknown[kind] = (first, count + 1)
 
-    def stray(
-        self, line: bytes, place: Place, *, is_last: bool, **more: str | None
+    def not_an_object(
+        self, line: bytes, place: Place, is_torn: bool, **more: str | None
     ) -> Iterator[Translated]:
-        """A line that is no JSON object: it is reported, and kept where it is JSON at all."""
-        found = self._note_no_object(line, place, is_last=is_last)
+        """Report a line that is not a JSON object; any other JSON value becomes an entry."""
+        found = decode_leniently(line.strip(b"\0\r\t ").removeprefix(_BOM))
         if found is not None:
+            self._report("foreign line", place, "the line is JSON, but not an object")
             yield self.custom("line", place, self.uuid(None, place, line), found, **more)
-
-    def _note_no_object(self, line: bytes, place: Place, *, is_last: bool) -> Any:
-        """Report such a line; its value where it is JSON, else None."""
-        found = decode_leniently(line.strip(b"\0\r\t ").removeprefix(b"\xef\xbb\xbf"))
-        if found is None and not line.strip(b"\0\r\t \xef\xbb\xbf"):
-            return None
-        if found is None and is_last:
+        elif not line.strip(b"\0\r\t " + _BOM):
+            return
+        elif is_torn:
             self._report("cut short", place, "the file ends in the middle of a line")
-        elif found is None:
-            self._report("unreadable", place, "the line is no JSON and was passed over")
         else:
-            self._report("foreign line", place, "the line is JSON, but no object")
-        return found
+            self._report("unreadable", place, "the line is not JSON and was skipped")
 
     def report_unknown(self) -> None:
-        """Report each unknown type once, with the lines it has."""
+        """Report each unknown type once, with its number of lines."""
         for kind, (place, count) in self._unknown.items():
             lines = "a line" if count == 1 else f"{count:,} lines, the first of them here,"
             cause = f"{lines} of a type that is not known for {self._format.program}: {kind!r:.60}"
@@ -243,7 +233,7 @@ class Lines:
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:
-    """The line of an entry, as `encode`; a lone surrogate in it is spelled as an escape."""
+    """The line of an entry, as `encode` makes it; lone surrogates become escapes."""
     try:
         return encode(fields)
     except EntryError:  # a lone surrogate in one of the texts that were decoded
@@ -251,7 +241,7 @@ def encoded(fields: Mapping[str, Any]) -> bytes:
 
 
 def _escaped(value: Any) -> orjson.Fragment:
-    """A value in JSON that spells lone surrogates as escapes, as Node does."""
+    """A value as JSON with lone surrogates as escapes, as Node writes it."""
     if isinstance(value, orjson.Fragment):
         return value
     try:
@@ -260,19 +250,30 @@ def _escaped(value: Any) -> orjson.Fragment:
         return orjson.Fragment(b"null")
 
 
-def with_numbers(lines: Iterable[tuple[int, bytes]], source: int) -> Iterator[tuple[Place, bytes]]:
-    """The lines of a source with their places."""
-    for number, (offset, line) in enumerate(lines, 1):
-        yield Place(source, number, offset), line
+def numbered(source: Source, number: int = 0) -> Iterator[tuple[Place, bytes, bool]]:
+    """The place of each line, its bytes, and whether it is a last line without LF.
+
+    Args:
+        source: the file.
+        number: the file's number, for `Place.source`.
+    """
+    previous: tuple[Place, bytes] | None = None
+    for line_number, (offset, line) in enumerate(source.lines(), 1):
+        if previous is not None:
+            yield *previous, False
+        previous = Place(number, line_number, offset), line
+    if previous is not None:
+        yield *previous, not source.is_complete()
 
 
+_BOM: Final = b"\xef\xbb\xbf"
 _decode_values: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_string: Final = msgspec.json.Decoder(str).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Values:
-    """The keys of one JSON object, decoded one by one as they are asked for."""
+    """The keys of one JSON object, each decoded on request."""
 
     __slots__ = ("_line", "_raw")
 
@@ -287,18 +288,18 @@ class Values:
         return iter(self._raw)
 
     def raw(self, key: str) -> bytes:
-        """The bytes of a value as written; those of `null` where there is none."""
+        """The bytes of a value as written; `null` if the key is absent."""
         found = self._raw.get(key)
         if found is None:
             return b"null"
         return bytes(found)
 
-    def kept(self, key: str) -> orjson.Fragment:
-        """A value, to be written as it was."""
+    def fragment(self, key: str) -> orjson.Fragment:
+        """A value as written, for output."""
         return orjson.Fragment(self.raw(key))
 
     def text(self, key: str) -> str | None:
-        """A value that is a string; None for any other."""
+        """A string value; None for any other."""
         if key not in self._raw:
             return None
         try:
@@ -308,32 +309,31 @@ class Values:
             return found if isinstance(found, str) else None
 
     def value(self, key: str) -> Any:
-        """A value, decoded."""
         return decode_leniently(self.raw(key))
 
     def inside(self, key: str) -> Values:
-        """The keys of a value that is an object; no keys where it is none."""
+        """The keys of a value that is an object; no keys for any other."""
         return values(self.raw(key)) or Values({})
 
-    def whole(self) -> orjson.Fragment:
-        """The whole object, to be written as it was."""
-        return orjson.Fragment(self.text_of_whole())
-
-    def text_of_whole(self) -> bytes:
-        """The same as JSON."""
+    def as_json(self) -> bytes:
+        """The whole object as written."""
         if self._line is not None:
             return self._line
         pairs = (json.dumps(key).encode() + b":" + self.raw(key) for key in self._raw)
         return b"{" + b",".join(pairs) + b"}"
 
+    def as_fragment(self) -> orjson.Fragment:
+        """The whole object as written, for output."""
+        return orjson.Fragment(self.as_json())
+
 
 def values(line: bytes) -> Values | None:
-    """The keys of a line; None where it is no JSON object."""
-    bare = line.strip(b"\0").removeprefix(b"\xef\xbb\xbf").strip()
+    """The keys of a line; None if it is not a JSON object."""
+    bare = line.strip(b"\0").removeprefix(_BOM).strip()
     if not (bare.startswith(b"{") and bare.endswith(b"}")):
         return None
     try:
-        if b"\n" in bare:  # of a document over many lines; ours stand on one
+        if b"\n" in bare:  # one value over many lines; version 2 needs one line
             bare = msgspec.json.format(bare, indent=-1)
         return Values(_decode_values(bare), bare)
     except _REFUSED:
@@ -353,7 +353,7 @@ def values(line: bytes) -> Values | None:
 
 
 def first_values(head: bytes) -> Iterator[Values]:
-    """The objects at the start of a file, a last one that is cut short as far as it goes."""
+    """The objects at the start of a file; the last one may be cut and then lacks keys."""
     closing = b"}\n" if b"}\n" in head else b"\n"
     end = head.find(closing)
     while end >= 0:
@@ -368,11 +368,11 @@ def first_values(head: bytes) -> Iterator[Values]:
 
 
 _values_again: Final = lru_cache(maxsize=1)(values)
-"""Each format asks for the first line to recognise a file, and then for its facts."""
+"""Each format reads the first line twice: to recognise the file, then for its facts."""
 
 
 def leading_values(start: bytes) -> Values | None:
-    """The keys of an object of which the end may be missing; a value cut short is left out."""
+    """The keys of an object whose end may be missing, without a value that is cut."""
     text = start.decode("utf-8", "replace").lstrip("\0\ufeff \t\r\n")
     if not text.startswith("{"):
         return None
@@ -408,10 +408,10 @@ def _skip(text: str, at: int) -> int:
 
 
 def whole_value(document: str, offset: int) -> bytes | None:
-    """The bytes of the JSON value that starts at an offset of a document; None for none.
+    """The bytes of the JSON value that starts at an offset of a document, or None.
 
     Args:
-        document: the bytes, each as the character of its number (Latin-1).
+        document: the bytes, decoded as Latin-1.
         offset: where the value starts.
     """
     try:
@@ -422,5 +422,5 @@ def whole_value(document: str, offset: int) -> bytes | None:
 
 
 def prompt_text(message: Mapping[str, Any]) -> str | None:
-    """The text of a user message, if it has any."""
+    """The text of a user message; None if it has none."""
     return text_of(message).strip() or None

@@ -1,54 +1,59 @@
-"""What a target cannot say, named: each thing once, how often, and where first.
+"""What the writers of other agents' formats share.
 
-What stands around the content of a model's message: who made it, why it ended, its usage.
-
-In whose shape a message is stored: pi's, Anthropic's, or another.
-
-A message in the target's own shape is carried over as it is, unknown kinds of blocks
-included; any other is taken apart by `context.providers.reading` and put together anew.
-
-Values as lines of JSON that any reader takes.
+A writer gets the session as a `SessionSource` and gives the files as a `Writer`; it reads
+no disk and writes none. A message in the target's own shape is copied as it is, unknown
+kinds of blocks included. `context.providers.reading` takes any other apart into parts,
+from which the writer makes messages. What the target cannot express is counted in `Losses`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
-from typing import Any, Final
+from array import array
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
-from sessiontree.context.providers.parts import maker_of
-from sessiontree.context.providers.values import Notes, clean_value
+from sessiontree.context.context import Context
+from sessiontree.context.providers.parts import Call, maker_of
+from sessiontree.context.providers.values import Notes, clean_value, object_in
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
+from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import Message, kind_of
 from sessiontree.core.usage import usage_of
 from sessiontree.errors import EntryError
 
-ORIGINAL: Final = "original"
-"""The key in which an import keeps what a line said beside."""
+SCRATCH: Final = "scratch/"
+PIECES: Final = frozenset({"block", "message_end"})
+LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
+UNKNOWN: Final = "unknown"
+
+_ORIGINAL: Final = "original"
+"""The key in which an import keeps the rest of a source line."""
 
 _STRUCTURE: Final = frozenset(
     {"type", "uuid", "parentUuid", "lane", "timestamp", "crc", "spilled", "variantOf"}
 )
-_AROUND: Final = frozenset(
+_ENVELOPE: Final = frozenset(
     {
         *("type", "uuid", "parentUuid", "id", "parentId", "isSidechain", "agentId", "isMeta"),
         *("cwd", "version", "gitBranch", "userType", "sessionId", "timestamp"),
     }
 )
-"""Keys of lines of other programs for which each line that is written has its own."""
+"""The keys of other programs' lines that each written line has a value of its own for."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Something of a session that the converted file does not say, or says otherwise.
+    """A part of a session that the converted file leaves out or changes.
 
     Attributes:
-        what: what it is, and what became of it, in words.
-        count: how often it was met.
-        entry: the uuid of the first entry with it; None where it belongs to none.
+        what: the part and what became of it, in words.
+        count: how often it was found.
+        entry: the uuid of the first entry with it; None if it belongs to no entry.
     """
 
     what: str
@@ -61,36 +66,204 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Losses(Notes):
-    """Collects losses. `uuid` is that of the entry that is looked at just now."""
+    """Counts losses; `uuid` is the entry that the next one belongs to."""
 
     def at(self, uuid: str, what: str) -> None:
-        """Note something about an entry."""
+        """Note a loss of one entry."""
         self.uuid = uuid
         self.add(what)
 
-    def keys(self, entry: Entry, told: Container[str]) -> None:
-        """Note the keys of an entry that a target does not tell.
+    def keys(self, entry: Entry, written: Container[str]) -> None:
+        """Note the keys of an entry that are not written.
 
         Args:
             entry: as stored.
-            told: those that it tells, beside the place in the tree.
+            written: the keys that are, beside those of its place in the tree.
         """
         self.uuid = entry.uuid
         for key, value in entry.as_stored.items():
-            if key in told or key in _STRUCTURE:
+            if key in written or key in _STRUCTURE:
                 continue
-            inner = value if key == ORIGINAL and isinstance(value, dict) else {key: value}
+            inner = value if key == _ORIGINAL and isinstance(value, dict) else {key: value}
             for name in inner:
-                if name not in _AROUND:
+                if name not in _ENVELOPE:
                     kind = one_line(entry.type, 40)
-                    self.add(f"the key {one_line(name, 40)!r} of a {kind} is not told")
+                    self.add(f"the key {one_line(name, 40)!r} of a {kind} is left out")
 
     def found(self) -> list[Loss]:
-        """The losses in the order met."""
+        """The losses in the order found."""
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
-UNKNOWN: Final = "unknown"
+class SessionSource(Protocol):
+    """The session to convert, as a writer reads it. A row is a position in `tree`.
+
+    Attributes:
+        title: the path of the session, or words for one without a file.
+        id, name, metadata, header: the session's.
+        lane: the current lane; None for main.
+        tree: the index of the whole session.
+        leaf: the row of the current leaf.
+        losses: collects the losses.
+    """
+
+    title: str
+    id: str
+    name: str | None
+    metadata: dict[str, Any]
+    header: Entry
+    lane: str | None
+    tree: TreeIndex
+    leaf: int
+    losses: Losses
+
+    def model_id(self) -> str | None:
+        """The model at the leaf."""
+        ...
+
+    def rows(self) -> Iterator[int]:
+        """All rows but the header's, in file order, each parent before its children."""
+        ...
+
+    def row(self, entry: Entry) -> int:
+        """The row of an entry."""
+        ...
+
+    def stored(self, row: int) -> Entry:
+        """The entry of a row, with spilled strings as their handles."""
+        ...
+
+    def entry(self, row: int) -> Entry:
+        """The entry of a row, with spilled strings, or placeholders for missing ones."""
+        ...
+
+    def parent(self, entry: Entry) -> Entry:
+        """The parent of an entry."""
+        ...
+
+    def resolved(self, entry: Entry) -> Message:
+        """The message of a `handle` entry, or a placeholder."""
+        ...
+
+    def context(self, leaf: Entry) -> Context:
+        """The verbatim context of the path to an entry."""
+        ...
+
+    def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
+        """For each message of that context, given their entries, the row to continue from.
+
+        It is the row of the entry; of the last piece, for a message in pieces; of the
+        compaction that kept it; or of the merge that added it.
+        """
+        ...
+
+    def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
+        """The messages that a merge adds to its path, each with its entry."""
+        ...
+
+    def path(self, leaf: int) -> array[int]:
+        """The rows from the top down to one."""
+        ...
+
+    def messages(self, path: array[int]) -> Iterator[tuple[Message, Entry]]:
+        """All messages of a path, compacted ones included, each with its entry."""
+        ...
+
+    def tips(self) -> list[int]:
+        """The rows of the last content of each branch, in file order, but the leaf's path."""
+        ...
+
+    def lanes(self) -> dict[str, list[int]]:
+        """The tips of each lane but the current one; the last is the lane's leaf."""
+        ...
+
+    def derived_uuid(self, uuid: str, number: int) -> str:
+        """A uuid for the `number`th line made from an entry."""
+        ...
+
+
+class SideFile(NamedTuple):
+    """A file beside the main one: its path, and a function that gives its bytes."""
+
+    path: str
+    blocks: Callable[[], Iterator[bytes]]
+
+    @classmethod
+    def of(cls, path: str, content: bytes) -> SideFile:
+        """A file of which the content is known."""
+        return cls(path, lambda: iter([content]))
+
+
+class Writer(Protocol):
+    """A session as the files of another program."""
+
+    @property
+    def default_name(self) -> str:
+        """The name that the program would give to the file."""
+        ...
+
+    def beside(self, stem: str) -> list[SideFile]:
+        """The files beside the main one; `stem` is the main path without its suffix."""
+        ...
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes of the main file; called once, after `beside`."""
+        ...
+
+
+def durable_lanes(source: SessionSource) -> Iterator[tuple[str, list[int]]]:
+    """Each lane but the current one and its tips; scratch lanes are noted as losses."""
+    for lane, tips in source.lanes().items():
+        if lane.startswith(SCRATCH):
+            uuid = source.tree.uuids[tips[-1]]
+            source.losses.at(uuid, f"the scratch lane {lane!r} is left out")
+        else:
+            yield lane, tips
+
+
+def subagents(source: SessionSource) -> dict[str | None, dict[str, Any]]:
+    """The facts of each subagent by its lane, as the Claude Code reader stores them."""
+    entries = map(source.stored, source.tree.rows_of_type("custom"))
+    return {
+        entry.lane: data
+        for entry in entries
+        if entry.get("customType") == "claude-code:subagent"
+        and isinstance(data := entry.get("data"), dict)
+    }
+
+
+def arguments_of(call: Call) -> dict[str, Any]:
+    """The arguments of a call as an object; a text that is not one is its `input`."""
+    arguments: Any = call.arguments
+    if isinstance(arguments, str):
+        found = None if call.freeform else object_in(arguments)
+        arguments = {"input": arguments} if found is None else clean_value(found)
+    return cast("dict[str, Any]", arguments)
+
+
+def block_list(content: Any) -> list[Any]:
+    """Content as a list of blocks; a text is one block, an empty text none."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content) if isinstance(content, list) else []
+
+
+def milliseconds(timestamp: str | None) -> int:
+    """An RFC 3339 time as milliseconds since 1970; 0 for None."""
+    moment = moment_of(timestamp)
+    return 0 if moment is None else round(moment.timestamp() * 1000)
+
+
+def moment_of(timestamp: Any) -> datetime | None:
+    """The moment of a timestamp, or None."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(timestamp)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
 
 _APIS: Final = {"anthropic": "anthropic-messages", "openai": "openai-responses"}
 _STOPS_OF_PI: Final = frozenset({"stop", "length", "toolUse", "error", "aborted", "deferred"})
@@ -114,10 +287,10 @@ _AS_ANTHROPIC: Final = {
 
 
 def provider_of(model: str, message: Message) -> str:
-    """Whose model it is, as told, or else as its name tells."""
-    told = message.get("provider")
-    if isinstance(told, str) and told:
-        return told
+    """The provider in the message, or else the one that the model's name implies."""
+    given = message.get("provider")
+    if isinstance(given, str) and given:
+        return given
     maker = maker_of({**message, "model": model})
     if maker:
         return maker
@@ -127,34 +300,34 @@ def provider_of(model: str, message: Message) -> str:
 
 
 def api_of(message: Message, provider: str) -> str:
-    """The API that a message came through, in pi's words."""
-    told = message.get("api")
-    if isinstance(told, str) and told:
-        return told
+    """The API of a message, in pi's words."""
+    given = message.get("api")
+    if isinstance(given, str) and given:
+        return given
     if "tool_calls" in message:
         return "openai-completions"
     return _APIS.get(provider, UNKNOWN)
 
 
-def pis_stop(message: Message, *, calls: bool) -> str:
+def pi_stop_reason(message: Message, *, calls: bool) -> str:
     """Why a message ended, in pi's words."""
     if message.get("partial"):
         return "aborted"
-    told = message.get("stopReason", message.get("stop_reason", message.get("finish_reason")))
-    if isinstance(told, str) and told in _STOPS_OF_PI:
-        return told
-    return _AS_PI.get(str(told), "toolUse" if calls else "stop")
+    given = message.get("stopReason", message.get("stop_reason", message.get("finish_reason")))
+    if isinstance(given, str) and given in _STOPS_OF_PI:
+        return given
+    return _AS_PI.get(str(given), "toolUse" if calls else "stop")
 
 
-def anthropics_stop(message: Message, *, calls: bool) -> str:
+def anthropic_stop_reason(message: Message, *, calls: bool) -> str:
     """Why a message ended, in Anthropic's words."""
-    told = message.get("stop_reason", message.get("stopReason"))
-    if isinstance(told, str) and told in _AS_PI:
-        return told
-    return _AS_ANTHROPIC.get(str(told), "tool_use" if calls else "end_turn")
+    given = message.get("stop_reason", message.get("stopReason"))
+    if isinstance(given, str) and given in _AS_PI:
+        return given
+    return _AS_ANTHROPIC.get(str(given), "tool_use" if calls else "end_turn")
 
 
-def pis_usage(reported: Any) -> dict[str, Any]:
+def pi_usage(reported: Any) -> dict[str, Any]:
     """Usage in pi's shape."""
     if isinstance(reported, Mapping) and isinstance(reported.get("cost"), Mapping):
         return dict(reported)
@@ -170,7 +343,7 @@ def pis_usage(reported: Any) -> dict[str, Any]:
     }
 
 
-def anthropics_usage(reported: Any) -> dict[str, Any]:
+def anthropic_usage(reported: Any) -> dict[str, Any]:
     """Usage in Anthropic's shape."""
     if isinstance(reported, Mapping) and "input_tokens" in reported:
         return dict(reported)
@@ -193,17 +366,17 @@ _ANTHROPIC: Final = frozenset(
     {"tool_use", "tool_result", "redacted_thinking", "server_tool_use", "document"}
 )
 _ENVELOPE_OF_PI: Final = ("api", "stopReason", "provider")
-_NOT_PIS: Final = ("tool_calls", "function_call", "refusal", "type", "stop_reason")
-_NOT_ANTHROPICS: Final = ("tool_calls", "function_call", "refusal", *_ENVELOPE_OF_PI)
+_NOT_PI: Final = ("tool_calls", "function_call", "refusal", "type", "stop_reason")
+_NOT_ANTHROPIC: Final = ("tool_calls", "function_call", "refusal", *_ENVELOPE_OF_PI)
 
 
 def is_pi(message: Message) -> bool:
-    """Whether the pi coding agent would show a message as it is."""
+    """Whether a message has the shape of the pi coding agent."""
     role, content = message.get("role"), message.get("content")
     if role == "bashExecution":
         return isinstance(message.get("command"), str)
     if role == "assistant":
-        if any(message.get(key) for key in _NOT_PIS):
+        if any(message.get(key) for key in _NOT_PI):
             return False
     elif role == "toolResult":
         if not isinstance(message.get("toolCallId"), str):
@@ -232,9 +405,9 @@ def _is_pi_block(block: Any, role: str) -> bool:
 
 
 def is_anthropic(message: Message) -> bool:
-    """Whether a message is one of Anthropic's Messages API."""
+    """Whether a message has the shape of Anthropic's Messages API."""
     role, content = message.get("role"), message.get("content")
-    if role not in ("user", "assistant") or any(message.get(key) for key in _NOT_ANTHROPICS):
+    if role not in ("user", "assistant") or any(message.get(key) for key in _NOT_ANTHROPIC):
         return False
     if isinstance(content, str):
         return True
@@ -254,12 +427,11 @@ def _is_anthropic_block(block: Any, role: str) -> bool:
     if kind == "tool_use":
         return isinstance(block.get("input"), dict) and _are_texts(block, "id", "name")
     if kind == "tool_result":
-        return role == "user" and _are_texts(block, "tool_use_id") and _is_said(block)
+        return role == "user" and _are_texts(block, "tool_use_id") and _has_anthropic_content(block)
     return bool(kind) and kind not in _OPENAI and kind != "toolCall"
 
 
-def _is_said(block: Mapping[str, Any]) -> bool:
-    """Whether what a tool answered is in Anthropic's shape too."""
+def _has_anthropic_content(block: Mapping[str, Any]) -> bool:
     content = block.get("content")
     if content is None or isinstance(content, str):
         return True
@@ -271,9 +443,9 @@ def _are_texts(block: Mapping[str, Any], *keys: str) -> bool:
 
 
 def json_of(value: Any) -> bytes:
-    """A value as JSON on one line, lone surrogates escaped as Node does.
+    """A value as JSON on one line; lone surrogates become escapes, as Node writes them.
 
-    Numbers that JSON cannot carry become text.
+    Numbers that JSON cannot express become text.
 
     Raises:
         RecursionError: it is nested too deep.

@@ -11,7 +11,6 @@ from typing import Any
 
 from sessiontree.context.resolved import (
     ResolvedHandle,
-    base_type,
     carried_of,
     is_shown,
     message_of,
@@ -23,6 +22,7 @@ from sessiontree.core.blocks import Resolution as Contribution
 from sessiontree.core.blocks import Shown
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import KINDS, Handle, Kind, check_metadata
+from sessiontree.core.media import base_type
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Ref
 from sessiontree.errors import (

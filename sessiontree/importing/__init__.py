@@ -1,8 +1,8 @@
-"""Importing: sessions of other agents made sessions of ours, again and again.
+"""Import other agents' sessions as sessiontree files; import again to add what is new.
 
-`source` reads them as lines of ours, `carried` adds what reading in place leaves out,
-`hanging` puts them in order, `target` makes a session of them, `grown` finds what one that
-is there lacks, and `importer` finds the place.
+`source` reads a file as version 2 lines, `entries` adds what reading in place leaves out,
+`target` orders the entries and makes a new session, `update` finds the entries that an
+existing session lacks, and `importer` finds the session of a source.
 """
 
 from __future__ import annotations

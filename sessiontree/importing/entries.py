@@ -1,13 +1,12 @@
-"""What is carried over: an entry of ours, with what reading in place leaves out.
+"""The entries of a source, with what reading in place leaves out.
 
-The line that an entry was made of says more than the entry does: a request's id, a
-tool's result as the program saw it, the branch of a repository. What the entry does
-not hold, by the same key or by the one it has here, stands in its key `original`, as
-the very bytes it was written with, once for each line. A result that Claude Code put
-into a file of its own stands in `toolResults`, by that file's name.
+A source line holds more than its entry: a request's id, a tool's result as the program
+saw it, a git branch. The keys that the entry does not hold, under the same name or its
+name here, are in the entry's key `original`, byte for byte, once for each line. A result
+that Claude Code stored in a file of its own is in `toolResults`, under the file's name.
 
-Invariants: an entry says in a context what it says where the original is read in
-place; the same line gives the same bytes, whatever stands after it.
+Invariants: an entry gives the same context as the source read in place; the same line
+gives the same bytes, whatever follows it.
 """
 
 from __future__ import annotations
@@ -32,8 +31,9 @@ from sessiontree.importing.source import Source
 
 ORIGINAL: Final = "original"
 TOOL_RESULTS: Final = "toolResults"
+SPILL_OVER: Final = 32 * 1024
 
-_NAMED_HERE: Final[Mapping[str, str]] = {
+_NAMES_HERE: Final[Mapping[str, str]] = {
     "id": "uuid",
     "parentId": "parentUuid",
     "payload": "message",
@@ -41,33 +41,31 @@ _NAMED_HERE: Final[Mapping[str, str]] = {
     "fromId": "fromUuid",
     "targetId": "targetUuid",
 }
-"""Keys of agents that have another name here."""
+"""The keys of agents that have another name here."""
 
-_TOLD_BY_HEADER: Final = {
+_IN_HEADER: Final = {
     "pi": frozenset({"type", "version"}),
     "gemini": frozenset({"messages", "sessionId", "projectHash", "kind", "startTime", "summary"}),
 }
-"""Keys of a first line that stand in the header under other names, or are entries."""
+"""The keys of a first line that are in the header under other names, or are entries."""
 
 _INSTRUCTIONS: Final = ("base_instructions", "instructions")
-"""Keys of Codex's first payload that are in the header as its system prompt."""
+"""The keys of Codex's first payload that are in the header as its system prompt."""
 
-SPILL_OVER: Final = 32 * 1024
-
-Store = Callable[[bytes, str], str]
-"""Takes a string's UTF-8 and a media type, gives the text form of its blob's handle."""
+PutBlob = Callable[[bytes, str], str]
+"""Takes a string's UTF-8 and a media type; gives the text form of its blob's handle."""
 
 
-class Carried(msgspec.Struct, gc=False):
-    """An entry on its way.
+class SourceEntry(msgspec.Struct, gc=False):
+    """An entry of a source, before it is written.
 
     Attributes:
-        place: where the line stands that it was made of.
+        place: the position of its source line.
         type, uuid, parent, lane: as they will be written.
         fields: the JSON of each of its keys.
-        origin: the uuid of the entry that its line was made of when a session of ours was
-            converted; None where it was made by its program, or was changed since.
-        is_made: whether it was made beside those of the lines, such as where a lane starts.
+        origin: if its line was converted from a session and is unchanged, the uuid of the
+            entry that it was converted from; else None.
+        is_made: whether no source line stands for it, such as the start of a lane.
     """
 
     place: Place
@@ -79,8 +77,8 @@ class Carried(msgspec.Struct, gc=False):
     origin: str | None = None
     is_made: bool = False
 
-    def line(self, store: Store) -> bytes:
-        """Its line, without LF; large strings go to `store`."""
+    def line(self, put: PutBlob) -> bytes:
+        """Its line, without LF; `put` takes the large strings."""
         fields: dict[str, Any] = {key: orjson.Fragment(raw) for key, raw in self.fields.items()}
         fields |= {"uuid": self.uuid, "parentUuid": self.parent}
         if self.lane is not None:
@@ -88,23 +86,35 @@ class Carried(msgspec.Struct, gc=False):
         line = encoded(fields)
         if len(line) <= SPILL_OVER:
             return line
-        return encoded({**fields, **_spilled(self.fields, store)})
+        return encoded({**fields, **_spilled(self.fields, put)})
+
+    def keep_original(self, key: str) -> None:
+        """Copy a key to `original`, before the key changes."""
+        if key in self.fields:
+            before = values(self.fields.get(ORIGINAL, b"{}")) or Values({})
+            self.put_original(
+                {**{name: before.raw(name) for name in before}, key: self.fields[key]}
+            )
+
+    def put_original(self, left: Mapping[str, bytes]) -> None:
+        if left:
+            self.fields[ORIGINAL] = Values(left).as_json()
 
 
-def _spilled(fields: Mapping[str, bytes], store: Store) -> dict[str, Any]:
-    """The values of which large strings were taken out, and where those are."""
+def _spilled(fields: Mapping[str, bytes], put: PutBlob) -> dict[str, Any]:
+    """The values without their large strings, and the key `spilled`."""
     changed: dict[str, Any] = {}
     places: list[Any] = []
     for key, raw in fields.items():
         if len(raw) <= SPILL_OVER:
             continue
         found = {key: decode_leniently(raw)}
-        spilled = spill(found, SPILL_OVER, store)
+        spilled = spill(found, SPILL_OVER, put)
         if spilled is found:
             continue
         try:
             changed[key] = orjson.Fragment(dumps(spilled[key]))
-        except EntryError:  # what JSON of ours cannot carry anew: it stays in the line
+        except EntryError:  # it cannot be encoded again: it stays in the line
             continue
         places += spilled["spilled"]
     if places:
@@ -112,15 +122,15 @@ def _spilled(fields: Mapping[str, bytes], store: Store) -> dict[str, Any]:
     return changed
 
 
-def carried(source: Source) -> Iterator[Carried]:
-    """The entries of a source, the header first, in the order in which it tells them."""
-    header: Carried | None = None
+def entries_of(source: Source) -> Iterator[SourceEntry]:
+    """The entries of a source in its order, the header first."""
+    header: SourceEntry | None = None
     last: Place | None = None
     is_first = True
     for place, line in source.translated():
         entry = _entry(place, line)
         if entry is None:
-            source.note("unreadable", place, "the line is no entry and could not be carried over")
+            source.note("unreadable", place, "the line is not an entry and was not imported")
         elif source.agent is None:
             yield entry
         elif header is None:
@@ -132,7 +142,7 @@ def carried(source: Source) -> Iterator[Carried]:
                 if place == header.place:
                     header.fields.pop(ORIGINAL, None)  # that line is an entry of its own
                 yield header
-            entry.is_made = _has_no_line(entry, source)
+            entry.is_made = _is_made(entry, source)
             if place != last and not entry.is_made:
                 _add_original(entry, source)
                 last = place
@@ -141,90 +151,72 @@ def carried(source: Source) -> Iterator[Carried]:
         yield header
 
 
-def _has_no_line(entry: Carried, source: Source) -> bool:
-    """Whether an entry was made beside those of the lines: where a lane starts, and ends."""
+def _is_made(entry: SourceEntry, source: Source) -> bool:
     if source.agent != "claude-code":
         return False
     return entry.type == "branch" or entry.fields.get("customType") == b'"claude-code:subagent"'
 
 
-def _entry(place: Place, line: bytes) -> Carried | None:
+def _entry(place: Place, line: bytes) -> SourceEntry | None:
     found = head(line, 0, ignore)
     if found is None:
         return None
-    told = values(line)
-    fields = {key: told.raw(key) for key in told or () if key != "crc"} if told else {}
-    return Carried(place, found.type, found.uuid, found.parent_uuid or "", found.lane, fields)
+    keys = values(line) or Values({})
+    fields = {key: keys.raw(key) for key in keys if key != "crc"}
+    return SourceEntry(place, found.type, found.uuid, found.parent_uuid or "", found.lane, fields)
 
 
-def _add_original_of_header(header: Carried, source: Source) -> None:
-    """Give a header what its line says beside, as if that line were its own."""
-    told = values(source.line_at(header.place))
-    if told is None:
+def _add_original_of_header(header: SourceEntry, source: Source) -> None:
+    line = values(source.line_at(header.place))
+    if line is None:
         return
-    known = _TOLD_BY_HEADER.get(source.agent or "", frozenset())
-    left = {key: value for key, value in _left_out(told, header).items() if key not in known}
-    left.pop(ORIGIN, None)
-    payload = told.value("payload") if source.agent == "codex" else None
+    known = _IN_HEADER.get(source.agent or "", frozenset())
+    left = {key: value for key, value in _left_out(line, header).items() if key not in known}
+    payload = line.value("payload") if source.agent == "codex" else None
     if isinstance(payload, dict):
-        said = {key: value for key, value in payload.items() if key not in _INSTRUCTIONS}
-        left["payload"] = msgspec.json.encode(said)
+        rest = {key: value for key, value in payload.items() if key not in _INSTRUCTIONS}
+        left["payload"] = msgspec.json.encode(rest)
     metadata = decode_leniently(header.fields.get("metadata", b""))
     if source.agent == "pi" and isinstance(metadata, dict):
         left = {key: value for key, value in left.items() if key not in metadata}
-    _put_original(header, left)
+    header.put_original(left)
 
 
-def _add_original(entry: Carried, source: Source) -> None:
-    told = values(source.line_at(entry.place))
-    if told is None:
+def _add_original(entry: SourceEntry, source: Source) -> None:
+    line = values(source.line_at(entry.place))
+    if line is None:
         return
-    if ORIGIN in told:
-        entry.origin = origin_of({key: told.value(key) for key in told})
-    is_whole = entry.type == "custom" and entry.fields.get("data") == told.text_of_whole()
+    if ORIGIN in line:
+        entry.origin = origin_of({key: line.value(key) for key in line})
+    is_whole = entry.type == "custom" and entry.fields.get("data") == line.as_json()
     if not is_whole:
-        left = _left_out(told, entry)
-        left.pop(ORIGIN, None)
+        left = _left_out(line, entry)
         if source.agent == "claude-code":
             left.pop("sessionId", None)
-        _put_original(entry, left)
+        entry.put_original(left)
     metadata = entry.fields.get("metadata")
     if metadata is not None and entry.type == "message" and source.agent == "claude-code":
         _add_results(entry, decode_leniently(metadata), source)
 
 
-def _put_original(entry: Carried, left: Mapping[str, bytes]) -> None:
-    if left:
-        entry.fields[ORIGINAL] = Values(left).text_of_whole()
-
-
-def keep_original(entry: Carried, key: str) -> None:
-    """Keep what an entry has at a key, before it is mended."""
-    if key in entry.fields:
-        before = values(entry.fields.get(ORIGINAL, b"{}")) or Values({})
-        left = {name: before.raw(name) for name in before}
-        _put_original(entry, {**left, key: entry.fields[key]})
-
-
-def _left_out(told: Values, entry: Carried) -> dict[str, bytes]:
-    """The keys of a line that an entry does not hold."""
+def _left_out(line: Values, entry: SourceEntry) -> dict[str, bytes]:
+    """The keys of a line that an entry does not hold, but its origin."""
     left: dict[str, bytes] = {}
-    for key in told:
-        here = key if key in entry.fields else _NAMED_HERE.get(key, key)
-        if entry.fields.get(here) != told.raw(key):
-            left[key] = told.raw(key)
+    for key in line:
+        here = key if key in entry.fields else _NAMES_HERE.get(key, key)
+        if key != ORIGIN and entry.fields.get(here) != line.raw(key):
+            left[key] = line.raw(key)
     return left
 
 
-def _add_results(entry: Carried, metadata: Any, source: Source) -> None:
-    """Give an entry the results that were kept beside the source, whole."""
+def _add_results(entry: SourceEntry, metadata: Any, source: Source) -> None:
+    """Add the whole results that are in files beside the source."""
     named = metadata.get(TOOL_RESULTS) if isinstance(metadata, dict) else None
     found: dict[str, str] = {}
     for path in named if isinstance(named, list) else ():
-        name = str(path).rpartition("/")[2]
-        content = source.result_kept_beside(name)
+        content = source.result_kept_beside(str(path).rpartition("/")[2])
         if content is None:
-            cause = f"the result that was put into {path} is not there, or cannot be read"
+            cause = f"the result file {path} is missing or cannot be read"
             source.note("reference", entry.place, cause)
         else:
             found[str(path)] = _text(content)
@@ -233,7 +225,7 @@ def _add_results(entry: Carried, metadata: Any, source: Source) -> None:
 
 
 def _text(content: bytes) -> str:
-    """Content as a string: itself where it is text, else its base64 as a data URL (RFC 2397)."""
+    """Content as text: itself if it is UTF-8, else a data URL with its base64 (RFC 2397)."""
     try:
         return content.decode()
     except UnicodeDecodeError:

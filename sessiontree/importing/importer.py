@@ -1,10 +1,10 @@
-"""The importer: other agents' sessions, made sessions of ours.
+"""The importer: makes a session from another agent's session file, or updates it.
 
-A session is imported into one file, which is found again by the session's id whatever
-it is called, so that importing again adds what is new and nothing twice.
+A source is imported into one session, which the source's session id identifies, whatever
+the file's name; so a second import adds what is new and nothing twice.
 
-Invariants: what is imported is read and never written; two processes that import the
-same session at the same time make one file of it.
+Invariants: a source is read and never written; two processes that import one source at the
+same time make one session.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ from sessiontree.errors import (
 from sessiontree.importing.source import Progress, Source, files_in
 from sessiontree.importing.target import (
     IMPORTED_FROM,
+    BlobHandles,
     Counts,
-    Named,
     Opening,
-    Stored,
-    begun,
-    counted,
     create,
-    is_at,
+    is_up_to_date,
+    opening_of,
+    planned,
 )
-from sessiontree.importing.update import Grown
+from sessiontree.importing.update import Update
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import FileLog
@@ -49,22 +48,22 @@ from sessiontree.store import Store, file_name
 
 _ATTEMPTS: Final = 5
 _OURS: Final = "sessiontree"
-"""Stands for the agent of sessions that may have been converted: they are found by their id."""
+"""The agent of the sessions that a converted file may come from; their id identifies them."""
 
 
 class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of one file.
+    """The result of importing one file.
 
     Attributes:
         source: its path.
-        file: the session of ours that has it now.
+        file: the session that it was imported into.
         id: the session's id.
-        agent: the agent that wrote it, in short; None for one of our own version 1.
-        entries: the entries that it has; None where it was not read, being up to date.
-        new: those that were written now.
+        agent: the short name of the agent that wrote it; None for version 1.
+        entries: the entries that it has; None if it was up to date and not read.
+        new: the entries that were written now.
         blobs: the large contents that were stored beside the session now.
         made: whether the session was made now.
-        damage: what was met that is not sound, or could not be carried over.
+        damage: the damage found in the source, and what could not be imported.
     """
 
     source: str
@@ -90,20 +89,20 @@ def import_session(
     progress: Progress | None = None,
     fs: FileSystem = DISK,
 ) -> ImportResult:
-    """Import a session file of another agent, or one of version 1, into a session of ours.
+    """Import a session file of another agent, or of version 1.
 
     Args:
-        file: the file; it is read, as are those of its subagents beside it, and not written.
-        folder: where the session goes; made where it is not there. By default the user's
-            store, to the project of the session's working directory.
-        progress: told of the bytes read and the bytes in all, now and then.
+        file: the file. It and the files of its subagents are read, not written.
+        folder: where the session goes, made if it is missing; by default the user's store,
+            in the project of the session's working directory.
+        progress: called now and then with the bytes read and the bytes in all.
 
     Raises:
-        NothingToDoError: it is a session of ours already.
-        NotASessionError, ForeignFormatError, NewerFormatError: it is no session, or of a
-            program that is not known.
-        SessionExistsError: another file stands where the session would.
-        StorageError: the system refused.
+        NothingToDoError: it is a sessiontree file already.
+        NotASessionError, ForeignFormatError, NewerFormatError: it is not a session, or its
+            program is not known.
+        SessionExistsError: another file has the session's path.
+        StorageError: a file cannot be read or written.
     """
     return Importer(Store(fs=fs) if folder is None else folder, fs=fs).take(file, progress)
 
@@ -112,10 +111,10 @@ class Importer:
     """Imports many files into one place.
 
     Args:
-        into: a store, where each goes to its project; or a folder.
+        into: a store, where each session goes to its project; or a folder.
 
     Raises:
-        UsageError: what stands there is no folder.
+        UsageError: the path is not a folder.
     """
 
     def __init__(self, into: Store | str | os.PathLike[str], *, fs: FileSystem = DISK) -> None:
@@ -124,14 +123,14 @@ class Importer:
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
         if os.path.lexists(self.folder) and not os.path.isdir(self.folder):
-            raise UsageError(f"{self.folder} is no folder; give one to import into")
+            raise UsageError(f"{self.folder} is not a folder; give a folder to import into")
 
     def sources(self, path: str, report: Callable[[str], object]) -> Iterator[str]:
-        """The files that a path names: itself, or those in it that may be sessions.
+        """The file at a path, or the files in the folder there that may be sessions.
 
         Args:
             path: a file or a folder.
-            report: told of each folder in it that cannot be read, in a line that names it.
+            report: called with one line for each folder that cannot be read.
 
         Raises:
             SessionNotFoundError: there is nothing at the path.
@@ -152,39 +151,39 @@ class Importer:
                 done = done or self._imported(source, _opening_of(source), hold=attempt > 0)
             if done is not None:
                 return done
-        raise SessionBusyError(f"{path} is imported by others at this moment; try again", path)
+        raise SessionBusyError(f"other programs are importing {path}; try again", path)
 
     def look(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """What `take` would do with a file now; nothing is written."""
         with Source(self._fs, os.fspath(file), progress) as source:
-            return self._up_to_date(source) or self._looked(source, _opening_of(source))
+            return self._up_to_date(source) or self._planned(source, _opening_of(source))
 
     def _up_to_date(self, source: Source) -> ImportResult | None:
-        """What is told of a source that was imported as it is; None where it was not."""
+        """The result for a source without a change since its import, else None."""
         id = source.likely_id()
         target = self._target_of(source, id)
-        if target is None or not is_at(self._fs, target, source.state):
+        if target is None or not is_up_to_date(self._fs, target, source.state):
             return None
-        return _told(source, target, id, None, made=False)
+        return _result(source, target, id, None, made=False)
 
-    def _looked(self, source: Source, opening: Opening) -> ImportResult:
+    def _planned(self, source: Source, opening: Opening) -> ImportResult:
         id = opening.header["id"]
         target = self._target_of(source, id)
         if target is None:
             target = os.path.join(self._folder_for(opening), _name_for(opening))
             if os.path.lexists(target):
-                raise _taken(target, source)
-            return _told(source, target, id, counted(opening), made=True)
+                raise _exists(target, source)
+            return _result(source, target, id, planned(opening), made=True)
         log = FileLog(self._fs, target, readonly=True)
         try:
-            named = Named()
-            _, counts = Grown(log, opening, source.agent).added(named.put)
+            blobs = BlobHandles(None)
+            _, counts = Update(log, opening, source.agent).lines(blobs.put)
         finally:
             log.close()
-        return _told(source, target, id, counts._replace(blobs=len(named.blobs)), made=False)
+        return _result(source, target, id, counts._replace(blobs=len(blobs.made)), made=False)
 
     def _imported(self, source: Source, opening: Opening, *, hold: bool) -> ImportResult | None:
-        """Import a source; None where another program was faster, and it is to be looked again."""
+        """Import a source; None if another program wrote first, and the import must restart."""
         id = opening.header["id"]
         target = self._target_of(source, id)
         if target is None:
@@ -195,40 +194,37 @@ class Importer:
                 self._known = None
                 if self._target_of(source, id) is not None:
                     return None
-                raise _taken(target, source) from error
+                raise _exists(target, source) from error
             self._note(source, id, target)
-            return _told(source, target, id, counts, made=True)
-        grown = self._grow(target, source, opening, hold=hold)
-        return None if grown is None else _told(source, target, id, grown, made=False)
+            return _result(source, target, id, counts, made=True)
+        updated = self._updated(target, source, opening, hold=hold)
+        return None if updated is None else _result(source, target, id, updated, made=False)
 
-    def _grow(self, target: str, source: Source, opening: Opening, *, hold: bool) -> Counts | None:
-        """Add what is new to a target; None where others wrote to it meanwhile.
+    def _updated(
+        self, target: str, source: Source, opening: Opening, *, hold: bool
+    ) -> Counts | None:
+        """Add new entries to a target; None if another program wrote to it meanwhile.
 
         Args:
-            hold: whether to keep others out from the start.
+            hold: whether to lock the target from the start.
         """
         log = FileLog(self._fs, target)
         try:
-            if hold:
-                with log.hold():
-                    return self._grow_now(log, source, opening)
-            return self._grow_now(log, source, opening)
+            with log.hold() if hold else contextlib.nullcontext():
+                blobs = BlobHandles(Blobs(self._fs, log.path))
+                update = Update(log, opening, source.agent)
+                lines, counts = update.lines(blobs.put)
+                if lines:
+                    with log.hold():
+                        if not log.ends_at(update.size) or not blobs.are_stored():
+                            return None
+                        log.append(b"\n".join([*lines, b""]), update.size)
+            return counts._replace(blobs=len(blobs.made))
         finally:
             log.close()
 
-    def _grow_now(self, log: FileLog, source: Source, opening: Opening) -> Counts | None:
-        blobs = Stored(Blobs(self._fs, log.path))
-        grown = Grown(log, opening, source.agent)
-        lines, counts = grown.added(blobs.put)
-        if lines:
-            with log.hold():
-                if not log.ends_at(grown.size) or not blobs.are_kept():
-                    return None
-                log.append(b"\n".join([*lines, b""]), grown.size)
-        return counts._replace(blobs=len(blobs.blobs))
-
     def _path_for(self, opening: Opening) -> str:
-        """Where a session is to be made, in a folder that is there then."""
+        """The path for a new session; its folder is made."""
         folder = self._folder_for(opening)
         with speaking_of(folder, "make"):
             make_folders(self._fs, os.path.abspath(folder))
@@ -237,12 +233,12 @@ class Importer:
     def _folder_for(self, opening: Opening) -> str:
         cwd = opening.header.get("cwd")
         if self._store is not None and isinstance(cwd, str) and os.path.isabs(cwd):
-            with contextlib.suppress(UsageError):  # no path that a system could have
+            with contextlib.suppress(UsageError):  # not a valid path on this system
                 return self._store.project_dir(cwd)
         return self.folder
 
     def _target_of(self, source: Source, id: str) -> str | None:
-        """The session that a source was imported into, or else converted from; None for none."""
+        """The session that a source was imported into or converted from, or None."""
         if self._known is None:
             self._known = dict(reversed(list(self._targets())))
         target = self._known.get(_key(source.agent, id))
@@ -255,7 +251,7 @@ class Importer:
         self._known[_key(source.agent, id)] = path
 
     def _targets(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """The sessions in the folder, in order of their paths, each with what it is found by."""
+        """The sessions in the folder, by path, each with its key."""
         if not os.path.isdir(self.folder):
             return
         for path in files_in(self.folder, lambda problem: None):
@@ -267,7 +263,7 @@ class Importer:
             if not isinstance(id, str):
                 continue
             yield (_OURS, id), path
-            yield (_OURS, derived_uuid(id, id, 0)), path  # by which Claude Code knows it
+            yield (_OURS, derived_uuid(id, id, 0)), path  # its id for Claude Code
             if not isinstance(metadata, dict) or "parentSession" in header:
                 continue
             if IMPORTED_FROM in metadata:
@@ -275,10 +271,10 @@ class Importer:
 
 
 def _opening_of(source: Source) -> Opening:
-    opening = begun(source)
+    opening = opening_of(source)
     if opening is None:
         raise NotASessionError(
-            f"{source.path} has no line that could be read; there is nothing to import", source.path
+            f"{source.path} has no line that can be read; there is nothing to import", source.path
         )
     return opening
 
@@ -289,20 +285,20 @@ def _name_for(opening: Opening) -> str:
     return file_name(stamp, opening.header["id"])
 
 
-def _taken(target: str, source: Source) -> SessionExistsError:
+def _exists(target: str, source: Source) -> SessionExistsError:
     return SessionExistsError(
-        f"{target} is there already, is no import of {source.path}, and was left as it is; "
+        f"{target} is there already and is not an import of {source.path}; it was left as it is; "
         "import into another folder",
         target,
     )
 
 
 def _key(agent: str | None, id: str) -> tuple[str, str]:
-    """What tells a session apart. Version 1 was pi's before it was ours, and pi migrates it."""
+    """What identifies a session. pi wrote version 1 first, and migrates it to its own version 2."""
     return agent or "pi", id
 
 
-def _told(
+def _result(
     source: Source, target: str, id: str, counts: Counts | None, *, made: bool
 ) -> ImportResult:
     entries, new, blobs = counts or (None, 0, 0)

@@ -1,7 +1,7 @@
-"""The source: a file of another program, or of version 1, as lines of ours.
+"""The source: a file of another agent, or of version 1, as version 2 lines.
 
-Invariants: it is opened to read, and nothing of it or beside it is written; what it
-says is what it said when it was opened, however its program goes on; the same file
+Invariants: the file and those beside it are opened to read and never written; an import
+sees the file as it was when it was opened, whatever its program appends; the same file
 gives the same lines.
 """
 
@@ -27,32 +27,32 @@ from sessiontree.storage.fs import READ_PLAIN, FileSystem
 from sessiontree.storage.log import FileLog
 
 Progress = Callable[[int, int], object]
-"""Takes the bytes that were read, and those that there are."""
+"""Takes the bytes read so far and the bytes in all."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES: Final = (".jsonl.zst", ".jsonl", ".json")
 _CONVERTED: Final = b'"%b":{"entry":"' % ORIGIN.encode()
 _LARGEST_RESULT: Final = 1 << 30
-"""Bytes of a result that are taken into memory."""
+"""The largest result file that is read, in bytes."""
 
 
 class Source:
-    """One file to be carried over; a context manager.
+    """One file to import; a context manager.
 
     Attributes:
         path: as given.
-        format: its format; None for one of our own version 1.
-        damage: what was met so far that is not sound, or could not be carried.
-        state: what tells this state of the file, and of those beside it, from another.
+        format: its format; None for version 1.
+        damage: the damage found so far, and what could not be imported.
+        state: a digest of the sizes and times of the file and those beside it.
     """
 
     def __init__(self, fs: FileSystem, path: str, progress: Progress | None = None) -> None:
         """Open a file.
 
         Raises:
-            NothingToDoError: it is a session of ours already.
-            NotASessionError, ForeignFormatError, NewerFormatError: it is no session, or of a
-                program that is not known.
+            NothingToDoError: it is a sessiontree file already.
+            NotASessionError, ForeignFormatError, NewerFormatError: it is not a session, or
+                its program is not known.
             SessionNotFoundError, StorageError: it cannot be read.
         """
         self.path = path
@@ -60,7 +60,7 @@ class Source:
         self._fs = fs
         self._progress = progress
         self._done = 0
-        self.state = _state(fs, path)  # before it is opened: it may be older than what is read
+        self.state = _state(fs, path)  # taken first, so that it is never newer than the content
         self._log = FileLog(fs, path, readonly=True)
         try:
             start = sniff_file(self._log)
@@ -71,7 +71,7 @@ class Source:
             self.format: Format | None = start.format
             self._view = View(self._log) if start.format is None else None
             self._file = SourceFile(self._log)
-            self._again = SourceFile(self._log)  # for those behind where the other reads
+            self._again = SourceFile(self._log)  # for lines that the other has passed
         except BaseException:
             self._log.close()
             raise
@@ -87,31 +87,31 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The name of the file, without its folders."""
+        """The file's name without its folder."""
         return self._file.name
 
     @property
     def agent(self) -> str | None:
-        """The short name of the agent that wrote it; None for our own version 1."""
+        """The short name of the agent that wrote it; None for version 1."""
         return None if self.format is None else self.format.name
 
-    def session_id(self, told: str) -> str:
-        """The id of the session, given the one that its lines tell.
+    def session_id(self, given: str) -> str:
+        """The id of the session, from the id in its lines.
 
-        Claude Code knows a session by its file's name, and its subagents' files by names
-        of their own; in the lines a session may have the id of the one it went on from.
+        For Claude Code the file's name is the id, and subagents' files have names of their
+        own; the lines may hold the id of the session that this one continues.
         """
         stem = _stem(self.name)
-        told = told.encode("utf-8", "replace").decode()
+        given = given.encode("utf-8", "replace").decode()
         if self.agent == "claude-code":
             if _UUID.fullmatch(stem):
                 return stem
             if stem.startswith("agent-"):
-                return f"{told}.{stem}"
-        return told or stem
+                return f"{given}.{stem}"
+        return given or stem
 
     def likely_id(self) -> str:
-        """The same by a look at the start of the file; another where that does not tell."""
+        """The id by the start of the file; a wrong one if the start does not hold it."""
         if self.format is not None:
             head = self._file.head()
             return self.session_id(self.format.facts(head, b"").id or "")
@@ -119,11 +119,11 @@ class Source:
         return self.session_id(str(self._view.header.get("id") or ""))
 
     def is_converted(self) -> bool:
-        """Whether it is a session of ours that was converted."""
+        """Whether it was converted from a session."""
         return _CONVERTED in self._file.head()
 
     def translated(self) -> Iterator[Translated]:
-        """The lines of ours, the header first, each with the place of the line it was made of."""
+        """The version 2 lines, the header first, each with the place of its source line."""
         if self.format is not None:
             yield from self.format.translate(self._file, self.note)
             self.damage += damage_of(self._file, self.damage)
@@ -147,11 +147,7 @@ class Source:
         return source.value_at(place.offset)
 
     def result_kept_beside(self, name: str) -> bytes | None:
-        """What a tool gave, and the agent put into a file of its own; None if it cannot be had.
-
-        Args:
-            name: the name of the file, without its folders.
-        """
+        """The content of a result file by its name; None if it cannot be read."""
         folder = os.path.splitext(os.path.realpath(self.path))[0]
         if os.path.basename(os.path.dirname(folder)) == "subagents":
             folder = os.path.dirname(os.path.dirname(folder))
@@ -179,7 +175,7 @@ class Source:
             return
         self._done += size
         size_of_all = sum(file.size for file in (self._file, *self._file.opened))
-        if self.agent == "claude-code":  # whose lines are read for their structure first
+        if self.agent == "claude-code":  # it is read twice
             size_of_all *= 2
         self._progress(min(self._done, size_of_all), size_of_all)
 
@@ -191,8 +187,8 @@ def _state(fs: FileSystem, path: str) -> str:
     for each in (path, *beside, *sidecars):
         with contextlib.suppress(OSError):
             found = fs.stat(each)
-            told = f"{os.path.basename(each)}\n{found.size}\n{found.modified!r}\n"
-            digest.update(told.encode("utf-8", "replace"))
+            facts = f"{os.path.basename(each)}\n{found.size}\n{found.modified!r}\n"
+            digest.update(facts.encode("utf-8", "replace"))
     return digest.hexdigest()[:32]
 
 
@@ -201,20 +197,17 @@ def _stem(name: str) -> str:
 
 
 def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
-    """The files below a folder that may be sessions of agents, in order of their paths.
+    """The files below a folder that may be agents' sessions, ordered by path.
 
-    Those of subagents are left out where the session that they belong to is there.
-
-    Args:
-        folder: the folder.
-        report: told of each folder that cannot be read.
+    Subagents' files are left out if their session is there. `report` is called with one
+    line for each folder that cannot be read.
     """
 
     def refused(error: OSError) -> None:
         report(f"cannot read {error.filename}: {error.strerror}; check its permissions")
 
     for where, folders, names in os.walk(folder, onerror=refused):
-        folders[:] = sorted(name for name in folders if not _is_passed_over(where, name))
+        folders[:] = sorted(name for name in folders if not _is_skipped(where, name))
         for name in sorted(names):
             if _may_be_session(name):
                 yield os.path.join(where, name)
@@ -223,10 +216,10 @@ def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
 def _may_be_session(name: str) -> bool:
     if name.startswith(".") or not name.endswith(_SUFFIXES):
         return False
-    return not name.endswith(".json") or name.startswith("session-")  # as Gemini CLI names them
+    return not name.endswith(".json") or name.startswith("session-")  # Gemini CLI's names
 
 
-def _is_passed_over(where: str, name: str) -> bool:
+def _is_skipped(where: str, name: str) -> bool:
     if name.startswith(".") or name.endswith(".blobs"):
         return True
     return name == "subagents" and os.path.isfile(where + ".jsonl")

@@ -1,20 +1,19 @@
-"""Growing: what a source adds to the session of ours that it was imported into before.
+"""The update of a session from the source that it was imported from.
 
-Nothing there is ever changed, so what the source says anew is added. An entry that
-stands in the target as the source has it is left alone; one that is new is appended;
-one that the source now tells in another way (it hangs elsewhere, or was replaced) is
-appended under a uuid made of its line, and what hangs below it follows.
+Nothing in the session changes. An entry that the session has as the source has it is
+skipped, a new one is appended, and one that the source has changed (its parent is another,
+or it was replaced) is appended under a uuid derived from its line, with the entries below
+it.
 
-The main leaf follows the source, unless somebody went on in the target: then the
-main lane is theirs, and what is new goes on a lane named after the agent.
+The main leaf follows the source, unless a user appended to the session: then the main lane
+is the user's, and new entries go to a lane with the agent's name.
 
-Invariants: what is added is one write, so that a crash keeps a part from its start at
-most, which the next import completes; an import that finds nothing new writes nothing.
+Invariants: an update is one write, so that a crash keeps a part from its start at most,
+which the next import completes; an import that finds nothing new writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -27,23 +26,24 @@ from sessiontree.engine import refs
 from sessiontree.engine.view import View
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.formats.base import encoded
-from sessiontree.importing.entries import ORIGINAL, Carried, Store
+from sessiontree.importing.entries import ORIGINAL, PutBlob, SourceEntry
 from sessiontree.importing.target import (
     CONVERTED,
     IMPORTED_FROM,
     Counts,
     Opening,
-    named_only,
+    branch_to,
+    handle_of,
     record_in,
 )
 from sessiontree.storage.lines import rest_of_line
 from sessiontree.storage.log import FileLog
 
 VARIANT_OF: Final = "variantOf"
-"""The key of an entry that the source told in another way before: the uuid it had."""
+"""The key of an entry that the source changed: the uuid of the earlier one."""
 
-_AROUND: Final = frozenset({"uuid", "parentUuid", "lane", "timestamp", "crc", ORIGINAL})
-"""Keys of an entry that are not what it says."""
+_NOT_COMPARED: Final = frozenset({"uuid", "parentUuid", "lane", "timestamp", "crc", ORIGINAL})
+"""The keys of an entry that are not its content."""
 
 _OF_PROGRAM: Final = frozenset(
     {
@@ -51,15 +51,16 @@ _OF_PROGRAM: Final = frozenset(
         *("timestamp", "cwd", "version", "gitBranch", "userType"),
     }
 )
-"""Keys of a line that tell of the program that wrote it, and not what was said."""
+"""The keys of a source line that describe the program, not the conversation."""
 
 
-class Grown:
-    """A target that is there, and what a source adds to it.
+class Update:
+    """What a source adds to a target.
 
     Args:
         log: the target, open.
-        opening: the source, begun.
+        opening: the source.
+        agent: the short name of the source's agent; None for version 1.
     """
 
     def __init__(self, log: FileLog, opening: Opening, agent: str | None) -> None:
@@ -79,52 +80,48 @@ class Grown:
 
     @property
     def size(self) -> int:
-        """The size of the target that was looked at."""
+        """The size of the target that the update is for."""
         return self._view.size
 
-    def added(self, store: Store) -> tuple[list[bytes], Counts]:
-        """The lines to be appended, and what they are; none where all is there.
-
-        Args:
-            store: keeps the large strings of new entries.
-        """
+    def lines(self, put: PutBlob) -> tuple[list[bytes], Counts]:
+        """The lines to append, and their counts; `put` takes the large strings."""
         found = (self._new(entry) for entry in self._opening.entries)
-        new = self._without_needless([entry for entry in found if entry is not None])
-        lane = None if self._is_leaf_ours() else self._agent
-        leaf = self._given.get(self._opening.hanging.leaf, self._opening.hanging.leaf)
+        new = self._on_lanes([entry for entry in found if entry is not None])
+        lane = None if self._is_leaf_imported() else self._agent
+        leaf = self._given.get(self._opening.order.leaf, self._opening.order.leaf)
         main = [entry for entry in new if entry.lane is None]
         if main and main[-1].uuid != leaf:
-            main.append(self._branch_to(leaf, main[-1]))
+            main.append(branch_to(leaf, main[-1].uuid, main[-1].place))
             new.append(main[-1])
         for entry in main:
             entry.lane = lane
-        lines = [entry.line(store) for entry in new]
+        lines = [entry.line(put) for entry in new]
         record = self._record_of(new, lane)
         if record is not None:
             lines.insert(new.index(main[-1]) if main else 0, record)
         return lines, Counts(self._count, len(new), 0)
 
-    def _new(self, told: Carried) -> Carried | None:
-        """An entry as it is to be written; None where it stands in the target."""
+    def _new(self, found: SourceEntry) -> SourceEntry | None:
+        """An entry as it is to be written; None if the target has it."""
         self._count += 1
-        entry = self._repointed(told)
+        entry = self._with_given_uuids(found)
         self._seen.add(entry.uuid)
         known = self._known(entry)
         if known is not None:
-            self._note_known(known, told)
+            self._note_known(known, found)
             return None
         if self._tree.row(entry.uuid) == NO_ROW:
             return entry
-        variant = uuid_of_line(entry.uuid, 0, entry.line(named_only))
+        variant = uuid_of_line(entry.uuid, 0, entry.line(handle_of))
         self._given[entry.uuid] = variant
         self._seen.add(variant)
         if self._tree.row(variant) != NO_ROW:
             return None
         fields = {**entry.fields, VARIANT_OF: dumps(entry.uuid)}
-        return self._repointed(replace(entry, uuid=variant, fields=fields))
+        return self._with_given_uuids(replace(entry, uuid=variant, fields=fields))
 
-    def _repointed(self, entry: Carried) -> Carried:
-        """An entry that names those that have another uuid here by that one."""
+    def _with_given_uuids(self, entry: SourceEntry) -> SourceEntry:
+        """An entry that refers to others by their uuids in the target."""
         given = self._given
         fields = entry.fields
         for key in REFERENCES.get(entry.type, ()):
@@ -133,48 +130,48 @@ class Grown:
                 fields = {**fields, key: dumps(given[named])}
         return replace(entry, parent=given.get(entry.parent, entry.parent), fields=fields)
 
-    def _known(self, entry: Carried) -> str | None:
-        """The uuid of the entry of the target that says what this one says, or None."""
+    def _known(self, entry: SourceEntry) -> str | None:
+        """The uuid of the same entry in the target, or None."""
         tree = self._tree
         row = tree.row(entry.uuid)
         place = NO_ROW if entry.origin is None else tree.row(entry.origin)
-        if place != NO_ROW and (not self._is_copy or self._goes_on_at(row, place)):
+        if place != NO_ROW and (not self._is_copy or self._is_below_origin(row, place)):
             return entry.origin
-        if row != NO_ROW and (self._stands_at(row, entry) or self._is_said_at(row, entry)):
+        if row != NO_ROW and (self._is_at(row, entry) or self._has_content_at(row, entry)):
             return entry.uuid
         return None
 
-    def _goes_on_at(self, row: int, place: int) -> bool:
-        """Whether the origin of a line is its place also in a copy, which has the line itself."""
+    def _is_below_origin(self, row: int, place: int) -> bool:
+        """Whether the origin of a line is its place in a copy that has the line too."""
         return row in (NO_ROW, place) or row in self._tree.rows_up(place)
 
-    def _note_known(self, known: str, told: Carried) -> None:
+    def _note_known(self, known: str, found: SourceEntry) -> None:
         self._seen.add(known)
-        if known != told.uuid:
-            self._given[told.uuid] = known
-        if told.lane is not None:
-            self._lanes[told.lane] = self._tree.lane_of(self._tree.row(known))
+        if known != found.uuid:
+            self._given[found.uuid] = known
+        if found.lane is not None:
+            self._lanes[found.lane] = self._tree.lane_of(self._tree.row(known))
 
-    def _without_needless(self, new: list[Carried]) -> list[Carried]:
-        """The new entries on their lanes, without what only begins or ends what is known."""
-        said = {entry.lane for entry in new if not entry.is_made}
-        kept: list[Carried] = []
+    def _on_lanes(self, new: list[SourceEntry]) -> list[SourceEntry]:
+        """The new entries on their lanes, without those that only start or end a known lane."""
+        changed = {entry.lane for entry in new if not entry.is_made}
+        kept: list[SourceEntry] = []
         for entry in new:
             lane = entry.lane
             is_known = lane is None or lane in self._lanes
-            if entry.is_made and is_known and (entry.type != "branch" or lane not in said):
+            if entry.is_made and is_known and (entry.type != "branch" or lane not in changed):
                 self._given[entry.uuid] = self._given.get(entry.parent, entry.parent)
                 continue
-            entry = self._repointed(entry)
+            entry = self._with_given_uuids(entry)
             if lane is not None and self._lanes.get(lane) is not None:
                 entry.lane = self._lanes[lane]
             kept.append(entry)
         return kept
 
-    def _is_said_at(self, row: int, entry: Carried) -> bool:
-        """Whether the entry of a row says all that this one says, at the same place.
+    def _has_content_at(self, row: int, entry: SourceEntry) -> bool:
+        """Whether the entry of a row has all content of this one, at the same place.
 
-        What a program tells of itself may differ, and what says nothing stand between.
+        Facts about the program may differ, and entries without content may be between.
         """
         stored = self._view.read(self._tree.offsets[row])
         above = self._tree.row(entry.parent)
@@ -182,28 +179,28 @@ class Grown:
             return False
         if self._content_above(self._tree.parents[row]) != self._content_above(above):
             return False
-        there, here = stored.as_stored, decode_object(entry.line(named_only))
-        words = (key for key in here if key not in _AROUND)
-        return all(key in there and there[key] == here[key] for key in words) and _has_all(
+        there, here = stored.as_stored, decode_object(entry.line(handle_of))
+        keys = (key for key in here if key not in _NOT_COMPARED)
+        return all(key in there and there[key] == here[key] for key in keys) and _has_all(
             there.get(ORIGINAL), here.get(ORIGINAL)
         )
 
     def _content_above(self, row: int) -> int:
-        """The nearest row with content at or above one; NO_ROW for none."""
+        """The nearest row with content at or above one, or NO_ROW."""
         if row == NO_ROW:
             return NO_ROW
         return next((above for above in self._tree.rows_up(row) if self._content[above]), NO_ROW)
 
-    def _stands_at(self, row: int, entry: Carried) -> bool:
-        """Whether this very entry stands in the target, on its own lane or on the agent's."""
+    def _is_at(self, row: int, entry: SourceEntry) -> bool:
+        """Whether the target has this line, on the entry's own lane or on the agent's."""
         lane = self._tree.lane_of(row)
         stored = rest_of_line(self._log.read, self._tree.offsets[row])
         if entry.lane is None and lane == self._agent:
             entry = replace(entry, lane=lane)
-        return entry.line(named_only) == stored
+        return entry.line(handle_of) == stored
 
-    def _is_leaf_ours(self) -> bool:
-        """Whether the target's main leaf is one that an import made, of this or a former source."""
+    def _is_leaf_imported(self) -> bool:
+        """Whether an import made the target's main leaf, of this source or an earlier one."""
         walk = self._view.walk()
         leaf: Entry | None = walk.last_on(None)
         above = iter(()) if leaf is None else walk.up(leaf)
@@ -211,23 +208,19 @@ class Grown:
             leaf = next(above, None)
         if leaf is None or leaf.uuid in self._seen:
             return True
-        return leaf.uuid[14:15] == "5"  # made of a line; what a user writes has a random one
+        return leaf.uuid[14:15] == "5"  # derived from a line; a user's entry has a random uuid
 
-    def _branch_to(self, leaf: str, after: Carried) -> Carried:
-        uuid = uuid_of_line(leaf, 0, b"leaf after " + after.uuid.encode("utf-8", "replace"))
-        fields = {"type": b'"branch"'}
-        return Carried(after.place, "branch", uuid, leaf, None, fields, is_made=True)
-
-    def _record_of(self, new: list[Carried], lane: str | None) -> bytes | None:
-        """The line that says what was imported; None where nothing is new."""
+    def _record_of(self, new: list[SourceEntry], lane: str | None) -> bytes | None:
+        """The line with the record of this import; None if nothing is new."""
         header = self._opening.header
-        facts = self._facts_missing(header["metadata"])
+        known = self._names.metadata
+        facts = {key: value for key, value in header["metadata"].items() if key not in known}
         record = {**header["metadata"][IMPORTED_FROM]}
-        if CONVERTED in record:  # whose facts are those that the session told
+        if CONVERTED in record:  # the facts are the session's own
             if not new:
                 return None
             facts = {}
-        before = record_in({"metadata": self._names.metadata})
+        before = record_in({"metadata": known})
         given, name = before.get("name", self._view.header.get("name")), header.get("name")
         fields: dict[str, Any] = {}
         if name is not None and name != given:
@@ -252,15 +245,11 @@ class Grown:
             fields["lane"] = lane
         return encoded(fields)
 
-    def _facts_missing(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        known = self._names.metadata
-        return {key: value for key, value in told.items() if key not in known}
-
 
 def _has_all(there: Any, here: Any) -> bool:
-    """Whether what a line left over is there too, apart from what tells of its program."""
+    """Whether one `original` has all keys of another but those of the program."""
     if not isinstance(here, dict):
         return here is None
     known = there if isinstance(there, dict) else {}
-    words = (key for key in here if key not in _OF_PROGRAM)
-    return all(key in known and known[key] == here[key] for key in words)
+    keys = (key for key in here if key not in _OF_PROGRAM)
+    return all(key in known and known[key] == here[key] for key in keys)

@@ -291,6 +291,6 @@ class Inside:
         self._block = self._block[size:]
         if not size and self._inside.cause:
             raise StorageError(
-                f"{self.name}: {self._inside.cause}; what is before was read", self.path
+                f"{self.name}: {self._inside.cause}; what is before was read", self.name
             )
         return size

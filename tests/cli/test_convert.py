@@ -36,12 +36,12 @@ def test_what_the_target_does_not_say_is_told_and_printed(chat: Path, here: Path
     told = run("convert", chat, "--to", "claude-code", "-o", here / "one.jsonl")
     assert told.exit_code == 0
     assert told.stdout.strip() == str(here / "one.jsonl")
-    assert "Not as it was in claude-code: a label is not told (entry " in told.stderr
+    assert "Not as it was in claude-code: a label is left out (entry " in told.stderr
     printed = printed_json("convert", chat, "--to", "claude-code", "-o", here / "two.jsonl")
     assert (printed["to"], printed["warnings"], printed["beside"]) == ("claude-code", [], [])
     lost = {loss["what"]: loss for loss in printed["notExpressed"]}
-    assert lost["a stack_push is not told"]["count"] == 1
-    assert set(lost["a label is not told"]) == {"what", "count", "entry"}
+    assert lost["a stack_push is left out"]["count"] == 1
+    assert set(lost["a label is left out"]) == {"what", "count", "entry"}
 
 
 def test_what_a_handle_points_to_is_found_below_the_root(chat: Path, here: Path) -> None:

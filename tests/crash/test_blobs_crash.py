@@ -30,6 +30,7 @@ from sessiontree import Session, SessionTreeError
 from sessiontree.core.blob import Blob
 from sessiontree.errors import BlobDamagedError, BlobError, SessionNotFoundError, WriteFailedError
 from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.log import FileLog
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import (
     FULL,
@@ -587,7 +588,9 @@ def test_a_picked_entry_has_its_blobs_though_they_were_collected_a_moment_before
         Session.create(ours) as session,
     ):
         picked = theirs.append_message(_message(said("a")))
-        lock = session.reader.log.lock
+        log = session.reader.log
+        assert isinstance(log, FileLog)
+        lock = log.lock
         take = lock.take
 
         def take_after_a_collection() -> None:

@@ -129,7 +129,7 @@ def test_a_call_stands_in_a_step_with_what_it_gave(tmp_path: Path) -> None:
         "total_cost_usd": 0.3,
     }
     assert len(made.beside) == 1
-    assert "the seal of a thought is not told" in [loss.what for loss in made.losses]
+    assert "the signature of a thought is left out" in [loss.what for loss in made.losses]
 
 
 @pytest.mark.parametrize("key", ["summary", "content"])
@@ -140,7 +140,7 @@ def test_what_codex_tells_of_its_thoughts_is_reasoning(tmp_path: Path, key: str)
     session.append("message", message=item)
     found, made = converted(session, tmp_path / "made.json")
     assert found["steps"][0]["reasoning_content"] == "one\n\ntwo"
-    assert [loss.what for loss in made.losses] == ["the seal of a thought is not told"]
+    assert [loss.what for loss in made.losses] == ["the signature of a thought is left out"]
 
 
 def test_what_was_compacted_is_told_and_other_branches_are_named(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_what_was_compacted_is_told_and_other_branches_are_named(tmp_path: Path)
         ("user", "new"),
     ]
     assert found["steps"][2]["extra"]["context_management"]["type"] == "compaction"
-    assert [loss.what for loss in made.losses] == ["what is said on other branches is not told"]
+    assert [loss.what for loss in made.losses] == ["a message on another branch is left out"]
 
 
 def test_the_pieces_of_an_answer_are_one_step_with_the_usage_of_the_last(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_results_on_another_branch_do_not_come_back_into_the_conversation(
             ("user", "never mind"),
         ]
     )
-    assert any("the id of an answer" in loss.what for loss in made.losses)
+    assert any("the id of a response" in loss.what for loss in made.losses)
 
 
 def test_a_compaction_is_claude_codes_own_and_what_was_before_is_kept(
@@ -257,5 +257,5 @@ def test_what_pi_says_of_a_message_is_not_in_the_message(tmp_path: Path) -> None
 def test_a_file_to_make_is_named_by_text(file: Any) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
-    with pytest.raises(UsageError, match="by a string or a Path"):
+    with pytest.raises(UsageError, match="must be a string or a Path"):
         session.convert("pi", file)

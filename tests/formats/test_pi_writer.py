@@ -205,7 +205,7 @@ def test_the_same_session_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_ids_are_those_that_people_know_and_never_given_twice() -> None:
     ids = PiIds()
     uuid = "1bde50fb-2508-46e1-9c31-cb1aad14ee24"
-    given = [ids.give(uuid), ids.give(uuid), ids.give("1bde50fb-other"), ids.give("\ud800é")]
+    given = [ids.new(uuid), ids.new(uuid), ids.new("1bde50fb-other"), ids.new("\ud800é")]
     assert given[0] == "1bde50fb"
     assert len(set(given)) == 4
     assert all(re.fullmatch("[0-9a-f]{8}", id) for id in given)
@@ -225,7 +225,7 @@ def test_what_pi_has_no_words_for_is_named(tmp_path: Path) -> None:
         session.refresh()
         made = session.convert("pi", tmp_path / "pi.jsonl")
     named = {loss.what: loss for loss in made.losses}
-    lane_named = named["the lane 'reviewer': pi has no lanes, its entries are a branch"]
+    lane_named = named["the lane 'reviewer': pi has no lanes, so its entries are a branch"]
     assert lane_named.count == 2
     assert any("of_next_year" in what for what in named)
     assert any("stack_push" in what for what in named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing import import_session
-from sessiontree.operations.convert import convert
 from tests.importing.conftest import messages
 from tests.support.pi_trees import PiShaped
 
@@ -31,7 +30,7 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
 def converted(session: Path, to: str, folder: Path) -> Path:
     folder.mkdir()
     with Session.open(session, readonly=True) as found:
-        name = convert(found, to, folder / "x.jsonl").file
+        name = found.convert(cast(Any, to), folder / "x.jsonl").file
     if to != "claude-code":
         return Path(name)
     id = next(line["sessionId"] for line in lines_of(Path(name)))
@@ -203,7 +202,7 @@ def test_what_the_agents_lines_said_beside_is_named_where_it_is_lost(
     source.write_text("".join(told))
     done = import_session(source, tmp_path / "in")
     with Session.open(done.file, readonly=True) as session:
-        losses = convert(session, to, tmp_path / "x.jsonl").losses
+        losses = session.convert(cast(Any, to), tmp_path / "x.jsonl").losses
     assert [(loss.count, loss.entry) for loss in losses if "'slug'" in loss.what] == [(2, uuids[0])]
 
 

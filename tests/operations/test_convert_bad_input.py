@@ -143,7 +143,7 @@ def test_a_session_that_stands_where_nothing_is_said_is_refused(tmp_path: Path, 
     session = Session.create()
     session.append_message({"role": "user", "content": "left"})
     session.branch(session.header)
-    with pytest.raises(NothingToDoError, match="switch to a branch"):
+    with pytest.raises(NothingToDoError, match="go to a branch that has messages"):
         session.convert(to, tmp_path / "made")
     assert list(tmp_path.iterdir()) == []
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from sessiontree import Session, summarize
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.core.codec import FORMAT, VERSION, encode
-from sessiontree.engine import ancestry
 from sessiontree.recording import StreamAccumulator
 from sessiontree.text.pattern import Pattern
 
@@ -88,7 +87,7 @@ MOVES: dict[str, Callable[[Session], object]] = {
     "leave a little": lambda session: session.branch(uuid_of(MESSAGES - 10), summary="s"),
     "merge": merge,
     "record": record,
-    "read down": lambda session: sum(1 for _ in ancestry.downwards(session)),
+    "read down": lambda session: sum(1 for _ in session.cursor.below(None)),
 }
 
 
@@ -109,7 +108,7 @@ def test_a_move_costs_no_memory_for_the_path_above(
 
 def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
     with Session.open(file, readonly=True) as session:
-        left = ancestry.below(session, session.entry(uuid_of(MESSAGES - 10)))
+        left = session.cursor.below(session.entry(uuid_of(MESSAGES - 10)))
         path = session.path()[-9:]
         assert list(left) == path
         assert len(left) == 9
@@ -220,10 +219,10 @@ def test_ancestors_are_those_of_the_paths(
         one, other = (session.entry(uuid_of(number % len(lines))) for number in asked)
         ours, theirs = session.path(one), session.path(other)
         shared = [entry for entry in ours if entry in theirs]
-        assert list(ancestry.downwards(session, one)) == ours
-        assert ancestry.common(session, one, other) == shared[-1]
-        assert list(ancestry.below(session, shared[-1], one)) == ours[len(shared) :]
-        assert ancestry.is_above(session, other, one) == (other in ours)
+        assert list(session.cursor.below(None, one)) == ours
+        assert session.cursor.common(one, other) == shared[-1]
+        assert list(session.cursor.below(shared[-1], one)) == ours[len(shared) :]
+        assert session.cursor.is_above(other, one) == (other in ours)
 
 
 def test_entries_without_a_common_ancestor_have_none(tmp_path: Path) -> None:
@@ -238,6 +237,6 @@ def test_entries_without_a_common_ancestor_have_none(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with Session.open(file, readonly=True) as session:
         one, other = session.entry(uuid_of(1)), session.entry(uuid_of(3))
-        assert ancestry.common(session, one, other) is None
-        assert ancestry.common(session, other, one) is None
-        assert list(ancestry.below(session, None, other)) == [session.entry(uuid_of(2)), other]
+        assert session.cursor.common(one, other) is None
+        assert session.cursor.common(other, one) is None
+        assert list(session.cursor.below(None, other)) == [session.entry(uuid_of(2)), other]

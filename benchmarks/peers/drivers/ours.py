@@ -15,8 +15,8 @@ from benchmarks.peers.drivers.corpus_folder import (
     small_messages,
 )
 from sessiontree import Session, Store
+from sessiontree.storage.fs import Durability
 from sessiontree.storage.lock import SETTLED_SECONDS
-from sessiontree.storage.log import Durability
 
 SMALL: Final = 20_000
 

@@ -1,1 +1,1 @@
-"""Claude Code's transcripts, read and written."""
+"""Claude Code's transcripts: the reader, the conversation in a transcript, the writer."""

@@ -1,7 +1,7 @@
-"""Messages of any shape as Claude Code keeps them: Anthropic's, results as the user's.
+"""Messages of any shape as Claude Code stores them: Anthropic's, with results as the user's.
 
-A summary is said by the user, in words that tell what it is. Thinking that Anthropic
-did not sign is left out: its API would refuse the whole conversation.
+A summary becomes a user message that says what it is. Thinking without a signature of
+Anthropic is left out, because Anthropic's API would refuse the whole conversation.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from sessiontree.context.providers.parts import (
     stand_in,
 )
 from sessiontree.context.providers.reading import Reading
-from sessiontree.context.providers.values import clean_value, object_in
 from sessiontree.core.message import Message, kind_of
 from sessiontree.formats.writing import (
     UNKNOWN,
     Losses,
-    anthropics_stop,
-    anthropics_usage,
+    anthropic_stop_reason,
+    anthropic_usage,
+    arguments_of,
+    block_list,
     is_anthropic,
 )
 
-_PIS: Final = frozenset(
+_PI_KEYS: Final = frozenset(
     {"timestamp", "api", "provider", "stopReason", "errorMessage", "responseId", "responseModel"}
 )
-"""Keys that pi puts on messages of its own, also where all else of one is Anthropic's too."""
+"""The keys that pi adds to messages, also to those in Anthropic's shape."""
 
-_SEAL: Final = "thinking without a signature of Anthropic was left out"
+_UNSIGNED: Final = "thinking without a signature of Anthropic is left out"
 
 
 class AnthropicMessages:
-    """Makes messages of Anthropic's, each the user's or the assistant's.
+    """Makes user and assistant messages in Anthropic's shape.
 
     Args:
-        losses: takes what is left out, or said in another way.
+        losses: collects what is left out or changed.
     """
 
     def __init__(self, losses: Losses) -> None:
@@ -52,14 +53,14 @@ class AnthropicMessages:
         self._reading = Reading(losses, None)
 
     def of(self, message: Message, model: str | None) -> list[dict[str, Any]]:
-        """The messages that stand for one, none where it says nothing."""
+        """The messages made from one; none if it has no content."""
         if is_anthropic(message):
-            own = {key: value for key, value in message.items() if key not in _PIS}
+            own = {key: value for key, value in message.items() if key not in _PI_KEYS}
             return [self._completed(own, message, model)]
         made: list[tuple[Side, list[Part]]] = []
         for side, part in self._reading.parts_of(message):
             if isinstance(part, Thinking) and part.maker != "anthropic":
-                self._losses.add(_SEAL)
+                self._losses.add(_UNSIGNED)
                 continue
             if not made or made[-1][0] != side:
                 made.append((side, []))
@@ -70,8 +71,8 @@ class AnthropicMessages:
         self, side: Side, parts: Sequence[Part], message: Message, model: str | None
     ) -> dict[str, Any]:
         if side == "user":
-            if len(parts) == 1 and isinstance(said := parts[0], Text):
-                return {"role": "user", "content": said.text}
+            if len(parts) == 1 and isinstance(text := parts[0], Text):
+                return {"role": "user", "content": text.text}
             return {"role": "user", "content": [self._block(part, side) for part in parts]}
         blocks = [self._block(part, side) for part in parts]
         return self._completed({"role": "assistant", "content": blocks}, message, model)
@@ -79,25 +80,23 @@ class AnthropicMessages:
     def _completed(
         self, made: dict[str, Any], message: Message, model: str | None
     ) -> dict[str, Any]:
-        """An assistant's message with all that readers of Claude Code expect of one."""
+        """An assistant message with every key that readers of Claude Code expect."""
         if made["role"] != "assistant":
             return made
         if isinstance(made["content"], str):
-            text = made["content"]
-            made["content"] = [{"type": "text", "text": text}] if text else []
+            made["content"] = block_list(made["content"])
         if made.pop("partial", None):
-            self._losses.add("a message that broke off is not marked as such")
+            self._losses.add("a partial message is not marked as partial")
         calls = any(kind_of(block) == "tool_use" for block in made["content"])
-        named = message.get("model")
+        given = message.get("model")
         id = message.get("id")
-        ended = anthropics_stop(message, calls=calls)
-        made.setdefault("model", named if isinstance(named, str) and named else model or UNKNOWN)
+        made.setdefault("model", given if isinstance(given, str) and given else model or UNKNOWN)
         if isinstance(id, str) and id:
             made.setdefault("id", id)
         made.setdefault("type", "message")
-        made.setdefault("stop_reason", ended)
+        made.setdefault("stop_reason", anthropic_stop_reason(message, calls=calls))
         made.setdefault("stop_sequence", None)
-        made["usage"] = anthropics_usage(message.get("usage"))
+        made["usage"] = anthropic_usage(message.get("usage"))
         return made
 
     def _block(self, part: Part, side: Side) -> dict[str, Any]:
@@ -110,23 +109,17 @@ class AnthropicMessages:
                 return {"type": "redacted_thinking", "data": part.seal}
             return {"type": "thinking", "thinking": part.text, "signature": part.seal}
         if isinstance(part, Call):
-            return self._call(part)
+            called = {"id": part.id, "name": part.name}
+            return {"type": "tool_use", **called, "input": arguments_of(part)}
         if isinstance(part, Hosted):
             return part.block
         return self._result(part)
 
-    def _call(self, call: Call) -> dict[str, Any]:
-        given = call.arguments
-        if isinstance(given, str):
-            held = None if call.freeform else object_in(given)
-            given = {"input": given} if held is None else clean_value(held)
-        return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
-
     def _result(self, result: Result) -> dict[str, Any]:
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
         parts = result.parts
-        if len(parts) == 1 and isinstance(said := parts[0], Text):
-            block["content"] = said.text
+        if len(parts) == 1 and isinstance(text := parts[0], Text):
+            block["content"] = text.text
         else:
             block["content"] = [self._block(part, "user") for part in parts]
         if result.failed:
@@ -136,6 +129,6 @@ class AnthropicMessages:
     def _media(self, media: Media, side: Side) -> dict[str, Any]:
         source = source_of(media)
         if source is None or side == "assistant":
-            self._losses.add(f"the {stand_in(media)[1:-1]} is only named")
+            self._losses.add(f"the {stand_in(media)[1:-1]} is replaced by its name")
             return {"type": "text", "text": stand_in(media)}
         return {"type": media.kind, "source": source}

@@ -1,27 +1,22 @@
-"""The conversation in a transcript of Claude Code: which entries it is, in what order.
+"""The conversation in a transcript of Claude Code: which entries belong to it, in what order.
 
-Entries name their parents, but a parent is what was written before, not always what
-was said before. So the conversation is found from its end, as Claude Code's own
-readers find it:
+Entries name their parents, but the parent is the entry written before, not always the
+message before. So the conversation is found from its end, as Claude Code's own readers
+find it:
 
-- it ends at the last `user` or `assistant` entry of the file that is the tip of a
-  chain, or above nothing but hooks and progress, and belongs to the main agent;
-- it goes up from there by `parentUuid`, and ends where a parent is missing, absent, or
-  was met before;
-- a response is written as one entry for each content block, all of one `message.id`,
-  and a tool's result hangs below its call; with parallel calls the way up misses some
-  of them. They stand behind the last entry of the response that is on the way, first
-  the response's own, then the results, each by time;
-- it ends above at the mark of a compaction. What was compacted is a conversation of
-  its own, found in the same way from the entry that the mark names.
+- It ends at the last `user` or `assistant` entry of the main agent that has no children,
+  or only hooks and progress below it.
+- It goes up by `parentUuid`, and stops where a parent is missing, absent or visited before.
+- A response is one entry for each content block, all with the same `message.id`, and a
+  tool's result is below its call. With parallel calls the path up misses some of them.
+  They follow the last entry of the response that is on the path: first the response's own
+  entries, then the results, each by time.
+- It stops above at the mark of a compaction. The compacted part is a conversation of its
+  own, found in the same path from the entry that the mark names.
 
-Nothing here reads content but ids. See `formats.claude_code.reader` for the rest.
-
-The node: what a line of Claude Code says of its place in a conversation.
-
-A line is a node when it has a `uuid` and is of a type that hangs in the tree, or names
-a parent. Only the keys that tell its place are decoded. What a line is wrong about is
-absent in its node: a value of a wrong type says nothing.
+A line is a node if it has a `uuid` and either a type with a place in the tree or a parent.
+Only the keys that determine its place are decoded; a value of a wrong type counts as
+absent. `formats.claude_code.reader` reads the rest.
 """
 
 from __future__ import annotations
@@ -34,28 +29,28 @@ import msgspec
 from sessiontree.core.entry import decode_leniently
 
 CHAIN: Final = frozenset({"user", "assistant", "progress", "system", "attachment"})
-"""The types of lines that hang in the tree."""
+"""The types of lines with a place in the tree."""
 
 
 class Node(msgspec.Struct, gc=False):
-    """What a line says of its place in the conversation.
+    """The place of a line in the conversation.
 
     Attributes:
         place: the index of its line in the file, from 0.
         type: `user`, `assistant`, `progress`, `system`, `attachment` or another.
-        uuid, parent, logical_parent: as stored; None where absent or no string.
+        uuid, parent, logical_parent: as stored; None if absent or not a string.
         sidechain: whether a subagent wrote it.
-        meta: whether it was said by the program to the model, behind the user's back.
+        meta: whether the program wrote it for the model, hidden from the user.
         team: whether it belongs to a team of agents.
         summary: whether it is the summary of a compaction.
         boundary: whether it is the mark of a compaction.
         agent: the id of the subagent that wrote it, or None.
         timestamp: as stored, or empty.
         response: the `message.id` of an assistant's entry, or None.
-        calls: the ids of the tool calls in it.
-        results: the ids of the calls whose results are in it.
-        has_result: whether there is a result in it, even one that names no call.
-        source: the uuid of the assistant's entry that it says it answers, or None.
+        calls: the ids of its tool calls.
+        results: the ids of the calls whose results it holds.
+        has_result: whether it holds a result, even one that names no call.
+        source: the uuid of the assistant's entry that it names as answered, or None.
     """
 
     place: int
@@ -77,13 +72,12 @@ class Node(msgspec.Struct, gc=False):
     source: str | None = None
 
     @property
-    def speaks(self) -> bool:
-        """Whether it is a message, whoever said it."""
+    def is_message(self) -> bool:
         return self.type in ("user", "assistant")
 
     @property
     def is_main(self) -> bool:
-        """Whether it belongs to the conversation of the main agent with its user."""
+        """Whether it belongs to the conversation of the main agent and the user."""
         return not (self.sidechain or self.meta or self.team)
 
 
@@ -99,8 +93,6 @@ class _Message(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct, rename="camel", gc=False):
-    """The keys of a line that tell its place."""
-
     type: str | None = None
     uuid: str | None = None
     parent_uuid: str | None = None
@@ -122,12 +114,11 @@ _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
 def node_of(line: bytes, place: int) -> Node | None:
-    """What a line says of its place; None for a side line, or none that can be read."""
+    """The node of a line; None for a side line, and for a line that cannot be read."""
     try:
         found = _decode_line(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        lenient = _leniently(line)
-        if lenient is None:
+        if (lenient := _decode_leniently(line)) is None:
             return None
         found = lenient
     uuid, kind = found.uuid, found.type
@@ -158,8 +149,8 @@ def node_of(line: bytes, place: int) -> Node | None:
     )
 
 
-def _leniently(line: bytes) -> _Line | None:
-    """The same for a line that the fast decoder refuses; a value of a wrong type is absent."""
+def _decode_leniently(line: bytes) -> _Line | None:
+    """Decode a line that the fast decoder refuses; a value of a wrong type is absent."""
     whole = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf").strip())
     if not isinstance(whole, dict):
         return None
@@ -197,19 +188,19 @@ def _text(value: Any) -> str | None:
 
 
 def by_uuid(nodes: Iterable[Node]) -> dict[str, Node]:
-    """The nodes by uuid; of those with the same one the last, at the place of the first."""
+    """The nodes by uuid; for a repeated uuid the last node, at the place of the first."""
     return {node.uuid: node for node in nodes}
 
 
-def main_leaf(nodes: Sequence[Node], named: Mapping[str, Node]) -> Node | None:
-    """The message at which the main conversation ends, or None where there is no message."""
-    above_another = {node.parent for node in nodes}
+def main_leaf(nodes: Sequence[Node], nodes_by_uuid: Mapping[str, Node]) -> Node | None:
+    """The last message of the main conversation; None if there is no message."""
+    parents = {node.parent for node in nodes}
     best: Node | None = None
     seen: set[str] = set()
     for node in nodes:
-        if node.uuid in above_another:
+        if node.uuid in parents:
             continue
-        leaf = _nearest_message(named[node.uuid], named, seen)
+        leaf = _nearest_message(nodes_by_uuid[node.uuid], nodes_by_uuid, seen)
         if leaf is not None and (best is None or _later(leaf, best)):
             best = leaf
     return best
@@ -221,42 +212,42 @@ def _later(one: Node, other: Node) -> bool:
     return one.place > other.place
 
 
-def _nearest_message(node: Node, named: Mapping[str, Node], seen: set[str]) -> Node | None:
-    """The first message upwards; None also where another tip came by here before."""
+def _nearest_message(node: Node, nodes_by_uuid: Mapping[str, Node], seen: set[str]) -> Node | None:
+    """The first message upwards; None if a walk from another tip passed here before."""
     current: Node | None = node
     while current is not None and current.uuid not in seen:
         seen.add(current.uuid)
-        if current.speaks:
+        if current.is_message:
             return current
-        current = named.get(current.parent) if current.parent else None
+        current = nodes_by_uuid.get(current.parent) if current.parent else None
     return None
 
 
 def last_message(nodes: Sequence[Node]) -> Node | None:
-    """The message at which a subagent's conversation ends: its last one."""
-    return next((node for node in reversed(nodes) if node.speaks), None)
+    """The last message, which is where a subagent's conversation ends."""
+    return next((node for node in reversed(nodes) if node.is_message), None)
 
 
-def way_up(leaf: Node, named: Mapping[str, Node], met: set[str]) -> list[Node]:
-    """A node and those above it, the topmost first; ends before one that was met.
+def path_to(leaf: Node, nodes_by_uuid: Mapping[str, Node], visited: set[str]) -> list[Node]:
+    """A node and those above it, the topmost first; stops below a visited one.
 
     Args:
         leaf: the node.
-        named: all nodes by uuid.
-        met: the uuids of those that were met; these are added.
+        nodes_by_uuid: all nodes.
+        visited: the uuids of visited nodes; those of the path are added.
     """
-    way: list[Node] = []
+    path: list[Node] = []
     current: Node | None = leaf
-    while current is not None and current.uuid not in met:
-        met.add(current.uuid)
-        way.append(current)
-        current = named.get(current.parent) if current.parent else None
-    way.reverse()
-    return way
+    while current is not None and current.uuid not in visited:
+        visited.add(current.uuid)
+        path.append(current)
+        current = nodes_by_uuid.get(current.parent) if current.parent else None
+    path.reverse()
+    return path
 
 
 class Responses:
-    """The responses of a file by id, and the results by the entries they may answer."""
+    """The responses of a file by id, and the results by the entries that they may answer."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._members: dict[str, list[Node]] = {}
@@ -278,7 +269,7 @@ class Responses:
                 self._results.setdefault(uuid, []).append(result)
 
     def _own(self, call: str, node: Node) -> None:
-        """Note who made a call; a call that two responses made is nobody's."""
+        """Note the owner of a call; a call in two responses has none."""
         owner = self._owners.get(call, node)
         same = owner is not None and owner.response == node.response
         self._owners[call] = node if same else None
@@ -287,50 +278,50 @@ class Responses:
         """The uuids of the entries that a result may answer."""
         if result.parent is not None:
             yield result.parent
-        named = assistants.get(result.source) if result.source is not None else None
-        for node in (named, *(self._owners.get(call) for call in result.results)):
+        source = assistants.get(result.source) if result.source is not None else None
+        for node in (source, *(self._owners.get(call) for call in result.results)):
             if node is not None and _same_writer(result, node):
                 yield node.uuid
 
-    def made_whole(self, way: list[Node], met: set[str]) -> list[Node]:
-        """A way with the parallel calls and results that it misses put back.
+    def completed(self, path: list[Node], visited: set[str]) -> list[Node]:
+        """A path with the parallel calls and results that it misses.
 
         Args:
-            way: the way.
-            met: the uuids of the nodes that have their place; those put back are added.
+            path: the path.
+            visited: the uuids of the nodes with a place; those of the added nodes are added.
         """
-        anchors = {node.response: node for node in way if node.response is not None}
-        put_back: dict[str, list[Node]] = {}
-        for response in dict.fromkeys(node.response for node in way if node.response is not None):
-            missed = self._missed(response, way, met)
-            met.update(node.uuid for node in missed)
-            put_back[anchors[response].uuid] = missed
-        return [found for node in way for found in (node, *put_back.get(node.uuid, ()))]
+        anchors = {node.response: node for node in path if node.response is not None}
+        missed: dict[str, list[Node]] = {}
+        for response in dict.fromkeys(node.response for node in path if node.response is not None):
+            added = self._missed(response, path, visited)
+            visited.update(node.uuid for node in added)
+            missed[anchors[response].uuid] = added
+        return [found for node in path for found in (node, *missed.get(node.uuid, ()))]
 
-    def _missed(self, response: str, way: Sequence[Node], met: set[str]) -> list[Node]:
-        """What belongs to a response and was not met, in order."""
+    def _missed(self, response: str, path: Sequence[Node], visited: set[str]) -> list[Node]:
+        """The nodes of a response that were not visited, in order."""
         members = self._members[response]
         uuids = {member.uuid for member in members}
         candidates = {
             result.uuid: result
             for member in members
             for result in self._results.get(member.uuid, ())
-            if result.uuid not in met
+            if result.uuid not in visited
         }
         results = [node for node in candidates.values() if node.parent in uuids]
         strays = [node for node in candidates.values() if node.parent not in uuids]
         if strays:
-            results += self._wanted(strays, results, way, uuids)
-        siblings = [member for member in members if member.uuid not in met]
+            results += self._wanted(strays, results, path, uuids)
+        siblings = [member for member in members if member.uuid not in visited]
         siblings.sort(key=lambda node: node.timestamp)
         results.sort(key=lambda node: node.timestamp)
         return siblings + results
 
     def _wanted(
-        self, strays: list[Node], results: list[Node], way: Sequence[Node], members: set[str]
+        self, strays: list[Node], results: list[Node], path: Sequence[Node], members: set[str]
     ) -> list[Node]:
-        """Of results that hang elsewhere those that answer a call still open."""
-        answered = {call for node in (*way, *results) for call in node.results}
+        """The results from elsewhere that answer a call that is still open."""
+        answered = {call for node in (*path, *results) for call in node.results}
         wanted: list[Node] = []
         for stray in sorted(strays, key=lambda node: self._order[node.uuid]):
             owners = (self._owners.get(call) for call in stray.results if call not in answered)

@@ -1,27 +1,19 @@
 """A session as a transcript of Claude Code: the conversations of its branches, and subagents.
 
-Claude Code's readers go up from the last message of the file by `parentUuid`, and what
-they meet is the conversation. So each branch is written as its context says it, messages
-that branches begin with once, and the one that the session stands at last. A compaction
-is Claude Code's own: a mark that starts anew, the summary, and then what was kept, said
-again. A lane is a subagent, in a file of its own beside the transcript.
+Claude Code's readers go up from the last message of the file by `parentUuid`, and so find
+the conversation. So each branch is written as the messages of its context. Messages that
+branches begin with are written once, and the conversation of the current leaf last. A
+compaction is written in Claude Code's own way: a mark that starts a new chain, the
+summary, and then the kept messages again. A lane is a subagent, with a file of its own
+beside the transcript.
 
-An answer's `message.id` is left out where other branches go on from within it: readers
-gather all entries of an answer by it, also those of other branches.
+Branches share a node where the same entry gives the same message after the same messages;
+where an edit, a compaction or a merge changes one, the rest has nodes of its own. A node
+holds no message that its entry can give again: the memory is that of the nodes, and each
+message is translated twice, to count losses and to be written.
 
-Of what is said nothing is kept but where it stands: it is translated once to see what
-becomes of it, and again when it is written.
-
-Conversations laid over each other: what they begin with in common is kept once.
-
-A node is one message of a conversation, below the one said before it. Conversations
-share a node where the same entry says the same after the same; where an edit, a
-compaction or a merge makes one say otherwise, it goes on in nodes of its own.
-
-A node whose message is its entry's own keeps neither: they are read again when they are
-asked for, so that conversations take the memory of their nodes, and not of what is said.
-
-Ids of answers that other branches share: of which they have some entries, or results.
+A response's `message.id` is left out where another branch goes on from inside the
+response: readers gather all entries with one id, those of other branches included.
 """
 
 from __future__ import annotations
@@ -39,508 +31,479 @@ from sessiontree.core.message import Message, calls_of, result_ids, text_of
 from sessiontree.core.origin import origin_at
 from sessiontree.errors import NothingToDoError, SessionTreeError
 from sessiontree.formats.claude_code.messages import AnthropicMessages
-from sessiontree.formats.writing import Losses, json_of
-from sessiontree.operations.convert import LONG_AGO, SCRATCH, Beside, Source
+from sessiontree.formats.writing import (
+    LONG_AGO,
+    Losses,
+    SessionSource,
+    SideFile,
+    durable_lanes,
+    json_of,
+    subagents,
+)
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NOT_IN_ID: Final = re.compile(r"[^\w.\-]+")
+
+_LOSS_OF_TYPE: Final = {
+    "label": "a label is left out",
+    "custom": "a custom entry is left out",
+    "usage": "usage without a message is left out",
+    "stack_push": "a stack_push is left out",
+    "thinking_level_change": "a thinking level is left out",
+    "merge": "a merge: its messages are repeated in its place",
+    "context_edit": "an edit: the conversation is as edited, the original content is left out",
+    "stack_summary": "a stack_summary is a user message",
+    "branch_summary": "a branch_summary is a user message",
+    "custom_message": "a custom_message is a user message",
+    "handle": "a handle is replaced by its current content",
+}
+_WRITTEN_KEYS: Final = {
+    "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
+    "branch": (),
+    "block": ("messageUuid", "index", "block"),
+}
+"""The keys that are written, by type; other keys are losses."""
+
+_WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end"})
+
+
+class ClaudeCodeWriter:
+    """Writes one session as a transcript, and its lanes as subagents' transcripts.
+
+    Attributes:
+        source: the session.
+        session_id: its id, or a UUID derived from it.
+        used: the uuids of the lines of all files.
+        model: the id of the current model, or None.
+
+    Raises:
+        NothingToDoError: there is no message on the path to the leaf.
+    """
+
+    def __init__(self, source: SessionSource) -> None:
+        self.source = source
+        self._losses = source.losses
+        is_uuid = _UUID.fullmatch(source.id) is not None
+        self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
+        self.used: set[str] = set()
+        self.model = source.model_id()
+        self._note_losses()
+        tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]
+        self._main = _Transcript(self, [*tips, source.leaf], None)
+        if not self._main.has_messages:
+            raise NothingToDoError(
+                f"{source.title} has no message on the path to its leaf, and a transcript needs "
+                "one; go to a branch that has messages"
+            )
+        self._lanes = self._subagents()
+
+    @property
+    def default_name(self) -> str:
+        return f"{self.session_id}.jsonl"
+
+    def beside(self, stem: str) -> list[SideFile]:
+        """A transcript for each lane, and a description for each subagent that has one."""
+        made: list[SideFile] = []
+        for agent, (transcript, facts) in self._lanes.items():
+            name = os.path.join(stem, "subagents", f"agent-{agent}")
+            made.append(SideFile(name + ".jsonl", transcript.lines))
+            if facts:
+                made.append(SideFile.of(name + ".meta.json", json_of(facts)))
+        return made
+
+    def blocks(self) -> Iterator[bytes]:
+        """The lines of the transcript, each with its LF."""
+        yield from self._main.lines()
+        name = self.source.name
+        if name is not None:
+            title = {"type": "custom-title", "customTitle": name, "sessionId": self.session_id}
+            origin = origin_at(self.source.header.uuid, title)
+            yield json_of({**title, **origin}) + b"\n"
+
+    def envelope(self, entry: Entry) -> dict[str, Any]:
+        """The keys of every line beside its place and its message."""
+        header = self.source.header
+        metadata = header.get("metadata")
+        facts = metadata if isinstance(metadata, dict) else {}
+        cwd, branch = header.get("cwd"), facts.get("gitBranch")
+        version = facts.get("agentVersion") if facts.get("agent") == "claude-code" else None
+        return {
+            "userType": "external",
+            "cwd": cwd if isinstance(cwd, str) else "",
+            "sessionId": self.session_id,
+            **({"version": version} if isinstance(version, str) else {}),
+            "gitBranch": branch if isinstance(branch, str) else "",
+            "timestamp": entry.timestamp or header.timestamp or LONG_AGO,
+        }
+
+    def _note_losses(self) -> None:
+        source, tree = self.source, self.source.tree
+        for row in range(1, len(tree)):
+            kind = tree.type_of(row)
+            self._losses.uuid = tree.uuids[row]
+            if kind in _LOSS_OF_TYPE:
+                self._losses.add(_LOSS_OF_TYPE[kind])
+            elif kind == "message":
+                self._note_losses_of(source.stored(row))
+            elif kind == "session_info" and "metadata" in source.stored(row):
+                self._losses.add("metadata of the session is left out")
+            elif kind in _WRITTEN_KEYS:
+                self._losses.keys(source.stored(row), _WRITTEN_KEYS[kind])
+            elif kind not in _WHOLLY_WRITTEN:
+                self._losses.add(f"a {one_line(kind, 40)} is left out")
+
+    def _note_losses_of(self, entry: Entry) -> None:
+        message = entry.message_as_stored
+        if isinstance(message, dict) and message.get("role") == "system":
+            self._losses.add("a system message is left out: Claude Code makes its own")
+        self._losses.keys(entry, ("message", "toolResults"))
+        metadata = entry.get("metadata")
+        if "toolResults" in entry or (isinstance(metadata, dict) and "toolResults" in metadata):
+            self._losses.add("a result that Claude Code stored in tool-results/ is its preview")
+
+    def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
+        source = self.source
+        known = subagents(source)
+        found: dict[str, tuple[_Transcript, dict[str, Any]]] = {}
+        for lane, tips in durable_lanes(source):
+            transcript = _Transcript(self, tips, lane)
+            if not transcript.has_messages:
+                continue
+            self._losses.at(source.tree.uuids[tips[-1]], f"the lane {lane!r} is a subagent")
+            facts = known.get(lane, {})
+            kept = {k: v for k, v in facts.items() if k not in ("agentId", "calledBy")}
+            found[transcript.agent_id(found)] = transcript, kept
+        return found
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class _Node:
     """A message in a conversation.
 
     Attributes:
-        row: of the entry that it came from, in the index.
-        place: the row of the entry below which belongs what is said after it.
-        kept: the message as the context has it, and that entry; None where the message is
-            the entry's own.
-        parent: the node said before it, or None.
-        replaces: for the summary of a compaction, the last node that it stands for.
-        children: the nodes said after it.
-        model: the id of the model in force there, or None.
+        row: its entry's row in the index.
+        place: the row of the entry below which the next message belongs.
+        kept: the message and its entry; None if the entry can give the message again.
+        parent: the node before it, or None.
+        replaces: for the summary of a compaction, the last node that it replaces.
+        children: the nodes after it.
+        model: the id of the current model there, or None.
         uuids: of its lines.
     """
 
     row: int
     place: int
     kept: tuple[Message, Entry] | None
-    parent: Node | None = None
-    replaces: Node | None = None
-    children: tuple[Node, ...] = ()
+    parent: _Node | None = None
+    replaces: _Node | None = None
+    children: tuple[_Node, ...] = ()
     model: str | None = None
     uuids: tuple[str, ...] = ()
 
-    def up(self) -> Iterator[Node]:
+    def up(self) -> Iterator[_Node]:
         """This node and those above it."""
-        node: Node | None = self
+        node: _Node | None = self
         while node is not None:
             yield node
             node = node.parent
 
-    def below(self) -> Iterator[Node]:
-        """All nodes under this one, each behind its parent."""
+    def below(self) -> Iterator[_Node]:
+        """All nodes under this one, each parent before its children."""
         waiting = [*reversed(self.children)]
         while waiting:
             node = waiting.pop()
             yield node
             waiting.extend(reversed(node.children))
 
+    @property
+    def last_uuid(self) -> str | None:
+        """The uuid of its last line, or of the nearest node above that has one."""
+        return next((above.uuids[-1] for above in self.up() if above.uuids), None)
 
-class Chains:
-    """Conversations that share their beginnings.
+    @property
+    def compaction(self) -> Entry | None:
+        """The compaction whose summary it is, or None."""
+        entry = None if self.kept is None else self.kept[1]
+        return entry if entry is not None and entry.type == "compaction" else None
+
+
+class _Conversations:
+    """Conversations that share the nodes they begin with.
 
     Args:
-        is_same: whether the same entry says the same in two nodes.
-
-    Attributes:
-        roots: the nodes that nothing was said before.
+        is_same: whether two nodes of the same entry have the same message.
     """
 
-    def __init__(self, is_same: Callable[[Node, Node], bool]) -> None:
-        self.roots: tuple[Node, ...] = ()
+    def __init__(self, is_same: Callable[[_Node, _Node], bool]) -> None:
+        self._roots: tuple[_Node, ...] = ()
         self._is_same = is_same
 
-    def add(self, said: Iterable[Node]) -> Node | None:
-        """Take in a conversation; its last node, or None for an empty one."""
-        last: Node | None = None
-        for node in said:
-            beside = self.roots if last is None else last.children
-            known = next((other for other in beside if self._is_same(other, node)), None)
+    def add(self, nodes: Iterable[_Node]) -> _Node | None:
+        """Add a conversation; its last node, or None for an empty one."""
+        last: _Node | None = None
+        for node in nodes:
+            siblings = self._roots if last is None else last.children
+            known = next((other for other in siblings if self._is_same(other, node)), None)
             if known is None:
                 node.parent = last
                 if last is None:
-                    self.roots += (node,)
+                    self._roots += (node,)
                 else:
                     last.children += (node,)
             last = known or node
         return last
 
-    def in_order(self, last: Node | None) -> list[Node]:
-        """All nodes, each behind its parent, but `last` at the end, behind even those below it."""
+    def in_order(self, last: _Node | None) -> list[_Node]:
+        """All nodes, each parent before its children, but `last` after all others."""
         below = set(last.below()) if last is not None else set()
-        nodes = [node for root in self.roots for node in (root, *root.below())]
+        nodes = [node for root in self._roots for node in (root, *root.below())]
         early = [node for node in nodes if node not in below and node is not last]
         late = [node for node in nodes if node in below]
         return [*early, *late, *([last] if last is not None else [])]
 
 
-class SharedIds:
-    """Finds them.
+class _SharedIds:
+    """Finds the response ids that other branches go on from.
 
     Args:
-        standing: the nodes of the conversation that the others are beside.
+        current: the nodes of the current conversation.
     """
 
-    def __init__(self, standing: Iterable[Node]) -> None:
-        self._standing = set(standing)
+    def __init__(self, current: Iterable[_Node]) -> None:
+        self._current = set(current)
         self._here: dict[str, str] = {}
         self._elsewhere: set[str] = set()
         self._answered: set[str] = set()
         self._owners: dict[str, list[str]] = {}
-        self._ids: dict[Node, list[str]] = {}
+        self._ids: dict[_Node, list[str]] = {}
 
-    def note(self, node: Node, told: Sequence[Message], uuid: str) -> None:
-        """Take in a node, behind its parent: its messages, and the uuid of its entry."""
-        ids = [id for m in told if isinstance(id := m.get("id"), str) and id]
+    def note(self, node: _Node, messages: Sequence[Message], uuid: str) -> None:
+        """Add a node after its parent: its messages, and the uuid of its entry."""
+        ids = [id for m in messages if isinstance(id := m.get("id"), str) and id]
         if ids:
             self._ids[node] = ids
         for id in ids:
-            if node in self._standing:
+            if node in self._current:
                 self._here.setdefault(id, uuid)
             else:
                 self._elsewhere.add(id)
-            for message in told:
+            for message in messages:
                 for call in calls_of(message):
                     self._owners.setdefault(call.id, []).append(id)
-        if node in self._standing:
+        if node in self._current:
             return
-        answered = [each for message in told for each in result_ids(message)]
+        answered = [each for message in messages for each in result_ids(message)]
         self._answered.update(answered)
         if answered and node.parent is not None:
             self._elsewhere.update(self._ids.get(node.parent, ()))
 
     def found(self) -> dict[str, str]:
-        """Each such id of the conversation, with the uuid of the first entry that has it."""
+        """Each such id in the current conversation, with the uuid of its first entry."""
         elsewhere = self._elsewhere.union(
             *(self._owners.get(answered, ()) for answered in self._answered)
         )
         return {id: uuid for id, uuid in self._here.items() if id in elsewhere}
 
 
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UNFIT: Final = re.compile(r"[^\w.\-]+")
-_SUBAGENT: Final = "claude-code:subagent"
-_NOT_SAID: Final = {
-    "label": "a label",
-    "custom": "a custom entry",
-    "usage": "usage that is no message's",
-    "stack_push": "a stack_push",
-    "thinking_level_change": "a thinking level",
-}
-_TOLD_KEYS: Final = {
-    "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
-    "branch": (),
-    "block": ("messageUuid", "index", "block"),
-}
-"""Keys that are told, of the types of which most are."""
-
-_OTHERWISE: Final = {
-    "merge": "a merge: what it takes in is said again in its place",
-    "context_edit": "an edit: the conversation is as edited, and what was there before is not told",
-    "stack_summary": "a stack_summary is said by the user",
-    "branch_summary": "a branch_summary is said by the user",
-    "custom_message": "a custom_message is said by the user",
-    "handle": "a handle is what it resolves to now",
-}
-
-
-class ClaudeCodeFiles:
-    """Makes the transcript of one session, and those of its lanes.
-
-    Attributes:
-        source: the session.
-        session_id: its id, or a UUID made of it.
-        taken: the uuids given to lines so far, of all the files.
-        model: the id of the model in force where the session stands, or None.
-    """
-
-    def __init__(self, source: Source) -> None:
-        self.source = self._source = source
-        self._losses = source.losses
-        session = source.session
-        self.session_id = session.id if _UUID.fullmatch(session.id) else ""
-        if not self.session_id:
-            self.session_id = source.derived_uuid(session.id, 0)
-        self.taken: set[str] = set()
-        model = session.context().model
-        self.model = model["modelId"] if model else None
-        self._note_what_is_not_said()
-        tips = [row for row in source.tips() if source.tree.lane_of(row) == session._lane]
-        self._main = _Transcript(self, [*tips, source.leaf], None)
-        if not self._main.has_messages:
-            raise NothingToDoError(
-                f"{session.file or 'the session'} says nothing where it stands; "
-                "a transcript needs a message: switch to a branch that has one"
-            )
-        self._lanes = self._subagents()
-
-    @property
-    def default_name(self) -> str:
-        """As Claude Code names it: after its id."""
-        return f"{self.session_id}.jsonl"
-
-    def beside(self, stem: str) -> list[Beside]:
-        """A transcript for each lane."""
-        folder = os.path.join(stem, "subagents")
-        made: list[Beside] = []
-        for agent, (lines, known) in self._lanes.items():
-            name = os.path.join(folder, f"agent-{agent}")
-            made.append((name + ".jsonl", lines.lines))
-            if known:
-                made.append((name + ".meta.json", _once(json_of(known))))
-        return made
-
-    def blocks(self) -> Iterator[bytes]:
-        """The lines of the transcript, each with its LF."""
-        yield from self._main.lines()
-        name = self._source.session.name
-        if name is not None:
-            title = {"type": "custom-title", "customTitle": name, "sessionId": self.session_id}
-            known = origin_at(self._source.session.header.uuid, title)
-            yield json_of({**title, **known}) + b"\n"
-
-    def envelope(self, entry: Entry) -> dict[str, Any]:
-        """What stands on every line beside its place and its message."""
-        header = self._source.session.header
-        metadata = header.get("metadata")
-        facts = metadata if isinstance(metadata, dict) else {}
-        cwd = header.get("cwd")
-        is_own = facts.get("agent") == "claude-code"
-        version = facts.get("agentVersion") if is_own else None
-        return {
-            "userType": "external",
-            "cwd": cwd if isinstance(cwd, str) else "",
-            "sessionId": self.session_id,
-            **({"version": version} if isinstance(version, str) else {}),
-            "gitBranch": facts["gitBranch"] if isinstance(facts.get("gitBranch"), str) else "",
-            "timestamp": entry.timestamp or header.timestamp or LONG_AGO,
-        }
-
-    def _note_what_is_not_said(self) -> None:
-        source, tree = self._source, self._source.tree
-        for row in range(1, len(tree)):
-            kind = tree.type_of(row)
-            self._losses.uuid = tree.uuids[row]
-            told = _OTHERWISE.get(kind) or (kind in _NOT_SAID and f"{_NOT_SAID[kind]} is not told")
-            if told:
-                self._losses.add(told)
-            elif kind == "message":
-                self._note_message(source.session._entry_at(row))
-            elif kind == "session_info" and "metadata" in source.session._entry_at(row):
-                self._losses.add("metadata of the session is not told")
-            elif kind in _TOLD_KEYS:
-                self._losses.keys(source.session._entry_at(row), _TOLD_KEYS[kind])
-            elif kind not in _SAID:
-                self._losses.add(f"a {one_line(kind, 40)} is not told")
-
-    def _note_message(self, entry: Entry) -> None:
-        message = entry.message_as_stored
-        if isinstance(message, dict) and message.get("role") == "system":
-            self._losses.add("a system message is not told: Claude Code makes its own")
-        self._losses.keys(entry, ("message", "toolResults"))
-        metadata = entry.get("metadata")
-        if "toolResults" in entry or (isinstance(metadata, dict) and "toolResults" in metadata):
-            self._losses.add(
-                "a result that Claude Code took out to tool-results/ is told by its preview"
-            )
-
-    def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
-        source = self._source
-        known = {
-            entry.lane: entry.get("data")
-            for row in source.tree.rows_of_type("custom")
-            if (entry := source.session._entry_at(row)).get("customType") == _SUBAGENT
-        }
-        found: dict[str, tuple[_Transcript, dict[str, Any]]] = {}
-        for lane, tips in source.lanes().items():
-            uuid = source.tree.uuids[tips[-1]]
-            if lane.startswith(SCRATCH):
-                self._losses.at(uuid, f"the scratch lane {lane!r} is left out")
-                continue
-            transcript = _Transcript(self, tips, lane)
-            if not transcript.has_messages:
-                continue
-            self._losses.at(uuid, f"the lane {lane!r} is a subagent")
-            told = known.get(lane)
-            facts = told if isinstance(told, dict) else {}
-            kept = {k: v for k, v in facts.items() if k not in ("agentId", "calledBy")}
-            found[transcript.agent_in(found)] = transcript, kept
-        return found
-
-
-_SAID: Final = frozenset(
-    {"compaction", "session_info", "model_change", "branch", "block", "message_end"}
-)
-
-
 class _Transcript:
     """The conversations of one lane.
 
     Args:
-        files: the session's.
-        tips: the rows at which conversations end, the one to stand at last.
-        lane: the lane; None for the transcript itself.
+        writer: of the whole session.
+        tips: the rows at which conversations end, the current one last.
+        lane: the lane; None for the main transcript.
     """
 
-    def __init__(self, files: ClaudeCodeFiles, tips: list[int], lane: str | None) -> None:
-        self._files = files
-        self._source = files.source
+    def __init__(self, writer: ClaudeCodeWriter, tips: list[int], lane: str | None) -> None:
+        self._writer = writer
+        self._source = writer.source
         self._lane = lane
-        self._chains = Chains(self._is_same)
-        self._replaced: dict[str, Node | None] = {}
-        self._last: Node | None = None
+        self._agent = ""
+        self._conversations = _Conversations(self._is_same)
+        self._replaced: dict[str, _Node | None] = {}
+        self._last: _Node | None = None
         for row in tips:
-            self._last = self._conversation(self._source.session._entry_at(row))
-        above = [] if self._last is None else list(self._last.up())
-        self._shared = self._translate(above)
-        self._last = next((node for node in above if node.uuids), None)
-        if self._last is not None:  # whoever goes on from there does so where the lane stands
+            self._last = self._conversation(self._source.stored(row))
+        current = [] if self._last is None else list(self._last.up())
+        self._shared = self._translate(current)
+        self._last = next((node for node in current if node.uuids), None)
+        if self._last is not None:  # what is appended there continues at the lane's leaf
             self._last.place = tips[-1]
-        self._nodes = self._chains.in_order(self._last)
+        self._nodes = self._conversations.in_order(self._last)
 
     @property
     def has_messages(self) -> bool:
-        """Whether anything is said where it stands."""
+        """Whether the current conversation has a message."""
         return self._last is not None
 
-    def agent_in(self, taken: Iterable[str]) -> str:
-        """The id of the subagent that the lane is, another than those."""
+    def agent_id(self, used: Iterable[str]) -> str:
+        """The id of the subagent that the lane becomes; not one of those used."""
         lane = self._lane or ""
-        wanted = _UNFIT.sub("-", lane.removeprefix("agent-")).strip("-") or "unnamed"
-        id, number = wanted, 1
-        while id in taken:
+        wanted = _NOT_IN_ID.sub("-", lane.removeprefix("agent-")).strip("-") or "unnamed"
+        self._agent, number = wanted, 1
+        while self._agent in used:
             number += 1
-            id = f"{wanted}-{number}"
-        self._agent = id
-        return id
+            self._agent = f"{wanted}-{number}"
+        return self._agent
 
-    def _conversation(self, leaf: Entry) -> Node | None:
-        """Take in what the path to an entry says, and all that compactions on it replaced."""
-        waiting = [self._said(leaf)]
-        while (summary := _summary_in(waiting[-1])) and summary.uuid not in self._replaced:
+    def lines(self) -> Iterator[bytes]:
+        """The lines, each with its LF."""
+        for _, uuid in sorted(self._shared.items()):
+            self._source.losses.at(uuid, "the id of a response that other branches go on from")
+        messages = AnthropicMessages(Losses())  # the losses are counted already
+        for node in self._nodes:
+            yield from self._lines_of(node, messages)
+        if self._last is not None and self._last.children:
+            yield self._end(self._last)
+
+    def _conversation(self, leaf: Entry) -> _Node | None:
+        """Add the path to an entry, and the paths that compactions on it replaced."""
+        paths = [self._path(leaf)]
+        while (summary := _summary_in(paths[-1])) and summary.uuid not in self._replaced:
             self._replaced[summary.uuid] = None
-            waiting.append(self._said(self._source.session._parent(summary)))
-        last: Node | None = None
-        for said in reversed(waiting):
-            above, last = last, self._chains.add(said)
-            if (summary := _summary_in(said)) and last is not None:
+            paths.append(self._path(self._source.parent(summary)))
+        last: _Node | None = None
+        for path in reversed(paths):
+            above, last = last, self._conversations.add(path)
+            if (summary := _summary_in(path)) and last is not None:
                 if above is not None:
                     self._replaced[summary.uuid] = above
                 *_, top = last.up()
                 top.replaces = self._replaced[summary.uuid]
         return last
 
-    def _said(self, leaf: Entry) -> list[Node]:
-        """What the path to an entry says, not hung up yet."""
+    def _path(self, leaf: Entry) -> list[_Node]:
+        """The messages of the path to an entry, as nodes without parents."""
         context = self._source.context(leaf)
         places = self._source.places(leaf, context.entries)
-        row_of = self._source.session._row
+        row_of = self._source.row
         return [
-            Node(row_of(entry), place, None if _is_own(message, entry) else (message, entry))
+            _Node(row_of(entry), place, None if _is_own(message, entry) else (message, entry))
             for message, entry, place in zip(context.messages, context.entries, places, strict=True)
             if message.get("role") != "system"
         ]
 
-    def _read(self, node: Node) -> tuple[Message, Entry]:
-        """The message of a node, and the entry that it came from."""
+    def _read(self, node: _Node) -> tuple[Message, Entry]:
+        """The message of a node, and its entry."""
         if node.kept is not None:
             return node.kept
         entry = self._source.entry(node.row)
         return entry["message"], entry
 
-    def _uuid_of(self, node: Node) -> str:
-        return self._source.tree.uuids[node.row]
-
-    def _is_same(self, one: Node, other: Node) -> bool:
-        if one.row != other.row and self._uuid_of(one) != self._uuid_of(other):
+    def _is_same(self, one: _Node, other: _Node) -> bool:
+        uuids = self._source.tree.uuids
+        if uuids[one.row] != uuids[other.row]:
             return False
         if one.row == other.row and one.kept is None and other.kept is None:
             return True
-        (message, entry), (said, source) = self._read(one), self._read(other)
-        return entry == source and message == said
+        (message, entry), (other_message, other_entry) = self._read(one), self._read(other)
+        return entry == other_entry and message == other_message
 
-    def _translate(self, standing: list[Node]) -> dict[str, str]:
-        """See what becomes of each node: what is lost, and its lines' uuids.
+    def _translate(self, current: list[_Node]) -> dict[str, str]:
+        """Give each node its model and its lines' uuids; note the losses.
 
         Returns:
-            What `SharedIds` finds for the conversation that ends with the last.
+            What `_SharedIds` finds for the current conversation.
         """
         losses = self._source.losses
         messages = AnthropicMessages(losses)
-        nodes = self._chains.in_order(None)
-        shared = SharedIds(standing) if len(nodes) > len(standing) else None
+        nodes = self._conversations.in_order(None)
+        shared = _SharedIds(current) if len(nodes) > len(current) else None
         for node in nodes:
-            said, entry = self._read(node)
-            found = model_of(said)
-            above = self._files.model if node.parent is None else node.parent.model
+            message, entry = self._read(node)
+            found = model_of(message)
+            above = self._writer.model if node.parent is None else node.parent.model
             node.model = found["modelId"] if found else above
             losses.uuid = entry.uuid
-            told = _translated(node, said, messages)
-            node.uuids = self._given_uuids(entry.uuid, len(told))
+            made = _translated(node, message, messages)
+            node.uuids = tuple(self._free_uuid(entry.uuid) for _ in made)
             if shared is not None:
-                shared.note(node, told, entry.uuid)
+                shared.note(node, made, entry.uuid)
         return {} if shared is None else shared.found()
 
-    def lines(self) -> Iterator[bytes]:
-        """The lines, each with its LF."""
-        for _, uuid in sorted(self._shared.items()):
-            self._source.losses.at(uuid, "the id of an answer that other branches go on from")
-        messages = AnthropicMessages(Losses())  # what is lost was noted before
-        for node in self._nodes:
-            yield from self._lines_of(node, messages)
-        if self._last is not None and self._last.children:
-            yield self._end(self._last)
+    def _free_uuid(self, wanted: str) -> str:
+        """A uuid for a line: the wanted one if it is free."""
+        used = self._writer.used
+        uuid, number = wanted, 0
+        while uuid in used or not _UUID.fullmatch(uuid):
+            number += 1
+            uuid = self._source.derived_uuid(wanted, number)
+        used.add(uuid)
+        return uuid
 
-    def _end(self, last: Node) -> bytes:
-        """A line that says nothing, so that the last message is above a line of no branch."""
-        _, entry = self._read(last)
-        uuid = self._source.derived_uuid(entry.uuid, -1)
-        fields = {"uuid": uuid, "subtype": "informational", "content": "", "isMeta": True}
-        return self._line(last, entry, "system", _end_of(last), fields)
-
-    def _lines_of(self, node: Node, messages: AnthropicMessages) -> Iterator[bytes]:
+    def _lines_of(self, node: _Node, messages: AnthropicMessages) -> Iterator[bytes]:
         if not node.uuids:
             return
-        parent = None if node.parent is None else _end_of(node.parent)
-        said, entry = self._read(node)
-        is_summary = _is_summary(node, said)
+        parent = None if node.parent is None else node.parent.last_uuid
+        message, entry = self._read(node)
+        is_summary = _is_summary(node, message)
         if is_summary:
             mark = self._source.derived_uuid(node.uuids[0], -2)
             yield self._line(node, entry, "system", parent, _mark(node, entry, mark))
             parent = mark
-        told = _translated(node, said, messages)
-        for uuid, message in zip(node.uuids, told, strict=True):
-            if message.get("id") in self._shared:
-                message = {key: value for key, value in message.items() if key != "id"}
-            fields: dict[str, Any] = {"message": message, "uuid": uuid}
+        for uuid, made in zip(node.uuids, _translated(node, message, messages), strict=True):
+            if made.get("id") in self._shared:
+                made = {key: value for key, value in made.items() if key != "id"}
+            fields: dict[str, Any] = {"message": made, "uuid": uuid}
             if is_summary:
                 fields["isCompactSummary"] = True
                 fields["isVisibleInTranscriptOnly"] = True
-            yield self._line(node, entry, message["role"], parent, fields)
+            yield self._line(node, entry, made["role"], parent, fields)
             parent = uuid
 
+    def _end(self, last: _Node) -> bytes:
+        """An empty line below the last message, so that it is above a line of no branch."""
+        _, entry = self._read(last)
+        uuid = self._source.derived_uuid(entry.uuid, -1)
+        fields = {"uuid": uuid, "subtype": "informational", "content": "", "isMeta": True}
+        return self._line(last, entry, "system", last.last_uuid, fields)
+
     def _line(
-        self, node: Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
+        self, node: _Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
     ) -> bytes:
         is_sidechain = self._lane is not None
         place = {"parentUuid": parent, "isSidechain": is_sidechain}
         if is_sidechain:
             place["agentId"] = self._agent
-        known = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
-        envelope = self._files.envelope(entry)
-        return json_of({**place, **known, "type": kind, **fields, **envelope}) + b"\n"
-
-    def _given_uuids(self, wanted: str, count: int) -> tuple[str, ...]:
-        """The uuids of a node's lines: the first has the entry's own where that is free."""
-        taken = self._files.taken
-        made: list[str] = []
-        for _ in range(count):
-            uuid, number = wanted, 0
-            while uuid in taken or not _UUID.fullmatch(uuid):
-                number += 1
-                uuid = self._source.derived_uuid(wanted, number)
-            taken.add(uuid)
-            made.append(uuid)
-        return tuple(made)
+        origin = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
+        envelope = self._writer.envelope(entry)
+        return json_of({**place, **origin, "type": kind, **fields, **envelope}) + b"\n"
 
 
-def _translated(node: Node, message: Message, messages: AnthropicMessages) -> list[dict[str, Any]]:
+def _translated(node: _Node, message: Message, messages: AnthropicMessages) -> list[dict[str, Any]]:
     if _is_summary(node, message):
         return [{"role": "user", "content": text_of(message)}]
     return messages.of(message, node.model)
 
 
-def _end_of(node: Node) -> str | None:
-    """The uuid of the last line of a node, or of the nearest above it that has one."""
-    return next((above.uuids[-1] for above in node.up() if above.uuids), None)
-
-
-def _mark(node: Node, entry: Entry, uuid: str) -> dict[str, Any]:
-    """The mark of a compaction, which starts the conversation anew."""
+def _mark(node: _Node, entry: Entry, uuid: str) -> dict[str, Any]:
+    """The mark of a compaction, which starts a new chain."""
     tokens = entry.get("tokensBefore")
-    before = None if node.replaces is None else _end_of(node.replaces)
+    before = tokens if isinstance(tokens, int) else 0
     return {
         "uuid": uuid,
-        "logicalParentUuid": before,
+        "logicalParentUuid": None if node.replaces is None else node.replaces.last_uuid,
         "subtype": "compact_boundary",
         "content": "Conversation compacted",
         "level": "info",
         "isMeta": False,
-        "compactMetadata": {
-            "trigger": "manual",
-            "preTokens": tokens if isinstance(tokens, int) else 0,
-        },
+        "compactMetadata": {"trigger": "manual", "preTokens": before},
     }
 
 
 def _is_own(message: Message, entry: Entry) -> bool:
-    """Whether a message is its entry's, as it can be read again."""
+    """Whether the entry holds the message, and can give it again."""
     try:
         return entry.type == "message" and bool(entry.get("message") == message)
     except SessionTreeError:
         return False
 
 
-def _summary_in(said: list[Node]) -> Entry | None:
-    """The compaction whose summary a conversation starts with, or None."""
-    if not said or said[0].kept is None:
-        return None
-    entry = said[0].kept[1]
-    return entry if entry.type == "compaction" else None
+def _summary_in(path: list[_Node]) -> Entry | None:
+    """The compaction whose summary a path starts with, or None."""
+    return path[0].compaction if path else None
 
 
-def _is_summary(node: Node, message: Message) -> bool:
+def _is_summary(node: _Node, message: Message) -> bool:
     is_first = node.parent is None and message.get("role") == "compactionSummary"
     return is_first and bool(text_of(message))
-
-
-def _once(block: bytes) -> Callable[[], Iterator[bytes]]:
-    return lambda: iter([block])

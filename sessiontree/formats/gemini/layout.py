@@ -1,13 +1,12 @@
-"""A chat of Gemini CLI in the layout that it writes, in which a message is found by itself.
+"""The layout that Gemini CLI writes, in which a message is found without decoding the file.
 
-Of the log each line is a message. A document is `JSON.stringify(chat, null, 2)`.
+In the log each line is a message. A document is `JSON.stringify(chat, null, 2)`: no JSON
+string holds a newline, so the indent of a line shows its depth, and the message around a
+line is found by its indent.
 
-No string of JSON holds a newline. So in this layout the indent of a line tells how
-deep it lies, and a message is found around a line of it without decoding the document.
-
-Invariant: what is given stands between the lines that begin and end a message of the
-list, in which each has an id of its own: one that comes again changes what is between.
-Of anything else it is said that it is not known.
+Invariant: a result is the text between the lines that begin and end one message of the
+list, in a document where each message has an id of its own; a repeated id changes the
+messages between. For anything else the result is None: not known.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _ID: Final = b'\n      "id": '
 _INDENT: Final = len(b"    ")
 
 _OPENING: Final = 4096
-"""Bytes in which a response tells what it is."""
+"""Bytes that are enough to see what a response holds."""
 
 _RESPONSE: Final = b'"functionResponse"'
 _OUTPUT: Final = re.compile(
@@ -47,14 +46,14 @@ def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place
         document: the whole file.
 
     Yields:
-        None where such a line is not known to lie in one message of its own.
+        None, once and last, if a line is not known to be part of one message.
     """
     ids: frozenset[bytes] | None = None
     end = counted = 0
     number = 1
     for start in lines:
         if start < end:
-            continue  # of the message that was given
+            continue  # part of the message just given
         begin = document.rfind(_BEGIN, 0, start)
         end = document.find(_END, begin + 1) + len(_END)
         if begin < 0 or end <= start or not _is_in_list(document, begin, end):
@@ -72,10 +71,10 @@ def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place
 
 
 def is_plain_log(lines: Iterable[bytes]) -> bool:
-    """Whether each message of a log stands there once, and stays as it is.
+    """Whether each message of a log is there once and is never replaced.
 
     Args:
-        lines: all but the first.
+        lines: all lines but the first.
     """
     ids: set[str] = set()
     for line in filter(None, lines):
@@ -99,17 +98,17 @@ _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
 class Responses:
-    """Finds the responses of tools in a chat, which is given in blocks of whole lines.
+    """Finds the responses of tools in a chat that is read in blocks of whole lines.
 
-    Of one that is more than the text of its output, the text is JSON written anew, so it
-    need not stand in the file.
+    The text of a response that holds more than its output is JSON made anew, so a search
+    of the file's bytes does not find it.
     """
 
     def __init__(self) -> None:
         self._begun = b""
 
     def structured(self, block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
-        """A line of each message with such a response, by where it begins and ends."""
+        """The start and end of a line of each message with such a response."""
         searched = memoryview(block)[:end]
         begun, self._begun = self._begun, b""
         if begun and _OUTPUT.match(begun + bytes(searched[:_OPENING])) is None:
@@ -133,7 +132,7 @@ def _line_at(block: bytearray | bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def first_message(head: bytes) -> Iterator[bytes]:
-    """The first message, where the start of a document holds it whole."""
+    """The first message, if the start of a document holds it whole."""
     at = head.find(_LIST.removesuffix(b"\n") + _BEGIN)
     end = head.find(_END, at + len(_LIST) + 1)
     if 0 <= at < end:
@@ -141,12 +140,12 @@ def first_message(head: bytes) -> Iterator[bytes]:
 
 
 def _is_in_list(document: bytes, begin: int, end: int) -> bool:
-    """Whether the list, or a message of it, is before a span, and behind it as well."""
+    """Whether a message of the list, or the list's end, is on both sides of a span."""
     return document.endswith(_BEFORE, 0, begin) and document.startswith(_AFTER, end)
 
 
 def _ids_once(document: bytes) -> frozenset[bytes]:
-    """The ids of the messages; none where one comes twice."""
+    """The ids of the messages; none if one repeats."""
     ids = list(_ids(document))
     once = frozenset(ids)
     return once if len(once) == len(ids) else frozenset()

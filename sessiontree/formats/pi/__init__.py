@@ -1,1 +1,1 @@
-"""The pi coding agent's sessions, read and written."""
+"""The pi coding agent's sessions: the reader, the messages, the writer."""

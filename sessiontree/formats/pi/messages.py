@@ -1,13 +1,12 @@
-"""Messages of any shape as the pi coding agent keeps them.
+"""Messages of any shape as the pi coding agent stores them.
 
-pi has one message for each result of a tool, and knows text and images by their bytes;
-what a message of pi's must hold beside that, it gets: who made it, its usage, its time.
+pi has one message for each result of a tool, and supports text and images with their
+bytes. Each message gets the other keys that pi requires: model, usage, time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from sessiontree.context.providers.parts import (
@@ -22,27 +21,28 @@ from sessiontree.context.providers.parts import (
     stand_in,
 )
 from sessiontree.context.providers.reading import Reading
-from sessiontree.context.providers.values import clean_value, object_in
 from sessiontree.core.message import Message, kind_of
 from sessiontree.formats.writing import (
     UNKNOWN,
     Losses,
     api_of,
+    arguments_of,
+    block_list,
     is_pi,
-    pis_stop,
-    pis_usage,
+    pi_stop_reason,
+    pi_usage,
     provider_of,
 )
 
 Model = tuple[str | None, str]
-"""The provider, where it is known, and the model's id."""
+"""The provider, or None if it is not known, and the model's id."""
 
 
 class PiMessages:
-    """Makes messages of pi's.
+    """Makes messages in pi's shape.
 
     Args:
-        losses: takes what is left out, or said in another way.
+        losses: collects what is left out or changed.
     """
 
     def __init__(self, losses: Losses) -> None:
@@ -52,19 +52,19 @@ class PiMessages:
         self._counted: set[str] = set()
 
     def of(self, message: Message, model: Model | None, time: int) -> list[dict[str, Any]]:
-        """The messages that stand for one, none where it says nothing.
+        """The messages made from one; none if it has no content.
 
         Args:
             message: of any shape.
-            model: the one in force.
-            time: of its entry, in milliseconds since 1970.
+            model: the current model.
+            time: its entry's, in milliseconds since 1970.
         """
-        made = [dict(message)] if is_pi(message) else self._taken_apart(message)
+        made = [dict(message)] if is_pi(message) else self._translated(message)
         for each in made:
             self._complete(each, message, model, time)
         return made
 
-    def _taken_apart(self, message: Message) -> list[dict[str, Any]]:
+    def _translated(self, message: Message) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = []
         last: Side | None = None
         for side, part in self._reading.parts_of(message):
@@ -82,11 +82,10 @@ class PiMessages:
         return made
 
     def blocks(self, content: Any, role: str) -> Any:
-        """Content that takes the place of a message's, as a message of that role has it."""
+        """The new content of a message, in the form that its role requires."""
         if isinstance(content, str):
-            return content if role in ("user", "custom") else _texts(content)
-        said = {"role": role, "content": content}
-        if is_pi({**said, "toolCallId": ""}):
+            return content if role in ("user", "custom") else block_list(content)
+        if is_pi({"role": role, "content": content, "toolCallId": ""}):
             return content
         side: Side = "assistant" if role == "assistant" else "user"
         parts = self._reading.parts_of({"role": side, "content": content})
@@ -110,15 +109,17 @@ class PiMessages:
         if isinstance(part, Thinking):
             return _thinking(part)
         if isinstance(part, Call):
-            return {"type": "toolCall", "id": part.id, "name": part.name, **_arguments(part)}
+            called = {"id": part.id, "name": part.name}
+            return {"type": "toolCall", **called, "arguments": arguments_of(part)}
         if isinstance(part, Hosted):
-            self._losses.add(f"a block of the kind {kind_of(part.block)!r} was left out")
+            self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
 
     def _media(self, media: Media, side: Side) -> dict[str, Any]:
         if media.kind == "image" and media.data and side == "user":
             return {"type": "image", "data": media.data, "mimeType": media.media_type}
-        self._losses.add(f"the {stand_in(media)[1:-1]} is only named: pi keeps images by bytes")
+        name = stand_in(media)[1:-1]
+        self._losses.add(f"the {name} is replaced by its name: pi needs an image's bytes")
         return {"type": "text", "text": stand_in(media)}
 
     def _complete(
@@ -128,7 +129,7 @@ class PiMessages:
         if role == "assistant":
             self._complete_answer(made, message, model)
         elif role == "toolResult":
-            made["content"] = _listed(made.get("content"))
+            made["content"] = block_list(made.get("content"))
             id = str(made["toolCallId"])
             made["toolName"] = made.get("toolName") or self._tools.get(id, "")
             made["isError"] = made.get("isError") is True
@@ -138,22 +139,22 @@ class PiMessages:
         made["timestamp"] = at if isinstance(at, int | float) else time
 
     def _complete_answer(self, made: dict[str, Any], message: Message, model: Model | None) -> None:
-        made["content"] = _listed(made.get("content"))
+        made["content"] = block_list(made.get("content"))
         calls = [block for block in made["content"] if kind_of(block) == "toolCall"]
         for call in calls:
             self._tools[call["id"]] = call["name"]
-        named = message.get("model")
-        id = named if isinstance(named, str) and named else model[1] if model else UNKNOWN
+        given = message.get("model")
+        id = given if isinstance(given, str) and given else model[1] if model else UNKNOWN
         provider = provider_of(id, message)
         if provider == UNKNOWN and model is not None and model[1] == id and model[0]:
             provider = model[0]
         made.update(api=api_of(message, provider), provider=provider, model=id)
         made["usage"] = self._usage(message)
-        made["stopReason"] = pis_stop(message, calls=bool(calls))
+        made["stopReason"] = pi_stop_reason(message, calls=bool(calls))
         made.pop("partial", None)
 
     def _usage(self, message: Message) -> dict[str, Any]:
-        """The usage; nothing for a piece of an answer that another piece has told it of."""
+        """The usage; zero if another part of the same response had it."""
         id = message.get("id")
         reported = message.get("usage")
         if isinstance(id, str) and id:
@@ -161,25 +162,7 @@ class PiMessages:
                 reported = None
             elif reported is not None:
                 self._counted.add(id)
-        return pis_usage(reported)
-
-
-def _listed(content: Any) -> list[Any]:
-    if isinstance(content, str):
-        return _texts(content)
-    return list(content) if isinstance(content, list) else []
-
-
-def _texts(text: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text}] if text else []
-
-
-def _arguments(call: Call) -> Mapping[str, Any]:
-    given = call.arguments
-    if isinstance(given, str):
-        held = None if call.freeform else object_in(given)
-        given = {"input": given} if held is None else clean_value(held)
-    return {"arguments": given}
+        return pi_usage(reported)
 
 
 def _thinking(part: Thinking) -> dict[str, Any]:

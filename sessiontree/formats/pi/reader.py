@@ -1,21 +1,25 @@
 """The pi coding agent's sessions, versions 2 and 3.
 
-`~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`: a header, then entries with `id`
-and `parentId` that form a tree; the last line is the leaf. The format is so near to
-ours that an entry keeps its type, its id as uuid, and all its other keys. (Version 1
-is our own version 1.)
+`~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`: a header, then entries with `id` and
+`parentId` that form a tree; the last line is the leaf. The format is close to version 2:
+an entry keeps its type, its id as uuid, and all its other keys. (pi's version 1 is
+sessiontree's version 1.)
 
-Where it differs: an entry without a parent starts a new root, and here hangs below
-the header. A system message patches the sections of those before it, and here has
-them all. A retain-none compaction names itself as the first kept entry, as ours does.
-A string that an edit puts in place of an assistant's or a tool's content is one text
-block. An edit of what pi does not edit, and a summary without text, do nothing.
+The differences:
+
+- An entry without a parent starts a new root; here its parent is the header.
+- A system message patches the sections of those before it; here it holds all of them.
+- A string that replaces the content of an assistant's or a tool's message becomes one
+  text block.
+- An edit of an entry that pi does not edit, and a summary without text, have no effect.
+
+A compaction that keeps nothing names itself as the first kept entry, as in version 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import text_of
 from sessiontree.core.origin import KEY as ORIGIN
@@ -28,9 +32,9 @@ from sessiontree.formats.base import (
     Translated,
     Values,
     first_values,
+    numbered,
     prompt_text,
     values,
-    with_numbers,
 )
 from sessiontree.text.pattern import lines_with
 
@@ -45,21 +49,13 @@ _RENAMED: Final = {
 }
 _KNOWN: Final = frozenset(
     {
-        "message",
-        "model_change",
-        "thinking_level_change",
-        "usage",
-        "compaction",
-        "branch_summary",
-        "custom",
-        "custom_message",
-        "label",
-        "session_info",
+        *("message", "model_change", "thinking_level_change", "usage", "compaction"),
+        *("branch_summary", "custom", "custom_message", "label", "session_info"),
         "context_edit",
     }
 )
 _LISTS: Final = frozenset({"assistant", "toolResult"})
-"""Roles whose content is a list of blocks, never a string."""
+"""The roles whose content is a list of blocks, never a string."""
 
 _EDITABLE: Final = _LISTS | {"user", "custom"}
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -72,7 +68,7 @@ class Pi:
     program = "the pi coding agent"
 
     def recognises(self, head: bytes) -> bool:
-        """A header with version 2 or 3, without `uuid` and `format`."""
+        """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
         first = next(first_values(head), None)
         return (
             first is not None
@@ -95,30 +91,21 @@ class Pi:
         )
 
     def translate(self, source: Source, report: Report) -> Iterator[Translated]:
-        lines: Lines | None = None
-        entries = _Entries()
-        waiting: tuple[Place, bytes] | None = None
-        for place, line in with_numbers(source.lines(), 0):
-            if waiting is not None:
-                yield from entries.translated(*waiting, is_last=False)
-            waiting = None
-            if lines is None:
-                header = values(line)
-                if header is None or header.text("type") != "session":
-                    continue
-                lines = Lines(self, report, header.text("id") or "")
-                entries.lines = lines
+        entries: _Entries | None = None
+        for place, line, is_torn in numbered(source):
+            if entries is not None:
+                yield from entries.translated(place, line, is_torn)
+                continue
+            header = values(line)
+            if header is not None and header.text("type") == "session":
+                entries = _Entries(Lines(self, report, header.text("id") or ""))
                 yield entries.header(place, header)
-            else:
-                waiting = place, line
-        if waiting is not None:
-            yield from entries.translated(*waiting, is_last=not source.is_complete())
-        if lines is not None:
-            lines.report_unknown()
+        if entries is not None:
+            entries.lines.report_unknown()
 
 
 def _named_in(part: bytes) -> Iterator[Values]:
-    """The entries of a part of a file that may name the session, latest first."""
+    """The entries in a part of a file that may name the session, the latest first."""
     for start, end in reversed(list(lines_with(b'"session_info"', part, len(part)))):
         entry = values(part[start:end])
         if entry is not None:
@@ -134,32 +121,27 @@ def _prompt_in(entry: Values) -> str | None:
 
 
 class _Entries:
-    """The entries of one file, one after the other.
+    """The state of one file while its entries are read in order."""
 
-    Attributes:
-        lines: makes the lines.
-    """
-
-    lines: Lines
-
-    def __init__(self) -> None:
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
         self._roles: dict[str, str] = {}
         self._prompts: dict[str, _Prompt] = {}
 
     def header(self, place: Place, header: Values) -> Translated:
         facts = Facts(header.text("id"), header.text("cwd"), created=header.text("timestamp"))
         rest = {
-            key: header.kept(key)
+            key: header.fragment(key)
             for key in header
             if key not in ("type", "version", "id", "cwd", "timestamp") and key not in _OURS
         }
         return self.lines.header(place, facts, agentVersion=header.value("version"), **rest)
 
-    def translated(self, place: Place, line: bytes, *, is_last: bool) -> Iterator[Translated]:
+    def translated(self, place: Place, line: bytes, is_torn: bool) -> Iterator[Translated]:
         lines = self.lines
         entry = values(line)
         if entry is None:
-            yield from lines.stray(line, place, is_last=is_last)
+            yield from lines.not_an_object(line, place, is_torn)
             return
         kind, id = entry.text("type"), entry.text("id")
         uuid = lines.uuid(id, place, line)
@@ -169,26 +151,26 @@ class _Entries:
             self._prompts[uuid] = prompt
         if kind not in _KNOWN or not id:
             lines.note_unknown(kind or "", place)
-            yield lines.custom(kind or "line", place, uuid, entry.whole(), **more)
+            yield lines.custom(kind or "line", place, uuid, entry.as_fragment(), **more)
             return
         fields: dict[str, Any] = {
-            _RENAMED.get(key, key): entry.kept(key)
+            _RENAMED.get(key, key): entry.fragment(key)
             for key in entry
             if key not in _STRUCTURE and key not in _OURS
         }
-        kind = self._adjusted(kind, uuid, entry, fields)
-        if kind == "":
-            yield lines.custom(entry.text("type") or "", place, uuid, entry.whole(), **more)
+        adjusted = self._adjusted(kind, uuid, entry, fields)
+        if adjusted is None:
+            yield lines.custom(kind, place, uuid, entry.as_fragment(), **more)
         else:
-            yield lines.entry(kind, place, uuid, fields, **more)
+            yield lines.entry(adjusted, place, uuid, fields, **more)
 
     def _parent(self, entry: Values) -> str:
         if "parentId" not in entry:
             return self.lines.leaf
         return entry.text("parentId") or self.lines.root
 
-    def _adjusted(self, kind: str, uuid: str, entry: Values, fields: dict[str, Any]) -> str:
-        """Put right what pi understands in another way; the type, empty for what does nothing."""
+    def _adjusted(self, kind: str, uuid: str, entry: Values, fields: dict[str, Any]) -> str | None:
+        """Change the fields that pi reads differently; the type, None for no effect."""
         if kind == "message":
             self._adjust_message(uuid, entry.value("message"), fields)
         elif kind == "custom_message":
@@ -210,7 +192,7 @@ class _Entries:
         role = message.get("role")
         if isinstance(role, str):
             self._roles[uuid] = role
-        if role == "hookMessage":  # the name that version 2 has for it
+        if role == "hookMessage":  # its name in pi's version 2
             fields["message"] = {**message, "role": "custom"}
         elif role == "system":
             prompt = self._prompts[uuid] = self._prompts.get(uuid, _Prompt()).patched(message)
@@ -219,13 +201,13 @@ class _Entries:
         elif role in ("user", *_LISTS) and message.get("content") is None:
             fields["message"] = {**message, "content": []}
 
-    def _adjust_edit(self, entry: Values, fields: dict[str, Any]) -> str:
+    def _adjust_edit(self, entry: Values, fields: dict[str, Any]) -> str | None:
         replacement = entry.value("replacement")
         role = self._roles.get(entry.text("targetId") or "")
         if replacement is None:
             return "context_edit"
         if role not in _EDITABLE or not isinstance(replacement, dict):
-            return ""
+            return None
         content = replacement.get("content")
         if role in _LISTS and isinstance(content, str):
             block = {"type": "text", "text": content}
@@ -233,23 +215,20 @@ class _Entries:
         return "context_edit"
 
 
-class _Prompt:
-    """A system prompt: what was said so far, and its sections by name."""
+class _Prompt(NamedTuple):
+    """A system prompt: the contents of its messages, and its sections by name."""
 
-    __slots__ = ("said", "sections")
-
-    def __init__(self, said: tuple[str, ...] = (), sections: Mapping[str, Any] = _NOTHING) -> None:
-        self.said = said
-        self.sections = sections
+    contents: tuple[str, ...] = ()
+    sections: Mapping[str, Any] = _NOTHING
 
     def patched(self, message: Mapping[str, Any]) -> _Prompt:
-        """The prompt after one more system message: its content added, its sections replaced."""
+        """The prompt after one more system message, which adds content and replaces sections."""
         text = text_of(message)
         patch = message.get("sections")
         sections = {**self.sections, **patch} if isinstance(patch, dict) else self.sections
-        return _Prompt((*self.said, text) if text else self.said, sections)
+        return _Prompt((*self.contents, text) if text else self.contents, sections)
 
     def text(self) -> str:
-        """The whole prompt, as pi renders it."""
+        """The whole prompt as pi renders it."""
         kept = (text for text in self.sections.values() if isinstance(text, str))
-        return "\n\n".join(part for part in ("\n\n".join(self.said), *kept) if part)
+        return "\n\n".join(part for part in ("\n\n".join(self.contents), *kept) if part)
