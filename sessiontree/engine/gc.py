@@ -114,7 +114,7 @@ def _collect(
         _archive(log, archive, gone)
         offsets = {entry.offset for entry in gone}
         lines = (line + b"\n" for offset, line in view.lines() if offset not in offsets)
-        log.replace(lines)
+        log.rewrite(lines)
     over = _archives_over(log, now)
     garbage = _blobs_unnamed(log, blobs, now, over)
     unfinished = [name for name in blobs.unfinished() if _is_older(blobs, name, now - GRACE)]

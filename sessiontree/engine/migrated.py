@@ -94,5 +94,5 @@ def migrate_file(log: Log, suffix: str) -> None:
         if view.is_version_1:
             lines = (line for _, line in view.lines())
             blocks = (line + b"\n" for line in migrate(lines, 1))
-            log.replace(blocks, suffix)
+            log.rewrite(blocks, suffix)
             log.reopen()

@@ -198,7 +198,7 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
     lines = _mended_lines(view, [])
-    evidence = log.replace((line + b"\n" for line in lines), suffix)
+    evidence = log.rewrite((line + b"\n" for line in lines), suffix)
     successor = log.successor()
     try:
         return RepairResult(mended, evidence, verify(successor))

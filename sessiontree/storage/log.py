@@ -154,7 +154,7 @@ class Log(Protocol):
     def changes(self, stop: threading.Event) -> Iterator[object]:
         """Yield when something may have been added, and now and then, until `stop` is set."""
 
-    def replace(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+    def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         """Put other content in place of all that there is, at once; hold the lock.
 
         The open log stays as it was; see `successor`.
@@ -485,7 +485,7 @@ class FileLog:
         while not stop.wait(POLL_MILLISECONDS / 1000):
             yield None
 
-    def replace(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+    def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         if not kept_as:
             swap_file(self.fs, self.path, lines)
             return ""
@@ -664,7 +664,7 @@ class MemoryLog:
                 self._shared.changed.wait(POLL_MILLISECONDS / 1000)
             yield None
 
-    def replace(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+    def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         content = b"".join(lines)
         if kept_as:
             self._shared.parts[kept_as] = bytes(self._content)

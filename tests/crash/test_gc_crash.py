@@ -20,9 +20,9 @@ from sessiontree import Session, SessionTreeError
 from sessiontree.core.handle import Handle
 from sessiontree.engine import gc
 from sessiontree.errors import BlobError, BlobMissingError
-from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.log import FileLog
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 
@@ -133,13 +133,16 @@ def replaces_first(monkeypatch: pytest.MonkeyPatch) -> None:
     def late(*args: object) -> None:
         later.append(lambda: archive(*args))  # type: ignore[arg-type]
 
-    def swapped(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
-        swap_file(fs, path, blocks)
+    rewrite = FileLog.rewrite
+
+    def rewritten(log: FileLog, lines: Iterator[bytes], kept_as: str = "") -> str:
+        name = rewrite(log, lines, kept_as)
         while later:
             later.pop()()
+        return name
 
     monkeypatch.setattr(gc, "_archive", late)
-    monkeypatch.setattr(gc, "swap_file", swapped)
+    monkeypatch.setattr(FileLog, "rewrite", rewritten)
 
 
 def forgets_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
