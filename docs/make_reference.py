@@ -167,7 +167,8 @@ def _arguments(given: list[inspect.Parameter]) -> Iterator[str]:
         if one.kind is one.KEYWORD_ONLY and not keyword_only:
             keyword_only = True
             yield "*"
-        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        stars = "*" if one.kind is one.VAR_POSITIONAL else ""
+        stars = "**" if one.kind is one.VAR_KEYWORD else stars
         keyword_only = keyword_only or stars == "*"
         typed = "" if one.annotation is one.empty else f": {_type(one.annotation)}"
         default = "" if one.default is one.empty else f" = {_value(one.default)}"

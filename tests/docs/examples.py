@@ -54,8 +54,9 @@ class Part(NamedTuple):
 
 
 def parts() -> list[Part]:
-    """All parts of all pages, in the order of the pages."""
-    return [Part(page, text) for page in PAGES for text in _split(page)]
+    """All parts of the pages that people write, in the order of the pages."""
+    written = [page for page in PAGES if page.parent.name != "reference"]
+    return [Part(page, text) for page in written for text in _split(page)]
 
 
 def _split(page: Path) -> list[str]:
