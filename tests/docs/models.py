@@ -60,6 +60,13 @@ def _response(id: str, *output: Any) -> Response:
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
+        "usage": {
+            "input_tokens": 10,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": 5,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 15,
+        },
     }
     return Response.model_validate(fields)
 

@@ -66,6 +66,15 @@ def test_every_page_is_linked_from_the_page_of_all_pages() -> None:
     assert set(PAGES) - linked == {ROOT / "README.md", ROOT / "docs" / "README.md"}
 
 
+def test_the_lines_shown_in_the_specification_are_a_sound_session(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    file = tmp_path / "shown.jsonl"
+    file.write_text(re.findall(r"```jsonl\n(.*?)```", page, re.DOTALL)[0], encoding="utf-8")
+    with sessiontree.Session.open(file, readonly=True) as session:
+        assert session.stats().entries == 3
+        assert session.verify() == []
+
+
 def test_every_kind_of_damage_is_in_the_table_of_the_durability_page() -> None:
     page = (ROOT / "docs" / "durability.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([\w -]+)` \|", page.partition("\n## Damage")[2], re.MULTILINE)
