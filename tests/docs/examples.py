@@ -9,6 +9,7 @@ print now into the pages, where it differs in more than uuids and times.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import re
@@ -71,14 +72,15 @@ def prepare(part: Part, folder: Path) -> None:
     if part.page == README:
         _keep_demo(folder)
     elif FIRST not in part.console:
-        shutil.copytree(_started().name, folder, dirs_exist_ok=True)
+        shutil.copytree(_started(), folder, dirs_exist_ok=True)
 
 
 @functools.cache
-def _started() -> tempfile.TemporaryDirectory[str]:
+def _started() -> str:
     """A folder with the session that every section starts with."""
-    folder = tempfile.TemporaryDirectory()
-    play(FIRST, Path(folder.name))
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    play(FIRST, Path(folder))
     return folder
 
 
