@@ -1,26 +1,24 @@
 """Model clients that answer from a list, in place of the ones that ask a provider.
 
 The answers are objects of the providers' own packages, so that an example sees what it
-would see from the network.
+would see from the network. These packages take seconds to import, so only the examples
+that name them do.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from anthropic.types import Message
-from openai.types.responses import Response
 
 
-class FakeModel:
+class FakeClient:
     """A client of either provider; each request gets the next answer."""
 
-    answers: ClassVar[list[Any]] = []
-
-    def __init__(self) -> None:
+    def __init__(self, answers: Iterator[Any]) -> None:
         self.messages = self.responses = self
-        self._answers = iter(self.answers)
+        self._answers = answers
 
     def create(self, **request: Any) -> Any:
         assert request["tools"]
@@ -28,82 +26,67 @@ class FakeModel:
         return next(self._answers)
 
 
-class FakeAnthropic(FakeModel):
-    answers: ClassVar[list[Any]] = []
+def answer_from_lists(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put such a client where an example imports a provider's."""
+    if "import anthropic" in code:
+        monkeypatch.setattr("anthropic.Anthropic", lambda: FakeClient(_of_anthropic()))
+    if "from openai" in code:
+        monkeypatch.setattr("openai.OpenAI", lambda: FakeClient(_of_openai()))
 
 
-class FakeOpenAI(FakeModel):
-    answers: ClassVar[list[Any]] = []
+def _of_anthropic() -> Iterator[Any]:
+    from anthropic.types import Message
 
-
-def _message(stop_reason: str, *content: Any) -> Message:
-    fields = {
-        "id": f"msg_{stop_reason}",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-opus-4-6",
-        "content": list(content),
-        "stop_reason": stop_reason,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 10, "output_tokens": 5},
-    }
-    return Message.model_validate(fields)
-
-
-def _response(id: str, *output: Any) -> Response:
-    fields = {
-        "id": id,
-        "object": "response",
-        "created_at": 0,
-        "model": "gpt-5",
-        "output": list(output),
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": {
-            "input_tokens": 10,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": 5,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 15,
-        },
-    }
-    return Response.model_validate(fields)
-
-
-FakeAnthropic.answers = [
-    _message(
-        "tool_use",
-        {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "notes.md"}},
-    ),
-    _message("end_turn", {"type": "text", "text": "Two lines: be quick, use Rust."}),
-]
-FakeOpenAI.answers = [
-    _response(
-        "resp_1",
-        {
-            "type": "function_call",
-            "id": "fc_1",
-            "call_id": "call_1",
-            "name": "add",
-            "arguments": '{"a": 2, "b": 3}',
-            "status": "completed",
-        },
-    ),
-    _response(
-        "resp_2",
-        {
+    call = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "notes.md"}}
+    text = {"type": "text", "text": "Two lines: be quick, use Rust."}
+    for block, reason in ((call, "tool_use"), (text, "end_turn")):
+        fields = {
+            "id": f"msg_{reason}",
             "type": "message",
-            "id": "msg_1",
             "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": "5", "annotations": []}],
-        },
-    ),
-]
+            "model": "claude-opus-4-6",
+            "content": [block],
+            "stop_reason": reason,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 10, "output_tokens": 5},
+        }
+        yield Message.model_validate(fields)
 
 
-def answer_from_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the examples get these clients where they import the providers' own."""
-    monkeypatch.setattr("anthropic.Anthropic", FakeAnthropic)
-    monkeypatch.setattr("openai.OpenAI", FakeOpenAI)
+def _of_openai() -> Iterator[Any]:
+    from openai.types.responses import Response
+
+    call = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": "add",
+        "arguments": '{"a": 2, "b": 3}',
+        "status": "completed",
+    }
+    message = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "5", "annotations": []}],
+    }
+    for item in (call, message):
+        fields = {
+            "id": f"resp_{item['id']}",
+            "object": "response",
+            "created_at": 0,
+            "model": "gpt-5",
+            "output": [item],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": {
+                "input_tokens": 10,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": 5,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": 15,
+            },
+        }
+        yield Response.model_validate(fields)

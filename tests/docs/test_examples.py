@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ def _named(part: Part) -> str:
     return part.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [part for part in PARTS if part.console], ids=_named)
 def test_the_terminal_prints_what_the_page_shows(part: Part, tmp_path: Path) -> None:
     prepare(part, tmp_path)
@@ -26,7 +28,17 @@ def test_the_terminal_prints_what_the_page_shows(part: Part, tmp_path: Path) -> 
         assert normalized(play(shown, tmp_path)) == normalized(shown)
 
 
-@pytest.mark.parametrize("part", [part for part in PARTS if part.python], ids=_named)
+def _with_python() -> list[Any]:
+    """The parts with Python code; one that imports a provider's package is slow."""
+    slow = [pytest.mark.slow]
+    return [
+        pytest.param(part, marks=slow if "client" in part.python else [], id=part.name)
+        for part in PARTS
+        if part.python
+    ]
+
+
+@pytest.mark.parametrize("part", _with_python())
 def test_the_code_of_a_page_runs_and_prints_what_its_comments_say(
     part: Part,
     tmp_path: Path,
@@ -35,7 +47,7 @@ def test_the_code_of_a_page_runs_and_prints_what_its_comments_say(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Registry, "_default", None)  # what the code registers stays in here
-    answer_from_lists(monkeypatch)
+    answer_from_lists(part.python, monkeypatch)
     Path("notes.md").write_text("Be quick.\nUse Rust.\n")
     exec(compile(part.python, part.name, "exec"), {"__name__": "__main__"})
     promised = re.findall(r"^ *print\(.*\)  # (.+)$", part.python, re.MULTILINE)
