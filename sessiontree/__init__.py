@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from sessiontree.session import Session, repair_file
     from sessiontree.store import Store
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BlobDamagedError",

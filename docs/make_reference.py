@@ -1,0 +1,238 @@
+"""Make the pages of `docs/reference/` from the commands' help and from the docstrings.
+
+`python docs/make_reference.py` writes them; with `--check` it writes nothing and exits
+with 1 when a page is not current.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import sessiontree
+from sessiontree import cli
+
+FOLDER = Path(__file__).parent / "reference"
+MADE = "<!-- Made by docs/make_reference.py: change the help or the docstrings, then run it. -->"
+MORE = (
+    ("sessiontree.engine.hooks", "Hook"),
+    ("sessiontree.recording", "StreamAccumulator"),
+    ("sessiontree.recording.stream", "MessageStream"),
+    ("sessiontree.handles.registry", "Resolver"),
+)
+"""Classes that methods take or return and that are not imported from `sessiontree`."""
+
+WIDTH = 92
+HELP = ["-h", "--help"]
+
+TYPES = """\
+Names in the signatures:
+
+| name | means |
+|---|---|
+| `PathLike` | a `str` or an `os.PathLike[str]` |
+| `Ref` | a `str` (see [refs](../README.md#name-an-entry)) or an `Entry` |
+| `Summary` | a text, or a callable that takes the entries left behind and returns a text |
+| `TokenCounter` | a callable that takes a message and returns its number of tokens |
+| `Durability` | `"fsync"` or `"os"` (see [durability](../durability.md)) |
+| `Resolution` | a `ResolvedHandle`, or the error that resolving it gave |
+| `Progress` | a callable that takes the bytes done and the bytes in all |"""
+
+
+def commands_page() -> str:
+    """The page of the commands."""
+    top = click.Context(
+        cli.main, info_name="sessiontree", terminal_width=WIDTH, help_option_names=HELP
+    )
+    parts = [MADE, "# Commands", _block(top.get_help())]
+    for title, commands in cli.SECTIONS.items():
+        parts.append(f"## {title}")
+        for name in commands:
+            command = cli.main.get_command(top, name)
+            assert command is not None
+            parts += _of_command(click.Context(command, top, name), name, "###")
+    return "\n\n".join(parts) + "\n"
+
+
+def _of_command(context: click.Context, name: str, level: str) -> Iterator[str]:
+    yield f"{level} {name}"
+    yield _block(context.get_help())
+    if isinstance(context.command, click.Group):
+        for below, command in context.command.commands.items():
+            yield from _of_command(
+                click.Context(command, context, below), f"{name} {below}", level + "#"
+            )
+
+
+def _block(text: str) -> str:
+    lines = "\n".join(line.rstrip() for line in text.splitlines())
+    return f"```text\n{lines}\n```"
+
+
+def python_page() -> str:
+    """The page of the Python names."""
+    named = [(name, getattr(sessiontree, name)) for name in sessiontree.__all__]
+    classes = [(name, value) for name, value in named if not _is_error(value)]
+    errors = [(name, value) for name, value in named if _is_error(value)]
+    parts = [MADE, "# Python", TYPES]
+    for name, value in sorted(classes, key=lambda pair: (pair[0] != "Session", pair[0] != "Store")):
+        parts += _of_name(name, value)
+    parts += ["## Further classes", "Methods take or return these; import them as shown."]
+    for module, name in MORE:
+        if name not in sessiontree.__all__:
+            parts += _of_name(f"{module}.{name}", getattr(importlib.import_module(module), name))
+    parts += ["## Errors and warnings"]
+    for name, value in errors:
+        bases = ", ".join(base.__name__ for base in value.__bases__)
+        parts += [f"### {name}({bases})", *_text(value)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_error(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
+def _of_name(name: str, value: Any) -> Iterator[str]:
+    yield f"## {name}"
+    if not isinstance(value, type):
+        yield _code(name, value)
+        yield from _text(value)
+        return
+    if _is_made_by_callers(value):
+        yield _code(name.rpartition(".")[2], value)
+    yield from _text(value)
+    for member, owner in _members(value):
+        yield from _of_member(member, inspect.getattr_static(owner, member))
+
+
+def _is_made_by_callers(value: type) -> bool:
+    """Whether a class's constructor has arguments that a caller gives."""
+    if getattr(value, "_is_protocol", False) or value is sessiontree.Session:
+        return False
+    return "Args:" in (value.__doc__ or "") or value in (sessiontree.Handle, sessiontree.MetaField)
+
+
+def _members(value: type) -> list[tuple[str, type]]:
+    """The public methods and properties of a class, in the order of its source."""
+    found: dict[str, type] = {}
+    for owner in reversed(value.__mro__):
+        if owner.__module__.startswith("sessiontree"):
+            for name, member in vars(owner).items():
+                if not name.startswith("_") and (member.__doc__ or name not in found):
+                    found[name] = owner
+    return [(name, owner) for name, owner in found.items() if _is_member(owner, name)]
+
+
+def _is_member(owner: type, name: str) -> bool:
+    member = inspect.getattr_static(owner, name)
+    return isinstance(member, property | classmethod | staticmethod) or inspect.isfunction(member)
+
+
+def _of_member(name: str, member: Any) -> Iterator[str]:
+    yield f"### {name}"
+    if isinstance(member, property):
+        assert member.fget is not None
+        result = member.fget.__annotations__.get("return", "Any")
+        yield f"```python\n{name}: {result}\n```"
+        yield from _text(member.fget)
+        return
+    function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+    mark = "@classmethod\n" if isinstance(member, classmethod) else ""
+    yield _code(name, function, mark)
+    yield from _text(function)
+
+
+def _code(name: str, value: Callable[..., Any], mark: str = "") -> str:
+    signature = inspect.signature(value)
+    given = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
+    result = "" if isinstance(value, type) else _result(signature)
+    line = f"{name}({', '.join(_arguments(given))}){result}"
+    if len(line) > WIDTH:
+        rows = "".join(f"    {argument},\n" for argument in _arguments(given))
+        line = f"{name}(\n{rows}){result}"
+    return f"```python\n{mark}{line}\n```"
+
+
+def _arguments(given: list[inspect.Parameter]) -> Iterator[str]:
+    keyword_only = False
+    for one in given:
+        if one.kind is one.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            yield "*"
+        stars = "*" if one.kind is one.VAR_POSITIONAL else ""
+        stars = "**" if one.kind is one.VAR_KEYWORD else stars
+        keyword_only = keyword_only or stars == "*"
+        typed = "" if one.annotation is one.empty else f": {_type(one.annotation)}"
+        default = "" if one.default is one.empty else f" = {_value(one.default)}"
+        yield f"{stars}{one.name}{typed}{default}"
+
+
+def _result(signature: inspect.Signature) -> str:
+    return (
+        ""
+        if signature.return_annotation is signature.empty
+        else (f" -> {_type(signature.return_annotation)}")
+    )
+
+
+def _type(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:sessiontree\.[\w.]+\.|builtins\.)(\w+)", r"\1", text)
+
+
+def _value(default: Any) -> str:
+    return repr(default) if isinstance(default, str | int | float | tuple | None) else "…"
+
+
+def _text(value: Any) -> Iterator[str]:
+    """A docstring as Markdown: paragraphs, and Google's sections as lists."""
+    text = inspect.cleandoc(value.__doc__ or "")
+    for part in re.split(r"\n\n+", text):
+        title, _, rest = part.partition("\n")
+        if re.fullmatch(r"[A-Z]\w+:", title):
+            yield f"**{title[:-1]}**"
+            yield _list(textwrap.dedent(rest))
+        elif part:
+            yield part
+
+
+def _list(text: str) -> str:
+    items = re.split(r"\n(?=\S)", text)
+    return "\n".join(_item(re.sub(r"\s*\n\s+", " ", item)) for item in items)
+
+
+def _item(text: str) -> str:
+    name, colon, rest = text.partition(":")
+    if colon and re.fullmatch(r"[\w*.]+(?:, [\w*.]+)*", name):
+        return f"- `{name}`: {rest.strip()}"
+    return f"- {text}"
+
+
+PAGES = {"commands.md": commands_page, "python.md": python_page}
+
+
+def main() -> None:
+    """Write the pages, or check that they are current."""
+    check = "--check" in sys.argv[1:]
+    old = [name for name, made in PAGES.items() if _is_old(FOLDER / name, made())]
+    for name in old:
+        print(f"{name} is not current" + ("; run python docs/make_reference.py" if check else ""))
+        if not check:
+            (FOLDER / name).write_text(PAGES[name](), encoding="utf-8")
+    sys.exit(1 if check and old else 0)
+
+
+def _is_old(file: Path, made: str) -> bool:
+    return not file.exists() or file.read_text(encoding="utf-8") != made
+
+
+if __name__ == "__main__":
+    main()

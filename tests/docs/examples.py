@@ -1,0 +1,149 @@
+"""The examples in the documents, played as a reader would play them.
+
+The README is one part, played from its first line to its last in one folder. In every
+other page each section is a part and has a folder of its own.
+
+`python -m tests.docs.examples` plays all console blocks and writes what the commands
+print now into the pages, where it differs in more than uuids and times.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.transcripts import folder_of_a_user
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+START = ROOT / "docs" / "README.md"
+"""The page whose first console block makes the session that every section starts with."""
+
+PAGES = (README, *sorted((ROOT / "docs").rglob("*.md")))
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FIRST = _CONSOLE.findall(START.read_text(encoding="utf-8"))[0]
+
+
+class Part(NamedTuple):
+    """A part of a page whose examples are played together."""
+
+    page: Path
+    text: str
+
+    @property
+    def name(self) -> str:
+        heading = self.text.partition("\n")[0].lstrip("# ")
+        return f"{self.page.relative_to(ROOT)}: {heading}"
+
+    @property
+    def console(self) -> list[str]:
+        return _CONSOLE.findall(self.text)
+
+    @property
+    def python(self) -> str:
+        return "\n".join(_PYTHON.findall(self.text))
+
+
+def parts() -> list[Part]:
+    """All parts of the pages that people write, in the order of the pages."""
+    written = [page for page in PAGES if page.parent.name != "reference"]
+    return [Part(page, text) for page in written for text in _split(page)]
+
+
+def _split(page: Path) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return [text] if page == README else re.split(r"^(?=## )", text, flags=re.MULTILINE)
+
+
+def prepare(part: Part, folder: Path) -> None:
+    """Put into a folder what the examples of a part start with."""
+    if "~/.claude" in "".join(part.console):
+        folder_of_a_user(folder)
+    if part.page == README:
+        _keep_demo(folder)
+    elif FIRST not in part.console:
+        shutil.copytree(_started(), folder, dirs_exist_ok=True)
+
+
+@functools.cache
+def _started() -> str:
+    """A folder with the session that every section starts with."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    play(FIRST, Path(folder))
+    return folder
+
+
+def _keep_demo(folder: Path) -> None:
+    """The session that the demo plays."""
+    played = _run("sessiontree demo --keep", folder)
+    kept = Path(played.rsplit("The folder is kept: ", 1)[1].strip())
+    shutil.copy(kept / "chat.jsonl", folder)
+    shutil.rmtree(kept)
+
+
+def play(block: str, folder: Path) -> str:
+    """Type the commands of a console block; the block as the terminal shows it now."""
+    return "".join(f"$ {command}\n{_run(command, folder)}" for command in commands_in(block))
+
+
+def commands_in(block: str) -> list[str]:
+    return re.findall(r"^\$ (.*)$", block, re.MULTILINE)
+
+
+def _run(command: str, folder: Path) -> str:
+    environment = {**os.environ, "HOME": str(folder)}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for elsewhere in ("SESSIONTREE_HOME", "XDG_DATA_HOME"):
+        environment.pop(elsewhere, None)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+    return done.stdout
+
+
+def normalized(shown: str) -> str:
+    """What a terminal shows, without what is different each time."""
+    whole = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>", shown)
+    short = re.sub(r"\b[0-9a-f]{8}\b", "<short>", whole)
+    return re.sub(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d\.\d{3}Z)?", "<time>", short)
+
+
+def _rewritten(part: Part) -> Iterator[tuple[str, str]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(part, folder)
+        for shown in part.console:
+            now = play(shown, folder)
+            if normalized(now) != normalized(shown):
+                yield shown, now
+
+
+def main() -> None:
+    """Write what the commands print now into the pages."""
+    for part in parts():
+        for shown, now in _rewritten(part) if part.console else ():
+            text = part.page.read_text(encoding="utf-8")
+            part.page.write_text(text.replace(shown, now, 1), encoding="utf-8")
+            print(f"rewritten: {part.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The documents are complete and current: links, tables, reference, architecture."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sessiontree
+from sessiontree.core.damage import NEXT_STEP
+from tests.docs.examples import PAGES, ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = (
+    *PAGES,
+    *(ROOT / name for name in ("MIGRATION.md", "CHANGELOG.md", "benchmarks/README.md")),
+)
+PACKAGE = ROOT / "sessiontree"
+
+
+def _relative(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def test_the_readme_is_one_page() -> None:
+    assert len(README.splitlines()) <= 190
+
+
+def test_the_readme_has_the_two_commands_that_the_checks_run() -> None:
+    commands = re.findall(r"<!-- command: (\w+) -->\n```sh\n(.*?)\n```", README)
+    assert dict(commands).keys() == {"demo", "tests"}
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert all(f"readme_command {name}" in run for name, _ in commands)
+
+
+def test_every_figure_about_others_in_the_readme_is_in_the_benchmarks() -> None:
+    table = README.partition("## What others do")[2].partition("\n## ")[0]
+    figures = re.findall(r"(?<=\| )[\d.,]+ (?:ms|µs|s|MB)(?= \|)", table)
+    measured = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert len(figures) > 20
+    assert [figure for figure in figures if figure not in measured] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_relative)
+def test_the_links_of_a_document_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target, name in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", text):
+        other = document.parent / target if target else document
+        assert other.exists(), target
+        assert not name or name in _anchors(other), f"{target}#{name}"
+    for path in re.findall(r"`((?:sessiontree|tests|benchmarks|docs)/[\w./]+\.\w+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+def _anchors(file: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_linked_from_the_page_of_all_pages() -> None:
+    top = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    linked = {(ROOT / "docs" / name).resolve() for name in re.findall(r"\]\(([\w/-]+\.md)", top)}
+    assert set(PAGES) - linked == {ROOT / "README.md", ROOT / "docs" / "README.md"}
+
+
+def test_the_lines_shown_in_the_specification_are_a_sound_session(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    file = tmp_path / "shown.jsonl"
+    file.write_text(re.findall(r"```jsonl\n(.*?)```", page, re.DOTALL)[0], encoding="utf-8")
+    with sessiontree.Session.open(file, readonly=True) as session:
+        assert session.stats().entries == 3
+        assert session.verify() == []
+
+
+def test_every_kind_of_damage_is_in_the_table_of_the_durability_page() -> None:
+    page = (ROOT / "docs" / "durability.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w -]+)` \|", page.partition("\n## Damage")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(NEXT_STEP)
+
+
+def test_the_reference_is_current() -> None:
+    command = [sys.executable, str(ROOT / "docs" / "make_reference.py"), "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_reference_has_every_public_name_and_command() -> None:
+    folder = ROOT / "docs" / "reference"
+    python = (folder / "python.md").read_text(encoding="utf-8")
+    headings = set(re.findall(r"^##+ (\w+)", python, re.MULTILINE))
+    assert set(sessiontree.__all__) - headings == set()
+
+
+def test_every_public_name_and_every_method_of_a_session_is_documented() -> None:
+    for name in sessiontree.__all__:
+        assert (getattr(sessiontree, name).__doc__ or "").strip(), name
+    for name in dir(sessiontree.Session):
+        if not name.startswith("_"):
+            docs = [vars(base)[name].__doc__ for base in _homes(name)]
+            assert any(docs), name
+
+
+def _homes(name: str) -> list[type]:
+    return [base for base in sessiontree.Session.__mro__ if name in vars(base)]
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def _modules_drawn() -> list[str]:
+    """The paths, below the package and without `.py`, that the drawing of the rooms names."""
+    drawing = re.findall(r"```text\n(.*?)```", ARCHITECTURE, re.DOTALL)[0]
+    found: list[str] = []
+    room = ""
+    for line in drawing.splitlines():
+        names = re.match(r" *(\S+?(?:, \S+?)*)(?= |$)", line)
+        assert names, line
+        if not line.startswith(" "):
+            room = names[1] if names[1].endswith("/") else ""
+        found += [name if name == room else room + name for name in names[1].split(", ")]
+    return found
+
+
+def test_every_module_that_the_architecture_names_exists() -> None:
+    missing = {name for name in _modules_drawn() if not _is_there(name)}
+    named = re.findall(r"`?\b((?:\w+/)*\w+\.py)\b", ARCHITECTURE.partition("## Five classes")[2])
+    missing |= {path for path in named if not (PACKAGE / path).exists()}
+    assert missing - {"docs/make_reference.py"} == set()
+
+
+def _is_there(name: str) -> bool:
+    return (PACKAGE / name).is_dir() if name.endswith("/") else (PACKAGE / f"{name}.py").exists()
+
+
+def test_every_call_in_the_flows_is_in_the_module_beside_it() -> None:
+    flows = ARCHITECTURE.partition("## Three flows")[2].partition("\n## ")[0]
+    calls = re.findall(r"^ {4,}(\S+) {2,}([\w/]+\.py)", flows, re.MULTILINE)
+    assert len(calls) > 30
+    for call, path in calls:
+        source = (PACKAGE / path).read_text(encoding="utf-8")
+        for name in call.split("."):
+            assert re.search(rf"\b(?:def|class) {name}\b", source), f"{call} in {path}"
+
+
+def test_the_architecture_names_every_package() -> None:
+    packages = {str(file.parent.relative_to(PACKAGE)) for file in PACKAGE.rglob("*/__init__.py")}
+    drawn = {name.rstrip("/") for name in _modules_drawn()}
+    assert packages - drawn == set()
