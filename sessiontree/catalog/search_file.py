@@ -1,6 +1,7 @@
-"""One file being searched: what of it may match is decoded, and what matches is a hit.
+"""The search of one file: lines that may match are decoded, and entries that match are hits.
 
-A hit of a search: one entry that matches, and which entries are wanted.
+What the file is, is decided when its first line may match, so that most files cost one
+open and one pass over their bytes.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sessiontree.catalog.listing import header_of, moment
+from sessiontree.catalog.listing import moment
 from sessiontree.core.blob import MARK, blob_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
-from sessiontree.core.header import is_version_1
 from sessiontree.core.message import Call, calls_of
 from sessiontree.core.spill import Fetch, restore
-from sessiontree.errors import ForeignFormatError, NotASessionError, SessionTreeError, SpilledError
+from sessiontree.engine.opening import Start, sniff_file
+from sessiontree.errors import SessionTreeError, SpilledError
 from sessiontree.storage.files import SUBAGENTS, TOOL_RESULTS, Report, own_folder
-from sessiontree.storage.lines import Inside, Scanner
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.lines import Scanner
+from sessiontree.storage.log import FileLog
+from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import Pattern, Span, lines_with
 from sessiontree.text.preview import role
 from sessiontree.text.searchable import texts, texts_of_tool
@@ -123,6 +127,7 @@ class FileSearch:
         self._wanted = wanted
         self._scanner = scanner
         self._report = report
+        self._start: Start | None = None
         self._session = ""
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
@@ -130,28 +135,34 @@ class FileSearch:
         self._responses: Responses | None = None
 
     def hits(self) -> Iterator[SearchHit]:
-        given: set[int] = set()
+        found: set[int] = set()
         lines = self._scanner.lines(self._file, self._find)
         for offset, line in lines:
-            if not self._session and not self._is_read_by_line():
-                yield from self._hits_in_other(chain([(offset, line)], lines), self._scanner.inside)
+            start = self._start or self._sniff(self._scanner.file)
+            if start.kind in _BY_PARTS:
+                yield from self._hits_by_parts(start, chain([(offset, line)], lines))
                 return
-            found = self._hit_in(line, offset)
-            if found is not None:
-                given.add(offset)
-                yield found
-        inside = self._scanner.inside
-        if self._wanted.blobs:  # also where their folder is gone, which is then told
-            yield from self._hits_in_blobs(given)
-        if not self._session and self._may_match_beside():
-            yield from self._hits_in_other((), inside)
+            hit = self._hit_in(line, offset)
+            if hit is not None:
+                found.add(offset)
+                yield hit
+        if self._wanted.blobs:  # also if their folder is gone, which is then reported
+            yield from self._hits_in_blobs(found)
+        if self._start is None and self._may_match_beside():
+            with closing(FileLog(DISK, self._file, readonly=True)) as log:
+                start = self._sniff(log)
+            if start.format is not None:
+                yield from self._hits_by_parts(start, ())
+
+    def _sniff(self, file: Positioned) -> Start:
+        self._start = sniff_file(file)
+        self._session = self._start.session_id
+        return self._start
 
     def _find(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, as `Scanner.lines` asks for them."""
-        if not self._is_begun and block.find(_CHAT, 0, _OPENING) >= 0:
-            from sessiontree.formats.gemini.layout import (
-                Responses,  # heavy, and seldom needed
-            )
+        if not self._is_begun and block.find(_CHAT, 0, _CHAT_WITHIN) >= 0:
+            from sessiontree.formats.gemini.layout import Responses  # slow to import, few need it
 
             self._responses = Responses()
         self._is_begun = True
@@ -160,47 +171,34 @@ class FileSearch:
             return found
         return iter(sorted({*found, *self._responses.structured(block, end)}))
 
-    def _is_read_by_line(self) -> bool:
-        """Whether each line of the file is an entry as it stands."""
-        try:
-            header = header_of(self._file)
-        except (ForeignFormatError, NotASessionError):
-            return False
-        self._session = str(header.get("id") or "") or _NO_ID
-        return not is_version_1(header)
-
     def _may_match_beside(self) -> bool:
-        """Whether a folder of the file's own may hold what is looked for."""
+        """Whether a folder of the file's own may hold what is searched for."""
         folder = own_folder(self._file)
         if self._wanted.blobs and os.path.isdir(os.path.join(folder, TOOL_RESULTS)):
             return True
         if not os.path.isdir(os.path.join(folder, SUBAGENTS)):
             return False
-        from sessiontree.catalog.search_foreign import is_told_of
-        from sessiontree.engine.translated import agent_files  # heavy, and seldom needed
+        from sessiontree.catalog.search_foreign import names_match
+        from sessiontree.engine.translated import agent_files  # slow to import, few need it
 
         find = self._pattern.candidates
         return any(
-            is_told_of(file, find) or next(self._scanner.lines(file, find), None) is not None
+            names_match(file, find) or next(self._scanner.lines(file, find), None) is not None
             for file in agent_files(self._file)
         )
 
-    def _hits_in_other(
-        self, lines: Iterable[tuple[int, bytes]], inside: Inside | None
+    def _hits_by_parts(
+        self, start: Start, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[SearchHit]:
         """The hits in a file of another agent, or of version 1; `lines` of it may match."""
-        from sessiontree.catalog.search_foreign import (
-            ForeignFile,  # heavy, and not needed for files of ours
-        )
+        from sessiontree.catalog.search_foreign import ForeignFile  # slow to import, few need it
 
-        with closing(ForeignFile(self._file, inside)) as foreign:
-            is_readable = foreign.is_known or bool(self._session)
-            self._session = foreign.id or self._session or _NO_ID
-            if not is_readable or self._wanted.tool or self._wanted.current:
+        with closing(ForeignFile(self._file, start, self._scanner.inside)) as foreign:
+            if self._wanted.tool or self._wanted.current:
                 yield from self._hits_as_opened()
             else:
                 yield from self._hits_alone(foreign, lines)
-            if foreign.is_known and self._wanted.blobs:
+            if start.format is not None and self._wanted.blobs:
                 yield from self._hits_in_results(foreign)
 
     def _hits_alone(
@@ -300,20 +298,20 @@ class FileSearch:
         return self._tools[call_id]
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
-        session = self._session if self._session != _NO_ID else ""
-        return hit(self._file, session, entry, text, span)
+        return hit(self._file, self._session, entry, text, span)
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
         """The hits in what entries that were no hits so far keep in blobs."""
-        from sessiontree.storage.blobs import Sidecar
-        from sessiontree.storage.fs import DISK
+        from sessiontree.storage.blobs import Sidecar  # few searches need it
 
         blobs = Sidecar(DISK, self._file)
         for offset, line in self._scanner.lines(self._file, _naming_blobs):
             entry = None if offset in given else decode(line, offset, ignore)
             if entry is None or not self._is_wanted(entry):
                 continue
-            self._session = self._session or str(header_of(self._file).get("id") or "") or _NO_ID
+            start = self._start or self._sniff(self._scanner.file)
+            if start.kind in _BY_PARTS:
+                return
             found = self._hit(entry, self._with_blobs(entry, blobs))
             if found is not None:
                 yield found
@@ -335,10 +333,11 @@ class FileSearch:
         return body
 
 
-_NO_ID: Final = "\0"
+_BY_PARTS: Final = ("foreign", "version 1")
+"""The kinds of files whose lines are not entries as they are."""
 
 _CHAT: Final = b'"projectHash"'
-_OPENING: Final = 4096
+_CHAT_WITHIN: Final = 4096
 """A key that every chat of Gemini CLI has, and the bytes at its start that hold it."""
 
 _CONTENT: Final = "(content)"
