@@ -22,9 +22,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import orjson
@@ -45,6 +45,8 @@ TAIL: Final = 32 * 1024
 FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """Characters of the first message that are given."""
+
+T = TypeVar("T")
 
 _LAST_LINES: Final = 8
 """Lines tried, from the end, for one that is an entry."""
@@ -112,14 +114,12 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    with _opened(file, fs) as opened:
-        return opened.facts()
+    return _ask(_Opened.facts, file, fs)
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
-    with _opened(file, fs) as opened:
-        return opened.start(opened.read(0, HEAD)).header
+    return _ask(lambda opened: opened.start(opened.read(0, HEAD)).header, file, fs)
 
 
 def moment(timestamp: str | None) -> float:
@@ -130,11 +130,11 @@ def moment(timestamp: str | None) -> float:
         return 0.0
 
 
-@contextmanager
-def _opened(file: str, fs: FileSystem) -> Iterator[_Opened]:
+def _ask(question: Callable[[_Opened], T], file: str, fs: FileSystem) -> T:
+    """The answer that a file gives while it is open."""
     try:
         with closing(_Opened(fs, _open(fs, file), file)) as opened:
-            yield opened
+            return question(opened)
     except SessionTreeError:
         raise
     except OSError as error:
@@ -320,8 +320,10 @@ def _name_in_tail(tail: bytes) -> str | None:
 
 def _name_in(window: bytes) -> str | None:
     """The last name given in a window, or None."""
-    entries = _entries_in(window, b'"session_info"', "session_info")
-    return next((name for entry in entries if (name := _text(entry, "name"))), None)
+    for entry in _entries_in(window, b'"session_info"', "session_info"):
+        if name := _text(entry, "name"):
+            return name
+    return None
 
 
 def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
