@@ -37,7 +37,7 @@ from sessiontree.text.searchable import texts, texts_of_tool
 if TYPE_CHECKING:
     from sessiontree.catalog.search_foreign import ForeignFile
     from sessiontree.formats.gemini.layout import Responses
-    from sessiontree.storage.blobs import Sidecar
+    from sessiontree.storage.blobs import Blobs
 
 
 BEFORE: Final = 40
@@ -302,9 +302,9 @@ class FileSearch:
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
         """The hits in what entries that were no hits so far keep in blobs."""
-        from sessiontree.storage.blobs import Sidecar  # few searches need it
+        from sessiontree.storage.blobs import Blobs  # few searches need it
 
-        blobs = Sidecar(DISK, self._file)
+        blobs = Blobs(DISK, self._file)
         for offset, line in self._scanner.lines(self._file, _naming_blobs):
             entry = None if offset in given else decode(line, offset, ignore)
             if entry is None or not self._is_wanted(entry):
@@ -316,7 +316,7 @@ class FileSearch:
             if found is not None:
                 yield found
 
-    def _with_blobs(self, entry: Entry, blobs: Sidecar) -> Mapping[str, Any]:
+    def _with_blobs(self, entry: Entry, blobs: Blobs) -> Mapping[str, Any]:
         """The keys of an entry with what lies in its blobs, as far as it can be had."""
 
         def fetch(handle: str) -> bytes:

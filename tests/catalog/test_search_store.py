@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_reported_and_hides_nothing(store: Store) -> None
 def test_where_no_store_is_nothing_is_found(tmp_path: Path) -> None:
     assert list(Store(tmp_path / "nowhere").search("Fix")) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="is no folder"):
+    with pytest.raises(StorageError, match="is not a folder"):
         Store(tmp_path / "file").search("Fix")
 
 

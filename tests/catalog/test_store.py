@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import SessionTreeWarning, Store
-from sessiontree.catalog.listing import SessionInfo
 from sessiontree.errors import (
     EntryError,
     NothingToDoError,
@@ -21,6 +20,7 @@ from sessiontree.errors import (
     StorageError,
     UsageError,
 )
+from sessiontree.storage.fs import Disk
 from sessiontree.store import default_root
 from tests.support.sessions import by_hand, first_messages, read, said
 
@@ -392,21 +392,24 @@ def test_a_name_that_is_not_one_line_of_text_is_refused(store: Store, name: str)
         store.create(name=name)
 
 
-def test_a_whole_id_is_found_without_looking_into_the_others(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Opens(Disk):
+    """Keeps the paths that are opened."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def open(self, path: str, flags: int) -> int:
+        self.opened.append(path)
+        return super().open(path, flags)
+
+
+def test_a_session_is_found_by_a_whole_id_without_opening_the_others(store: Store) -> None:
     files = [said(store, text, cwd="/p", id=f"id-{text}") for text in ("one", "two", "three")]
-    looked: list[str] = []
-    look = Store._look
-
-    def seen(self: Store, file: str) -> SessionInfo:
-        looked.append(file)
-        return look(self, file)
-
-    monkeypatch.setattr(Store, "_look", seen)
+    disk = Opens()
+    store = Store(store.root, fs=disk)
     assert store.find("id-two").file == files[1]
     assert store.find("id-two", cwd="/p").file == files[1]
-    assert looked == [files[1]] * 2
+    assert disk.opened == [files[1]] * 2
 
 
 def test_a_copy_by_another_name_makes_an_id_ambiguous(store: Store) -> None:
