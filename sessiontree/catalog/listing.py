@@ -179,13 +179,12 @@ class _Opened:
     def facts(self) -> SessionInfo:
         size = self.size()
         tail = self.read(max(0, size - TAIL), TAIL)
-        is_whole = size <= TAIL
-        head = tail if is_whole else self.read(0, HEAD)
+        head = tail if size <= TAIL else self.read(0, HEAD)
         start = self.start(head)
         if start.format is not None:
             return self._foreign_facts(start, tail)
         header = start.header
-        last = _last_in(tail, is_whole=is_whole) or _last_before(self.read, size)
+        last = _last_entry(tail, self.read, size)
         return SessionInfo(
             file=self.name,
             id=start.session_id,
@@ -203,10 +202,9 @@ class _Opened:
         """The facts of another agent's file; of a compressed one the end is not read."""
         format = start.format
         assert format is not None
-        is_compressed = start.read != self.read
-        is_document = start.head.startswith(b"{\n")
-        tail = b"" if is_compressed else tail
-        last = None if is_document else _last_in(tail, is_whole=self.size() <= TAIL)
+        has_lines = start.read == self.read and not start.head.startswith(b"{\n")
+        last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
+        tail = tail if start.read == self.read else b""
         head = start.head
         found = format.facts(head, tail)
         while None in (found.id, found.first_message) and HEAD <= len(head) < FIRST_MESSAGE_WITHIN:
@@ -222,7 +220,7 @@ class _Opened:
             name=found.name,
             first_message=first and _cut(first),
             created=found.created,
-            modified=(last and last.timestamp) or found.modified or self._modified(),
+            modified=last or found.modified or self._modified(),
             bytes=self.size(),
             lane="main",
             writer=None,
@@ -267,45 +265,19 @@ class _Last(msgspec.Struct, gc=False):
 _decode_last: Final = msgspec.json.Decoder(_Last).decode
 
 
-def _last_in(window: bytes, *, is_whole: bool) -> _Last | None:
-    """The last entry that is whole in a window, or None.
-
-    Args:
-        window: the end of a file.
-        is_whole: whether it is all of the file.
-    """
-    end = len(window)
-    for _ in range(_LAST_LINES):
-        start = window.rfind(b"\n", 0, end) + 1
-        if not start and not is_whole:
-            return None
-        if found := _as_last(window[start:end]):
-            return found
-        end = start - 1
-        if end <= 0:
-            break
-    return None
-
-
-def _last_before(read: Read, size: int) -> _Last:
-    """The last entry of a file whose last lines are longer than a window, or not entries."""
-    backwards = Backwards(read)
+def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
+    """The last entry of a file, read further back if it does not start in the tail."""
+    backwards = Backwards(read, tail, size - len(tail))
     end = size
     for _ in range(_LAST_LINES):
         start, line = backwards.line_before(end)
-        if found := _as_last(line):
-            return found
+        if line:
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                return _decode_last(line)
         end = start - 1
         if end <= 0:
             break
     return _Last("")
-
-
-def _as_last(line: bytes) -> _Last | None:
-    if line:
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return _decode_last(line)
-    return None
 
 
 def _name_in_tail(tail: bytes) -> str | None:

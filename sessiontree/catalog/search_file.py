@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 BEFORE: Final = 40
 AFTER: Final = 80
 LONGEST_MATCH: Final = 200
-"""Characters of a snippet before, after and in the match."""
+"""The most characters of a snippet before, after and in the match."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
     """Which entries count.
 
     Attributes:
-        roles: only those that speak in one of these roles; empty: all.
-        tool: only in calls of this tool, and in their results.
-        since: only those written then or later.
-        current: only those on the path that their session stands at.
-        blobs: also in what was taken out of the file into blobs.
+        roles: those of one of these roles; all if empty.
+        tool: the tool whose calls and results count; None for all text.
+        since: the time from which on entries count; None for all.
+        current: whether only entries on the path to the leaf count.
+        blobs: whether content in blobs counts too.
     """
 
     roles: frozenset[str] = frozenset()
@@ -86,34 +86,6 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     lane: str | None
     snippet: str
     match: Span
-
-
-def hit(file: str, session: str, entry: Entry, text: str, span: Span) -> SearchHit:
-    """The hit that an entry is, by one of its texts and where that matches."""
-    start, end = span
-    before = _flat(text[max(0, start - BEFORE) : start])
-    match = _flat(text[start : min(end, start + LONGEST_MATCH)])
-    after = _flat(text[end : end + AFTER])
-    if start > BEFORE:
-        before = "…" + before
-    if end + AFTER < len(text):
-        after += "…"
-    return SearchHit(
-        file=file,
-        session=session,
-        ref=entry.uuid,
-        type=entry.type,
-        role=role(entry),
-        timestamp=entry.timestamp,
-        lane=entry.lane,
-        snippet=before + match + after,
-        match=(len(before), len(before) + len(match)),
-    )
-
-
-def _flat(text: str) -> str:
-    """Text on one line, without what drives a terminal."""
-    return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
 
 
 class FileSearch:
@@ -212,7 +184,7 @@ class FileSearch:
                 yield found
 
     def _hits_in_results(self, foreign: ForeignFile) -> Iterator[SearchHit]:
-        """The hits in results that were too long for their lines, and lie beside the file."""
+        """The hits in results that were too long for their lines, in files beside the session."""
         folder = os.path.join(own_folder(self._file), TOOL_RESULTS)
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for name in names:
@@ -234,7 +206,7 @@ class FileSearch:
                     yield entry
 
     def _hits_as_opened(self) -> Iterator[SearchHit]:
-        """The hits in a file that has to be translated as a whole."""
+        """The hits in a file that must be translated as a whole."""
         from sessiontree.session import Session
 
         with Session.open(self._file, readonly=True) as session:
@@ -285,7 +257,7 @@ class FileSearch:
 
             with Session.open(self._file, readonly=True) as session:
                 self._path = frozenset(hash(above.line) for above in session.cursor.up())
-        return hash(entry.line) in self._path  # its offset may differ, where a header is lost
+        return hash(entry.line) in self._path  # its offset may differ, if a header is lost
 
     def _tool_of(self, call_id: str) -> str | None:
         """The name of the tool that a call was made of, by the call's id."""
@@ -298,10 +270,28 @@ class FileSearch:
         return self._tools[call_id]
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
-        return hit(self._file, self._session, entry, text, span)
+        start, end = span
+        before = _on_one_line(text[max(0, start - BEFORE) : start])
+        match = _on_one_line(text[start : min(end, start + LONGEST_MATCH)])
+        after = _on_one_line(text[end : end + AFTER])
+        if start > BEFORE:
+            before = "…" + before
+        if end + AFTER < len(text):
+            after += "…"
+        return SearchHit(
+            file=self._file,
+            session=self._session,
+            ref=entry.uuid,
+            type=entry.type,
+            role=role(entry),
+            timestamp=entry.timestamp,
+            lane=entry.lane,
+            snippet=before + match + after,
+            match=(len(before), len(before) + len(match)),
+        )
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
-        """The hits in what entries that were no hits so far keep in blobs."""
+        """The hits in blobs, of entries that were not hits before."""
         from sessiontree.storage.blobs import Blobs  # few searches need it
 
         blobs = Blobs(DISK, self._file)
@@ -317,7 +307,7 @@ class FileSearch:
                 yield found
 
     def _with_blobs(self, entry: Entry, blobs: Blobs) -> Mapping[str, Any]:
-        """The keys of an entry with what lies in its blobs, as far as it can be had."""
+        """The keys of an entry with the content of its blobs, as far as it can be read."""
 
         def fetch(handle: str) -> bytes:
             blob = blob_of(handle)
@@ -343,8 +333,13 @@ _CHAT_WITHIN: Final = 4096
 _CONTENT: Final = "(content)"
 
 
+def _on_one_line(text: str) -> str:
+    """Text on one line, without terminal control characters."""
+    return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
+
+
 def _without_blobs(entry: Entry) -> Mapping[str, Any]:
-    """The keys of an entry without the handles that stand for spilled strings."""
+    """The keys of an entry, its spilled strings empty."""
     return _restored(entry, lambda handle: b"")
 
 

@@ -101,8 +101,14 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
             file.name,
         )
     if head.startswith(MAGIC):
-        inside = Decompressed(file)
-        return _sniff_compressed(inside.head(min(look, _HEAD)), inside)
+        try:
+            inside = Decompressed(file)
+            return _sniff_compressed(inside.head(min(look, _HEAD)), inside)
+        except NotASessionError:
+            lost = _lost_header(head, file, LOOK)
+            if lost is None:
+                raise
+            return lost
     header: Mapping[str, Any] = {}
     refused: FileError | None = None
     foreign = _foreign(head, file) if _breaks_off(head, file) else None
@@ -228,12 +234,16 @@ class SessionFile(Protocol):
     Attributes:
         log: what a session reads: lines of version 2.
         original: the file itself, open.
-        size: the bytes of the original that `log` shows.
         is_current: whether `log` is the file itself, to which a writer appends.
         ends_by_rule: whether the leaf comes from another agent's rule, and may move to an
             entry that was there before.
         not_followed: why entries added to the file cannot be followed; empty if they can.
+        size: the bytes of the original that `log` shows.
     """
+
+    is_current: bool
+    ends_by_rule: bool
+    not_followed: str
 
     @property
     def log(self) -> Log: ...
@@ -241,12 +251,6 @@ class SessionFile(Protocol):
     def original(self) -> Log: ...
     @property
     def size(self) -> int: ...
-    @property
-    def is_current(self) -> bool: ...
-    @property
-    def ends_by_rule(self) -> bool: ...
-    @property
-    def not_followed(self) -> str: ...
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
         """Damage met in `log`, at its places in the original, and what else is wrong there."""

@@ -42,16 +42,21 @@ _SMALL: Final = 4096
 class Backwards:
     """Reads lines that end at a given place, nearest to the end first.
 
+    Args:
+        read: reads the file.
+        window: a part of the file that was read already.
+        start: its offset.
+
     Attributes:
         window: the part of the file that is in memory.
         start: its offset.
         searched: the bytes that `find` searched so far.
     """
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Read, window: bytes = b"", start: int = 0) -> None:
         self._read = read
-        self.window = b""
-        self.start = 0
+        self.window = window
+        self.start = start
         self._step = FIRST_BLOCK
         self.searched = 0
 

@@ -367,6 +367,7 @@ def test_a_folder_that_is_not_a_sessions_alone_stays(store: Store, names: tuple[
     assert sorted(os.listdir(folder)) == sorted(names)
 
 
+@pytest.mark.slow
 def test_ten_thousand_sessions_are_listed(store: Store) -> None:
     for project in range(10):
         folder = Path(store.project_dir(f"/project/{project}"))
