@@ -162,7 +162,7 @@ class _Opened:
         if self._stat.is_folder or self._stat.is_stream:
             fs.close(fd)
             what = "a folder" if self._stat.is_folder else "a device or a pipe"
-            raise NotASessionError(f"{file} is no session file: it is {what}", file)
+            raise NotASessionError(f"{file} is not a session file: it is {what}", file)
 
     def close(self) -> None:
         self._fs.close(self._fd)

@@ -97,7 +97,7 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     """
     if not head:
         raise NotASessionError(
-            f"{file.name} is no session: it is empty; remove it, then make a session with 'new'",
+            f"{file.name} is not a session: it is empty; remove it, then make a session with 'new'",
             file.name,
         )
     if head.startswith(MAGIC):
@@ -135,8 +135,8 @@ def _sniff_compressed(head: bytes, inside: Decompressed) -> Start:
     foreign = _foreign(head, inside)
     if foreign is None:
         raise NotASessionError(
-            f"{inside.name} is compressed, and what is inside is no session of an agent that is "
-            "known; if it is one of ours, decompress it",
+            f"{inside.name} is compressed and does not contain another agent's session; if it "
+            "contains a session of sessiontree, decompress it",
             inside.name,
         )
     return foreign
@@ -181,7 +181,7 @@ def _header(head: bytes, file: Positioned) -> dict[str, Any]:
         offset += len(line) + 1
         number += 1
     raise NotASessionError(
-        f"{file.name} is no session: it holds no entry; make one with 'new'", file.name
+        f"{file.name} is not a session: it holds no entry; make one with 'new'", file.name
     )
 
 

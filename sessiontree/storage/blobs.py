@@ -183,7 +183,7 @@ class Blobs:
                 raise self._unreadable(sha256, error) from error
             if found.is_folder or found.is_stream:
                 what = "a folder" if found.is_folder else "a pipe or a device"
-                raise self._damaged(sha256, f"{what} stands in its place", "move that away")
+                raise self._damaged(sha256, f"{what} is in its place", "move that away")
             if size is not None and found.size != size:
                 cause = "was cut off" if found.size < size else "had something added"
                 wrong = self._damaged(sha256, f"it {cause}: {found.size:,} of {size:,} bytes")
@@ -204,10 +204,10 @@ class Blobs:
             return BlobMissingError(message, self.file, sha256, cause)
         if error.errno in (errno.ELOOP, errno.EMLINK):
             return self._damaged(
-                sha256, "a symbolic link stands in its place", "put the file itself there"
+                sha256, "a symbolic link is in its place", "put the file itself there"
             )
         if error.errno == errno.ENXIO:
-            return self._damaged(sha256, "a socket stands in its place", "move that away")
+            return self._damaged(sha256, "a socket is in its place", "move that away")
         return self._unreadable(sha256, error)
 
     def _unreadable(self, sha256: str, error: OSError) -> BlobUnreadableError:

@@ -75,7 +75,7 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
                 if kind is None:
                     yield entry.path
                 else:
-                    report(f"{entry.path} is no session file: it is {kind}")
+                    report(f"{entry.path} is not a session file: it is {kind}")
             elif _may_hold_sessions(name, is_of_session=is_of_session):
                 with suppress(OSError):  # gone meanwhile
                     if entry.is_dir(follow_symlinks=False):

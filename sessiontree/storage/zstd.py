@@ -79,8 +79,8 @@ class Decompressed:
         start = self.read(0, size)
         if not start and self.cause:
             raise NotASessionError(
-                f"{self.name} is no session that can be read: {self.cause}, and nothing "
-                "stands before that; take it again from where it came from",
+                f"{self.name} cannot be read: {self.cause}, and nothing "
+                "is before that; copy it again from its origin",
                 self.name,
             )
         return start

@@ -100,7 +100,7 @@ def assert_each_is_there_once(store: Store, acknowledged: dict[str, str]) -> Non
 
 
 @pytest.mark.slow
-def test_a_list_made_while_all_changes_is_of_whole_sessions(store: Store, tmp_path: Path) -> None:
+def test_a_list_made_during_changes_has_whole_sessions(store: Store, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     creator, other = spawn(CREATE, store), spawn(THROW, store, stop)
     seen = 0

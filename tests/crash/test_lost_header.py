@@ -2,7 +2,7 @@
 
 One garbled line made a file of thousands of sound entries no session, which could be
 neither read nor repaired. Here the header of a session of four entries below it is
-damaged in every way feared; what is no session of ours must stay none.
+damaged in every way feared; a file that is not such a session must not become one.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def test_no_damage_of_a_first_line_costs_an_entry_behind_it(damaged: bytes) -> N
 
 
 def _refused(path: Path, error: type[SessionTreeError]) -> None:
-    """Nobody reads it, mends it or lists it, and it stays as it is."""
+    """It is refused by reading, repair and listing, and stays as it is."""
     content = path.read_bytes()
     with pytest.raises(error):
         Session.open(path)
