@@ -1,12 +1,11 @@
-"""Store: a folder of sessions, one folder a project in it.
+"""Store: a folder of sessions, with a folder in it for each project.
 
 A session is `<root>/<project>/<timestamp>_<id>.jsonl`. The project's folder is its
-working directory, encoded (`core.project`). The folder is the truth: there is no
-index, so what is dropped in by hand is there at once, whatever it is called, and
-belongs to the project in whose folder it lies.
+working directory, encoded (`core.project`). There is no index: a file dropped in by hand
+is found at once, whatever its name, and belongs to the project whose folder it is in.
 
-Invariants: nothing is ever overwritten or removed; what cannot be listed is
-reported, and hides nothing else.
+Invariants: nothing is ever overwritten or removed; what cannot be listed is reported, and
+hides nothing else.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from sessiontree.catalog import lookup
 from sessiontree.catalog.listing import SessionInfo, facts_of, listed, moment
-from sessiontree.catalog.lookup import LATEST, named
 from sessiontree.core.project import directory_of, encoded, folder_name
 from sessiontree.errors import (
     SessionNotFoundError,
@@ -49,8 +48,8 @@ _ATTEMPTS: Final = 10
 
 
 def default_root() -> str:
-    """Where sessions are kept unless somebody says otherwise: the user's data folder."""
-    from platformdirs import user_data_dir  # not needed by who names a folder
+    """The default folder of sessions, in the user's data folder."""
+    from platformdirs import user_data_dir  # not needed if a folder is named
 
     return user_data_dir("sessiontree", appauthor=False)
 
@@ -59,8 +58,8 @@ class Store:
     """A folder of sessions.
 
     Args:
-        root: the folder; made when the first session is. By default the user's data folder;
-            SESSIONTREE_HOME, which the command line goes by, is not looked at here.
+        root: the folder, made with the first session; by default `default_root()`. The
+            variable SESSIONTREE_HOME counts on the command line only.
         fs: the seam to the disk; another one is for tests.
 
     Attributes:
@@ -75,11 +74,15 @@ class Store:
         return f"Store({self.root!r})"
 
     def project_dir(self, cwd: PathLike) -> str:
-        """The path of the folder that holds the sessions of a working directory."""
+        """The path of the folder of the sessions of a working directory.
+
+        Raises:
+            UsageError: no directory can have this path.
+        """
         try:
             return os.path.join(self.root, folder_name(os.path.abspath(cwd)))
         except (UnicodeError, ValueError) as error:
-            raise UsageError(f"{os.fspath(cwd)!r:.200} is no path of a directory") from error
+            raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
 
     def create(
         self, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
@@ -87,15 +90,15 @@ class Store:
         """Make a new session in its project's folder, and open it.
 
         Args:
-            cwd: the working directory it is about, by default the current one.
-            id: its id, by default a fresh UUID.
+            cwd: the working directory it is about; by default the current one.
+            id: its id; by default a fresh UUID.
             options: as for `Session.create`.
 
         Raises:
             SessionExistsError, EntryError, StorageError: as `Session.create` does.
         """
         from sessiontree.engine.writer import fresh_uuid, now
-        from sessiontree.session import Session  # heavy, and a list needs none of this
+        from sessiontree.session import Session  # slow to import, and a list needs none of it
         from sessiontree.storage.move import make_folders
 
         about = os.path.abspath(os.getcwd() if cwd is None else cwd)
@@ -112,51 +115,54 @@ class Store:
         raise AssertionError("unreachable")
 
     def open(self, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
-        """Open a session by its id, a unique prefix of it, its name, or `latest`.
+        """Open a session that a ref names.
 
         Args:
-            ref: what names it; see `find`.
-            cwd: only among the sessions of this working directory.
+            ref: `latest`, an id, a name, or the start of an id; see `find`.
+            cwd: the working directory whose sessions count; by default all do.
             options: as for `Session.open`.
 
         Raises:
-            RefError: it names none, or more than one.
+            RefError: the ref names no session, or more than one.
+            SessionTreeError: what `Session.open` raises.
         """
-        from sessiontree.session import Session
+        from sessiontree.session import Session  # slow to import, and a list needs none of it
 
         return Session.open(self.find(ref, cwd=cwd).file, fs=self._fs, **options)
 
     def find(
         self, ref: str, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> SessionInfo:
-        """The session that `latest`, an id, a name, or four characters or more of an id name.
-
-        They are tried in this order. A name is the one the session has now.
+        """Find the session that a ref names.
 
         Args:
-            ref: what names it.
-            cwd: only among the sessions of this working directory.
+            ref: `latest`, an id, a name, or the first four or more characters of an id,
+                tried in this order. A name is the one the session has now.
+            cwd: the working directory whose sessions count; by default all do.
             report: as for `list`.
 
         Raises:
-            RefError: it names none, or more than one.
+            RefError: the ref names no session, or more than one.
         """
-        of_id = [] if ref == LATEST else self._of_id(ref, cwd)
-        if len(of_id) == 1:
-            return of_id[0]
+        by_id = [] if ref == lookup.LATEST else self._by_id(ref, cwd)
+        if len(by_id) == 1:
+            return by_id[0]
         where = f"in {self.root}" if cwd is None else f"of {os.path.abspath(cwd)} in {self.root}"
         command = shlex.join(("sessiontree", "ls", self.root))
-        return named(ref, self.list(cwd=cwd, report=report), where, command)
+        return lookup.find(ref, self.list(cwd=cwd, report=report), where, command)
 
     def list(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> builtins.list[SessionInfo]:
-        """The sessions, the one that was written to last first.
+        """List the sessions, the one written to last first.
 
         Args:
-            cwd: only those of this working directory.
-            report: told of each file that cannot be listed, and why; by default a warning
-                is given.
+            cwd: the working directory whose sessions count; by default all do.
+            report: called with each file that cannot be listed, and why; by default a
+                warning is given.
+
+        Raises:
+            StorageError: the root is not a folder, or cannot be read.
         """
         found = list(self.iter_sessions(cwd=cwd, report=report))
         found.sort(key=in_time, reverse=True)
@@ -165,21 +171,16 @@ class Store:
     def iter_sessions(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> Iterator[SessionInfo]:
-        """The same one by one, in no order, as they are found.
-
-        Raises:
-            StorageError: the root is no folder, or one that cannot be read.
-        """
+        """List the sessions one by one, unordered, as they are found; as for `list`."""
         report = report or _warn
-        yield from listed(self._files(cwd, report), report, self._look)
+        yield from listed(self._files(cwd, report), report, self._facts)
 
     def paths(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> builtins.list[str]:
         """The paths of the session files, those named for a later time first; none is read.
 
-        Raises:
-            StorageError: as for `survey`.
+        Args and errors are those of `list`.
         """
         return sorted(self._files(cwd, report or _warn), key=os.path.basename, reverse=True)
 
@@ -199,39 +200,41 @@ class Store:
         report: Report | None = None,
         processes: int | None = 1,
     ) -> Generator[SearchHit, None, None]:
-        """The entries whose text matches a pattern, in all branches, as they are found.
+        """Search for entries whose text matches a pattern, in all branches.
 
-        The sessions named for a later time come first, those of other agents among them.
-        What counts as text is said in `text.searchable`: not types, roles, ids and images.
+        Hits come as they are found, from the sessions named for a later time first, those
+        of other agents included. `text.searchable` defines what counts as text: types,
+        roles, ids and images do not.
 
         Args:
-            pattern: the text, accents spelled either way, or the regular expression.
-            regex: whether it is a regular expression, of Python's `re`, taken as it stands.
-            ignore_case: letters match in either case.
-            role: only entries that speak in this role, or in one of these.
+            pattern: a text, its accents in either spelling, or a regular expression.
+            regex: whether it is a regular expression of Python's `re`.
+            ignore_case: whether letters match in either case.
+            role: only entries of this role, or of one of these.
             tool: only calls of this tool, and their results.
             since: only entries written then or later; without a zone it is local time.
-            cwd: only sessions of this working directory.
-            current: only what is on the path that a session stands at.
-            blobs: also what was too large for a line, and lies beside the file.
-            limit: how many at most.
-            report: told of each file and line that cannot be read, and why; by default a
-                warning is given.
-            processes: how many share the files; None: as many as are worth it. More than
-                this one are forked, and end when the iterator is closed.
+            cwd: the working directory whose sessions count; by default all do.
+            current: only entries on the path to a session's leaf.
+            blobs: also content too large for a line, which is kept beside the file.
+            limit: how many hits at most.
+            report: called with each file and line that cannot be read, and why; by default
+                a warning is given.
+            processes: how many share the files; None: as many as are worth it. The others
+                are forked, and end when the iterator is closed.
 
         Raises:
-            UsageError: an empty pattern, or no regular expression.
-            StorageError: as for `survey`.
+            UsageError: an empty pattern, or an invalid regular expression.
+            StorageError: the root is not a folder, or cannot be read.
         """
-        from sessiontree.catalog import search as searching  # heavy, and a list needs none of this
+        # slow to import, and a list needs none of it
+        from sessiontree.catalog import search
         from sessiontree.text.pattern import Pattern
 
         report = report or _warn
-        return searching.search(
+        return search.search(
             Pattern(pattern, regex=regex, ignore_case=ignore_case),
             self.paths(cwd=cwd, report=report),
-            searching.Wanted(
+            search.Wanted(
                 frozenset([role] if isinstance(role, str) else role), tool, since, current, blobs
             ),
             report,
@@ -239,81 +242,57 @@ class Store:
             processes=processes,
         )
 
-    def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
-        """The session files, in no order; none where there is no folder."""
-        if os.path.lexists(self.root) and not os.path.isdir(self.root):
-            raise StorageError(f"{self.root} is no folder, as one of sessions would be", self.root)
-        with suppress(SessionNotFoundError):
-            yield from session_files(self.root if cwd is None else self.project_dir(cwd), report)
-
     def latest(self, *, cwd: PathLike | None = None) -> SessionInfo | None:
-        """The session that was written to last, or None."""
+        """The session written to last, or None."""
         return next(iter(self.list(cwd=cwd)), None)
 
-    def _look(self, file: str) -> SessionInfo:
-        """What is told of a file; its project is the one in whose folder it lies."""
-        found = facts_of(file, self._fs)
-        project = os.path.relpath(file, self.root).split(os.sep)[0]
-        directory = directory_of(project)
-        return found if directory in (None, found.cwd) else replace(found, cwd=directory)
-
-    def _of_id(self, id: str, cwd: PathLike | None) -> builtins.list[SessionInfo]:
-        """Those of a whole id, where a file is named for it.
-
-        Of the others none is looked into whose name tells that it is of another id.
-        """
-        folder = self.root if cwd is None else self.project_dir(cwd)
-        files = list(session_files(folder, _ignore)) if id and os.path.isdir(folder) else []
-        try:
-            ending = f"_{_as_name(id)}{SUFFIX}"
-        except UnicodeError:  # a text that names no file
-            return []
-        if not any(file.endswith(ending) for file in files):
-            return []
-        likely = [file for file in files if file.endswith(ending) or not _tells_id(file)]
-        return [one for one in listed(likely, _ignore, self._look) if one.id == id]
-
     def move_project(self, old: PathLike, new: PathLike) -> int:
-        """Let the sessions of a working directory be those of another: it was renamed.
+        """Move the sessions of a working directory to another: it was renamed.
 
-        The sessions of both are then together. One that a writer holds keeps all where
-        they are; a session that is open and not held says that its file vanished when it
-        is written to, and loses nothing.
+        The sessions of both are then together. A session that is open meanwhile, but not
+        `exclusive`, raises SessionNotFoundError when it is written to, and loses nothing.
+
+        Args:
+            old: the directory whose sessions are moved.
+            new: the directory whose sessions they become.
 
         Returns:
-            how many sessions were moved.
+            How many sessions were moved.
 
         Raises:
-            NothingToDoError: there is none.
+            NothingToDoError: the old directory has no sessions.
             SessionBusyError: a writer holds one; nothing was moved.
-            SessionExistsError: both have a file of one name; what was moved before stays so.
+            SessionExistsError: both have a file of one name; those before it were moved.
             StorageError: the system refused.
         """
-        from sessiontree.catalog.move import rename_project  # not needed to look at sessions
+        from sessiontree.catalog.move import rename_project  # few programs move projects
 
         source, target = self.project_dir(old), self.project_dir(new)
         return rename_project(self._fs, self.root, os.path.abspath(old), source, target, _warn)
 
     def trash(self, ref: str) -> str:
-        """Put a session away, with all that lies beside it; the path it has in the trash.
+        """Move a session to the trash, with all its files.
 
         Args:
-            ref: its path, or what names it as for `find`.
+            ref: its path, or a ref as for `find`.
+
+        Returns:
+            Its path in the trash.
 
         Raises:
-            RefError: it names none, or more than one.
-            UsageError: the file is not in the store, or in its trash already.
+            RefError: the ref names no session, or more than one.
+            UsageError: the file is not in the store, or is in its trash already.
             SessionBusyError: a writer holds it.
             StorageError: the system refused.
         """
-        from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
+        from sessiontree.catalog import trash  # few programs use the trash
 
         file = path_given(ref) or self.find(ref).file
-        return trash.throw_away(self._fs, self.root, file, self._stamp())
+        return trash.trash(self._fs, self.root, file, self._stamp())
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
-        """The sessions in the trash, the one that was put away last first."""
-        from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
+        """List the sessions in the trash, the one moved there last first; as for `list`."""
+        from sessiontree.catalog import trash  # few programs use the trash
 
         folder = os.path.join(self.root, trash.TRASH)
         found = Store(folder, fs=self._fs).list(report=report)
@@ -321,27 +300,62 @@ class Store:
         return found
 
     def restore(self, ref: str) -> str:
-        """Bring a session back from the trash to where it was; its path.
+        """Move a session from the trash to where it was.
 
         Args:
-            ref: its path in the trash, or what names it among those there, of which
-                `latest` is the one that was put away last.
+            ref: its path in the trash, or a ref as for `find_trashed`.
+
+        Returns:
+            Its path.
 
         Raises:
-            RefError: it names none, or more than one.
-            SessionExistsError: another file has its place now.
+            RefError: the ref names no session in the trash, or more than one.
+            SessionExistsError: another file is there now.
             StorageError: the system refused.
         """
-        from sessiontree.catalog import trash  # heavy, and not needed to look at sessions
+        from sessiontree.catalog import trash  # few programs use the trash
 
         file = path_given(ref) or self.find_trashed(ref)
-        return trash.bring_back(self._fs, self.root, file)
+        return trash.restore(self._fs, self.root, file)
 
     def find_trashed(self, ref: str, *, report: Report | None = None) -> str:
-        """The path in the trash of the session that a ref names there; see `find`."""
+        """Find the path in the trash of a session that a ref names there.
+
+        Args and errors are those of `find`; `latest` is the one moved there last.
+        """
         where = f"in the trash of {self.root}"
         command = shlex.join(("sessiontree", "restore", "--store", self.root))
-        return named(ref, self.trashed(report=report), where, command).file
+        return lookup.find(ref, self.trashed(report=report), where, command).file
+
+    def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
+        """The session files, unordered; none if there is no folder."""
+        if os.path.lexists(self.root) and not os.path.isdir(self.root):
+            raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
+        with suppress(SessionNotFoundError):
+            yield from session_files(self.root if cwd is None else self.project_dir(cwd), report)
+
+    def _facts(self, file: str) -> SessionInfo:
+        """The facts of a file; its project is the one whose folder it is in."""
+        found = facts_of(file, self._fs)
+        project = os.path.relpath(file, self.root).split(os.sep)[0]
+        directory = directory_of(project)
+        return found if directory in (None, found.cwd) else replace(found, cwd=directory)
+
+    def _by_id(self, id: str, cwd: PathLike | None) -> builtins.list[SessionInfo]:
+        """The sessions of a whole id, if a file is named for it.
+
+        Files named for another id are not read.
+        """
+        folder = self.root if cwd is None else self.project_dir(cwd)
+        files = list(session_files(folder, _ignore)) if id and os.path.isdir(folder) else []
+        try:
+            ending = f"_{_id_in_name(id)}{SUFFIX}"
+        except UnicodeError:  # no file can have such a name
+            return []
+        if not any(file.endswith(ending) for file in files):
+            return []
+        likely = [file for file in files if file.endswith(ending) or not _has_own_name(file)]
+        return [one for one in listed(likely, _ignore, self._facts) if one.id == id]
 
     def _stamp(self) -> str:
         from sessiontree.engine.writer import fresh_uuid, now
@@ -350,23 +364,23 @@ class Store:
 
 
 def path_given(ref: str) -> str | None:
-    """The absolute path of the file that a ref is the path of; None where it is a name."""
+    """The absolute path that a ref is; None if it names a session."""
     return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
 
 
 def in_time(one: SessionInfo) -> tuple[float, str]:
-    """What sessions are ordered by: the last change, and in one millisecond the file's name."""
+    """The sort key of sessions: the last change, then the file's name."""
     return moment(one.modified), os.path.basename(one.file)
 
 
 def file_name(created: str | None, id: str) -> str:
-    """The name of a session's file: when it was made, where that is known, and its id."""
-    name = f"{_as_name(id)}{SUFFIX}"
+    """The name of a session's file: the time it was made, if known, and its id."""
+    name = f"{_id_in_name(id)}{SUFFIX}"
     return name if created is None else f"{encoded(_for_names(created))[:_LONGEST_TIME]}_{name}"
 
 
-def _tells_id(file: str) -> bool:
-    """Whether a file is named as `file_name` names one, with its id at the end."""
+def _has_own_name(file: str) -> bool:
+    """Whether `file_name` named a file, with its id at the end."""
     return _OWN_NAME.fullmatch(os.path.basename(file)) is not None
 
 
@@ -377,8 +391,8 @@ def _for_names(timestamp: str) -> str:
     return timestamp.replace(":", "-").replace(".", "-")
 
 
-def _as_name(id: str) -> str:
-    """An id as a part of a file name."""
+def _id_in_name(id: str) -> str:
+    """An id as a file name has it."""
     name = encoded(id)
     if len(name.encode()) <= _LONGEST_ID:
         return name
@@ -390,4 +404,4 @@ def _warn(problem: str) -> None:
 
 
 def _ignore(problem: str) -> None:
-    """The report of one who was told before."""
+    """The report for problems that another call reports."""

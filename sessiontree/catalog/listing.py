@@ -22,9 +22,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import orjson
@@ -45,6 +45,8 @@ TAIL: Final = 32 * 1024
 FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """Characters of the first message that are given."""
+
+T = TypeVar("T")
 
 _LAST_LINES: Final = 8
 """Lines tried, from the end, for one that is an entry."""
@@ -112,14 +114,12 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    with _opened(file, fs) as opened:
-        return opened.facts()
+    return _ask(_Opened.facts, file, fs)
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
-    with _opened(file, fs) as opened:
-        return opened.start(opened.read(0, HEAD)).header
+    return _ask(lambda opened: opened.start(opened.read(0, HEAD)).header, file, fs)
 
 
 def moment(timestamp: str | None) -> float:
@@ -130,11 +130,11 @@ def moment(timestamp: str | None) -> float:
         return 0.0
 
 
-@contextmanager
-def _opened(file: str, fs: FileSystem) -> Iterator[_Opened]:
+def _ask(question: Callable[[_Opened], T], file: str, fs: FileSystem) -> T:
+    """The answer that a file gives while it is open."""
     try:
         with closing(_Opened(fs, _open(fs, file), file)) as opened:
-            yield opened
+            return question(opened)
     except SessionTreeError:
         raise
     except OSError as error:
@@ -162,7 +162,7 @@ class _Opened:
         if self._stat.is_folder or self._stat.is_stream:
             fs.close(fd)
             what = "a folder" if self._stat.is_folder else "a device or a pipe"
-            raise NotASessionError(f"{file} is no session file: it is {what}", file)
+            raise NotASessionError(f"{file} is not a session file: it is {what}", file)
 
     def close(self) -> None:
         self._fs.close(self._fd)
@@ -179,13 +179,12 @@ class _Opened:
     def facts(self) -> SessionInfo:
         size = self.size()
         tail = self.read(max(0, size - TAIL), TAIL)
-        is_whole = size <= TAIL
-        head = tail if is_whole else self.read(0, HEAD)
+        head = tail if size <= TAIL else self.read(0, HEAD)
         start = self.start(head)
         if start.format is not None:
             return self._foreign_facts(start, tail)
         header = start.header
-        last = _last_in(tail, is_whole=is_whole) or _last_before(self.read, size)
+        last = _last_entry(tail, self.read, size)
         return SessionInfo(
             file=self.name,
             id=start.session_id,
@@ -203,10 +202,9 @@ class _Opened:
         """The facts of another agent's file; of a compressed one the end is not read."""
         format = start.format
         assert format is not None
-        is_compressed = start.read != self.read
-        is_document = start.head.startswith(b"{\n")
-        tail = b"" if is_compressed else tail
-        last = None if is_document else _last_in(tail, is_whole=self.size() <= TAIL)
+        has_lines = start.read == self.read and not start.head.startswith(b"{\n")
+        last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
+        tail = tail if start.read == self.read else b""
         head = start.head
         found = format.facts(head, tail)
         while None in (found.id, found.first_message) and HEAD <= len(head) < FIRST_MESSAGE_WITHIN:
@@ -222,7 +220,7 @@ class _Opened:
             name=found.name,
             first_message=first and _cut(first),
             created=found.created,
-            modified=(last and last.timestamp) or found.modified or self._modified(),
+            modified=last or found.modified or self._modified(),
             bytes=self.size(),
             lane="main",
             writer=None,
@@ -267,45 +265,19 @@ class _Last(msgspec.Struct, gc=False):
 _decode_last: Final = msgspec.json.Decoder(_Last).decode
 
 
-def _last_in(window: bytes, *, is_whole: bool) -> _Last | None:
-    """The last entry that is whole in a window, or None.
-
-    Args:
-        window: the end of a file.
-        is_whole: whether it is all of the file.
-    """
-    end = len(window)
-    for _ in range(_LAST_LINES):
-        start = window.rfind(b"\n", 0, end) + 1
-        if not start and not is_whole:
-            return None
-        if found := _as_last(window[start:end]):
-            return found
-        end = start - 1
-        if end <= 0:
-            break
-    return None
-
-
-def _last_before(read: Read, size: int) -> _Last:
-    """The last entry of a file whose last lines are longer than a window, or not entries."""
-    backwards = Backwards(read)
+def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
+    """The last entry of a file, read further back if it does not start in the tail."""
+    backwards = Backwards(read, tail, size - len(tail))
     end = size
     for _ in range(_LAST_LINES):
         start, line = backwards.line_before(end)
-        if found := _as_last(line):
-            return found
+        if line:
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                return _decode_last(line)
         end = start - 1
         if end <= 0:
             break
     return _Last("")
-
-
-def _as_last(line: bytes) -> _Last | None:
-    if line:
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return _decode_last(line)
-    return None
 
 
 def _name_in_tail(tail: bytes) -> str | None:
@@ -320,8 +292,10 @@ def _name_in_tail(tail: bytes) -> str | None:
 
 def _name_in(window: bytes) -> str | None:
     """The last name given in a window, or None."""
-    entries = _entries_in(window, b'"session_info"', "session_info")
-    return next((name for entry in entries if (name := _text(entry, "name"))), None)
+    for entry in _entries_in(window, b'"session_info"', "session_info"):
+        if name := _text(entry, "name"):
+            return name
+    return None
 
 
 def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:

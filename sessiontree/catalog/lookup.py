@@ -1,7 +1,7 @@
-"""Naming: which session of many is meant by `latest`, an id, a name, or the start of an id.
+"""Lookup: the one session that `latest`, an id, a name, or the start of an id names.
 
-Invariants: one is found or none is: what may be meant by more is an error that names
-them; a name is the one that the session has now, wherever in its file it was given.
+Invariants: exactly one is found, or the error names those that match; a name is the one
+that the session has now, wherever in its file it was given.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SHORTEST_PREFIX: Final = 4
 _MOST_NAMED: Final = 8
 
 
-def named(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
+def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
     """The session that a ref names.
 
     Args:
-        ref: what names it.
+        ref: `latest`, an id, a name, or four characters or more of an id.
         among: the sessions, the one that `latest` means first.
         where: where they are, in words.
-        command: what lists them.
+        command: the command that lists them.
 
     Raises:
         RefError: it names none, or more than one.
@@ -51,7 +51,7 @@ def named(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> S
 
 
 def _by_name(name: str, among: Sequence[SessionInfo]) -> list[SessionInfo]:
-    """Those of that name. A list may not see a name that was given in mid-file."""
+    """The sessions of that name; a list may not see a name given in the middle of a file."""
     scanner = Scanner()
     given = _as_typed(name)
 
@@ -63,7 +63,7 @@ def _by_name(name: str, among: Sequence[SessionInfo]) -> list[SessionInfo]:
 
 
 def _none_named(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> str:
-    """What is said of a ref that names no session."""
+    """The message for a ref that names no session."""
     if ref == LATEST:
         return f"there is no session {where}"
     is_short = 0 < len(ref) < SHORTEST_PREFIX and any(one.id.startswith(ref) for one in among)
@@ -72,14 +72,14 @@ def _none_named(ref: str, among: Sequence[SessionInfo], where: str, command: str
 
 
 def _as_typed(name: str | None) -> str | None:
-    """A name however its accents are spelled: by a character, or by a mark of their own."""
+    """A name in one spelling of its accents, as there are two."""
     return name and unicodedata.normalize("NFC", name)
 
 
 def _name_of(one: SessionInfo, scanner: Scanner) -> str | None:
-    """The last name given in a file, wherever; else what a list tells."""
+    """The last name given anywhere in a file, else the one that a list gives."""
     if one.bytes <= TAIL:
-        return one.name  # as a list has seen the whole file
+        return one.name  # the list has seen the whole file
     name = None
     try:
         for _, line in scanner.lines(one.file, _naming):

@@ -1,10 +1,10 @@
-"""Renaming: the sessions of a working directory become those of another.
+"""Moving a project: the sessions of a working directory become those of another.
 
-The folder of the project is renamed whole where the other directory has none; else its
+The project's folder is renamed whole if the other directory has none; otherwise its
 sessions are moved into that one by one.
 
-Invariants: nothing is overwritten; what a writer holds for itself keeps all where they
-are; nobody else moves sessions of the store about meanwhile.
+Invariants: nothing is overwritten; a session that an exclusive writer holds keeps all of
+them where they are; no other program moves sessions of the store meanwhile.
 """
 
 from __future__ import annotations
@@ -22,33 +22,36 @@ from sessiontree.storage.oserrors import speaking_of
 def rename_project(
     fs: FileSystem, root: str, about: str, source: str, target: str, report: Report
 ) -> int:
-    """Move the sessions of one project's folder to another's; how many they are.
+    """Move the sessions of one project's folder to another's.
 
     Args:
         fs: the seam to the disk.
         root: the store's folder.
-        about: the working directory whose sessions they are, for messages.
+        about: the working directory of the sessions, for messages.
         source, target: the paths of the two folders.
-        report: told of what in the first cannot be a session.
+        report: called with anything in the first that cannot be a session.
+
+    Returns:
+        How many sessions were moved.
 
     Raises:
         NothingToDoError: there is none, or they are there already.
         SessionBusyError: a writer holds one; nothing was moved.
-        SessionExistsError: both have a file of one name; what was moved before stays so.
+        SessionExistsError: both folders have a file of one name; those before it were moved.
         StorageError: the system refused.
     """
     if not os.path.isdir(root):
-        raise NothingToDoError(f"there is no folder {root}, so nothing to be moved")
+        raise NothingToDoError(f"there is no folder {root}, so there is nothing to move")
     with moving(fs, root):
         files = list(session_files(source, report)) if os.path.isdir(source) else []
         if source == target:
             raise NothingToDoError(f"{about} is where its sessions are already")
         if not files:
-            raise NothingToDoError(f"no session of {about} is in {root}, so none is moved")
-        _check_free(files)
+            raise NothingToDoError(f"no session of {about} is in {root}, so nothing is moved")
+        _check_not_held(files)
         try:
             fs.replace(source, target)
-        except OSError:  # the new one has sessions already
+        except OSError:  # the other folder has sessions already
             for file in files:
                 inside = os.path.dirname(os.path.relpath(file, source))
                 move_session(fs, file, os.path.join(target, inside).rstrip(os.sep))
@@ -58,8 +61,8 @@ def rename_project(
         return len(files)
 
 
-def _check_free(files: list[str]) -> None:
-    for one in listed(files, lambda problem: None):  # who lists them is told of it
+def _check_not_held(files: list[str]) -> None:
+    for one in listed(files, lambda problem: None):  # a list reports the problems
         if one.writer is not None:
             message = f"{one.file} is held by {one.writer}; close it first, nothing was moved"
             raise SessionBusyError(message, one.file)

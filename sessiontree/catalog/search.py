@@ -1,11 +1,11 @@
-"""Searching: the entries of many sessions whose text matches a pattern.
+"""Search: the entries of many sessions whose text matches a pattern.
 
-Raw bytes are looked through first (`text.pattern`), and only a line that may match is
-decoded. What counts as text is said in `text.searchable`. Each entry that matches is one
-hit, its first match marked. One file is searched by `searched`.
+Raw bytes are searched first (`text.pattern`), and only a line that may match is decoded.
+`text.searchable` defines what counts as text. Each entry that matches is one hit, its
+first match marked. `search_file` searches one file.
 
-Invariants: an entry whose text matches is always found, however its line spells it;
-what cannot be read is reported, and hides nothing else; nothing is changed.
+Invariants: an entry whose text matches is always found, however its line spells it; what
+cannot be read is reported, and hides nothing else; nothing is changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sessiontree.text.pattern import Pattern
 __all__ = ["SearchHit", "Wanted", "processes_for", "search"]
 
 WORTH_SHARING: Final = 32_000_000
-"""Bytes to be searched by more than one process: less is done before another is at it."""
+"""Bytes from which a second process saves more time than its start costs."""
 
 
 def search(
@@ -42,13 +42,13 @@ def search(
     """The hits in files, as they are found: file by file, in file order.
 
     Args:
-        pattern: what to look for.
+        pattern: what to search for.
         files: the paths of session files.
         wanted: which entries count.
-        report: told of each file and line that cannot be read, and why.
-        limit: how many at most.
-        processes: how many share the files; None: as many as are worth it. More than this
-            one end when the iterator is closed.
+        report: called with each file and line that cannot be read, and why.
+        limit: how many hits at most.
+        processes: how many share the files; None: as many as are worth it. The others
+            end when the iterator is closed.
     """
     if limit is not None and limit < 1:
         return
@@ -76,7 +76,7 @@ _decode_found: Final = msgspec.msgpack.Decoder(SearchHit | str).decode
 
 
 def processes_for(files: Iterable[str]) -> int:
-    """How many processes are worth it to search files: one where there is little to read."""
+    """How many processes are worth it to search files: one if there is little to read."""
     size = 0
     for file in files:
         with suppress(OSError):

@@ -1,6 +1,7 @@
-"""One file being searched: what of it may match is decoded, and what matches is a hit.
+"""The search of one file: lines that may match are decoded, and entries that match are hits.
 
-A hit of a search: one entry that matches, and which entries are wanted.
+What the file is, is decided when its first line may match, so that most files cost one
+open and one pass over their bytes.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sessiontree.catalog.listing import header_of, moment
+from sessiontree.catalog.listing import moment
 from sessiontree.core.blob import MARK, blob_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
-from sessiontree.core.header import is_version_1
 from sessiontree.core.message import Call, calls_of
 from sessiontree.core.spill import Fetch, restore
-from sessiontree.errors import ForeignFormatError, NotASessionError, SessionTreeError, SpilledError
+from sessiontree.engine.opening import Start, sniff_file
+from sessiontree.errors import SessionTreeError, SpilledError
 from sessiontree.storage.files import SUBAGENTS, TOOL_RESULTS, Report, own_folder
-from sessiontree.storage.lines import Inside, Scanner
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.lines import Scanner
+from sessiontree.storage.log import FileLog
+from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import Pattern, Span, lines_with
 from sessiontree.text.preview import role
 from sessiontree.text.searchable import texts, texts_of_tool
@@ -33,24 +37,24 @@ from sessiontree.text.searchable import texts, texts_of_tool
 if TYPE_CHECKING:
     from sessiontree.catalog.search_foreign import ForeignFile
     from sessiontree.formats.gemini.layout import Responses
-    from sessiontree.storage.blobs import Sidecar
+    from sessiontree.storage.blobs import Blobs
 
 
 BEFORE: Final = 40
 AFTER: Final = 80
 LONGEST_MATCH: Final = 200
-"""Characters of a snippet before, after and in the match."""
+"""The most characters of a snippet before, after and in the match."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
     """Which entries count.
 
     Attributes:
-        roles: only those that speak in one of these roles; empty: all.
-        tool: only in calls of this tool, and in their results.
-        since: only those written then or later.
-        current: only those on the path that their session stands at.
-        blobs: also in what was taken out of the file into blobs.
+        roles: those of one of these roles; all if empty.
+        tool: the tool whose calls and results count; None for all text.
+        since: the time from which on entries count; None for all.
+        current: whether only entries on the path to the leaf count.
+        blobs: whether content in blobs counts too.
     """
 
     roles: frozenset[str] = frozenset()
@@ -84,34 +88,6 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     match: Span
 
 
-def hit(file: str, session: str, entry: Entry, text: str, span: Span) -> SearchHit:
-    """The hit that an entry is, by one of its texts and where that matches."""
-    start, end = span
-    before = _flat(text[max(0, start - BEFORE) : start])
-    match = _flat(text[start : min(end, start + LONGEST_MATCH)])
-    after = _flat(text[end : end + AFTER])
-    if start > BEFORE:
-        before = "…" + before
-    if end + AFTER < len(text):
-        after += "…"
-    return SearchHit(
-        file=file,
-        session=session,
-        ref=entry.uuid,
-        type=entry.type,
-        role=role(entry),
-        timestamp=entry.timestamp,
-        lane=entry.lane,
-        snippet=before + match + after,
-        match=(len(before), len(before) + len(match)),
-    )
-
-
-def _flat(text: str) -> str:
-    """Text on one line, without what drives a terminal."""
-    return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
-
-
 class FileSearch:
     """One file being searched."""
 
@@ -123,6 +99,7 @@ class FileSearch:
         self._wanted = wanted
         self._scanner = scanner
         self._report = report
+        self._start: Start | None = None
         self._session = ""
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
@@ -130,28 +107,34 @@ class FileSearch:
         self._responses: Responses | None = None
 
     def hits(self) -> Iterator[SearchHit]:
-        given: set[int] = set()
+        found: set[int] = set()
         lines = self._scanner.lines(self._file, self._find)
         for offset, line in lines:
-            if not self._session and not self._is_read_by_line():
-                yield from self._hits_in_other(chain([(offset, line)], lines), self._scanner.inside)
+            start = self._start or self._sniff(self._scanner.file)
+            if start.kind in _BY_PARTS:
+                yield from self._hits_by_parts(start, chain([(offset, line)], lines))
                 return
-            found = self._hit_in(line, offset)
-            if found is not None:
-                given.add(offset)
-                yield found
-        inside = self._scanner.inside
-        if self._wanted.blobs:  # also where their folder is gone, which is then told
-            yield from self._hits_in_blobs(given)
-        if not self._session and self._may_match_beside():
-            yield from self._hits_in_other((), inside)
+            hit = self._hit_in(line, offset)
+            if hit is not None:
+                found.add(offset)
+                yield hit
+        if self._wanted.blobs:  # also if their folder is gone, which is then reported
+            yield from self._hits_in_blobs(found)
+        if self._start is None and self._may_match_beside():
+            with closing(FileLog(DISK, self._file, readonly=True)) as log:
+                start = self._sniff(log)
+            if start.format is not None:
+                yield from self._hits_by_parts(start, ())
+
+    def _sniff(self, file: Positioned) -> Start:
+        self._start = sniff_file(file)
+        self._session = self._start.session_id
+        return self._start
 
     def _find(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, as `Scanner.lines` asks for them."""
-        if not self._is_begun and block.find(_CHAT, 0, _OPENING) >= 0:
-            from sessiontree.formats.gemini.layout import (
-                Responses,  # heavy, and seldom needed
-            )
+        if not self._is_begun and block.find(_CHAT, 0, _CHAT_WITHIN) >= 0:
+            from sessiontree.formats.gemini.layout import Responses  # slow to import, few need it
 
             self._responses = Responses()
         self._is_begun = True
@@ -160,47 +143,34 @@ class FileSearch:
             return found
         return iter(sorted({*found, *self._responses.structured(block, end)}))
 
-    def _is_read_by_line(self) -> bool:
-        """Whether each line of the file is an entry as it stands."""
-        try:
-            header = header_of(self._file)
-        except (ForeignFormatError, NotASessionError):
-            return False
-        self._session = str(header.get("id") or "") or _NO_ID
-        return not is_version_1(header)
-
     def _may_match_beside(self) -> bool:
-        """Whether a folder of the file's own may hold what is looked for."""
+        """Whether a folder of the file's own may hold what is searched for."""
         folder = own_folder(self._file)
         if self._wanted.blobs and os.path.isdir(os.path.join(folder, TOOL_RESULTS)):
             return True
         if not os.path.isdir(os.path.join(folder, SUBAGENTS)):
             return False
-        from sessiontree.catalog.search_foreign import is_told_of
-        from sessiontree.engine.translated import agent_files  # heavy, and seldom needed
+        from sessiontree.catalog.search_foreign import names_match
+        from sessiontree.engine.translated import agent_files  # slow to import, few need it
 
         find = self._pattern.candidates
         return any(
-            is_told_of(file, find) or next(self._scanner.lines(file, find), None) is not None
+            names_match(file, find) or next(self._scanner.lines(file, find), None) is not None
             for file in agent_files(self._file)
         )
 
-    def _hits_in_other(
-        self, lines: Iterable[tuple[int, bytes]], inside: Inside | None
+    def _hits_by_parts(
+        self, start: Start, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[SearchHit]:
         """The hits in a file of another agent, or of version 1; `lines` of it may match."""
-        from sessiontree.catalog.search_foreign import (
-            ForeignFile,  # heavy, and not needed for files of ours
-        )
+        from sessiontree.catalog.search_foreign import ForeignFile  # slow to import, few need it
 
-        with closing(ForeignFile(self._file, inside)) as foreign:
-            is_readable = foreign.is_known or bool(self._session)
-            self._session = foreign.id or self._session or _NO_ID
-            if not is_readable or self._wanted.tool or self._wanted.current:
+        with closing(ForeignFile(self._file, start, self._scanner.inside)) as foreign:
+            if self._wanted.tool or self._wanted.current:
                 yield from self._hits_as_opened()
             else:
                 yield from self._hits_alone(foreign, lines)
-            if foreign.is_known and self._wanted.blobs:
+            if start.format is not None and self._wanted.blobs:
                 yield from self._hits_in_results(foreign)
 
     def _hits_alone(
@@ -214,7 +184,7 @@ class FileSearch:
                 yield found
 
     def _hits_in_results(self, foreign: ForeignFile) -> Iterator[SearchHit]:
-        """The hits in results that were too long for their lines, and lie beside the file."""
+        """The hits in results that were too long for their lines, in files beside the session."""
         folder = os.path.join(own_folder(self._file), TOOL_RESULTS)
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         for name in names:
@@ -236,7 +206,7 @@ class FileSearch:
                     yield entry
 
     def _hits_as_opened(self) -> Iterator[SearchHit]:
-        """The hits in a file that has to be translated as a whole."""
+        """The hits in a file that must be translated as a whole."""
         from sessiontree.session import Session
 
         with Session.open(self._file, readonly=True) as session:
@@ -287,7 +257,7 @@ class FileSearch:
 
             with Session.open(self._file, readonly=True) as session:
                 self._path = frozenset(hash(above.line) for above in session.cursor.up())
-        return hash(entry.line) in self._path  # its offset may differ, where a header is lost
+        return hash(entry.line) in self._path  # its offset may differ, if a header is lost
 
     def _tool_of(self, call_id: str) -> str | None:
         """The name of the tool that a call was made of, by the call's id."""
@@ -300,26 +270,44 @@ class FileSearch:
         return self._tools[call_id]
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
-        session = self._session if self._session != _NO_ID else ""
-        return hit(self._file, session, entry, text, span)
+        start, end = span
+        before = _on_one_line(text[max(0, start - BEFORE) : start])
+        match = _on_one_line(text[start : min(end, start + LONGEST_MATCH)])
+        after = _on_one_line(text[end : end + AFTER])
+        if start > BEFORE:
+            before = "…" + before
+        if end + AFTER < len(text):
+            after += "…"
+        return SearchHit(
+            file=self._file,
+            session=self._session,
+            ref=entry.uuid,
+            type=entry.type,
+            role=role(entry),
+            timestamp=entry.timestamp,
+            lane=entry.lane,
+            snippet=before + match + after,
+            match=(len(before), len(before) + len(match)),
+        )
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
-        """The hits in what entries that were no hits so far keep in blobs."""
-        from sessiontree.storage.blobs import Sidecar
-        from sessiontree.storage.fs import DISK
+        """The hits in blobs, of entries that were not hits before."""
+        from sessiontree.storage.blobs import Blobs  # few searches need it
 
-        blobs = Sidecar(DISK, self._file)
+        blobs = Blobs(DISK, self._file)
         for offset, line in self._scanner.lines(self._file, _naming_blobs):
             entry = None if offset in given else decode(line, offset, ignore)
             if entry is None or not self._is_wanted(entry):
                 continue
-            self._session = self._session or str(header_of(self._file).get("id") or "") or _NO_ID
+            start = self._start or self._sniff(self._scanner.file)
+            if start.kind in _BY_PARTS:
+                return
             found = self._hit(entry, self._with_blobs(entry, blobs))
             if found is not None:
                 yield found
 
-    def _with_blobs(self, entry: Entry, blobs: Sidecar) -> Mapping[str, Any]:
-        """The keys of an entry with what lies in its blobs, as far as it can be had."""
+    def _with_blobs(self, entry: Entry, blobs: Blobs) -> Mapping[str, Any]:
+        """The keys of an entry with the content of its blobs, as far as it can be read."""
 
         def fetch(handle: str) -> bytes:
             blob = blob_of(handle)
@@ -335,17 +323,23 @@ class FileSearch:
         return body
 
 
-_NO_ID: Final = "\0"
+_BY_PARTS: Final = ("foreign", "version 1")
+"""The kinds of files whose lines are not entries as they are."""
 
 _CHAT: Final = b'"projectHash"'
-_OPENING: Final = 4096
+_CHAT_WITHIN: Final = 4096
 """A key that every chat of Gemini CLI has, and the bytes at its start that hold it."""
 
 _CONTENT: Final = "(content)"
 
 
+def _on_one_line(text: str) -> str:
+    """Text on one line, without terminal control characters."""
+    return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
+
+
 def _without_blobs(entry: Entry) -> Mapping[str, Any]:
-    """The keys of an entry without the handles that stand for spilled strings."""
+    """The keys of an entry, its spilled strings empty."""
     return _restored(entry, lambda handle: b"")
 
 

@@ -1,19 +1,19 @@
 """The entries of another agent's file, or of one of version 1, line by line.
 
-To open such a file translates all of it. To search it, a line that may match is
-translated by itself, and so is a message of a document, where what stands around it
-changes nothing but the parent of its entry; where it does, all of the file is translated.
+Opening such a file translates all of it. A search translates a line that may match, or a
+message of a document, by itself, as long as the lines around it change nothing but the
+parent of its entry; otherwise it translates the whole file.
 
-Invariant: entries have the uuids, lanes and texts that the opened file gives them; but
-a uuid that a later line has again is given to both, and of a document that is damaged
-within, the messages behind the damage are found as well.
+Invariant: entries have the uuids, lanes and texts that the opened file gives them; except
+that a uuid that a later line repeats is given to both, and that messages behind damage
+within a document are found as well.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
@@ -24,9 +24,9 @@ from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.migrate import migrate, migrate_alone, uuid_of_line
+from sessiontree.engine.opening import Start
 from sessiontree.engine.translated import SourceFile, agent_files, sidecar_of
 from sessiontree.engine.view import View
-from sessiontree.formats import HEAD, recognise
 from sessiontree.formats.base import Place, Source, values
 from sessiontree.formats.claude_code.reader import TITLES, lane_name
 from sessiontree.formats.gemini.layout import is_plain_log, messages_with
@@ -42,7 +42,7 @@ from sessiontree.storage.lines import (
     whole_lines,
 )
 from sessiontree.storage.log import FileLog
-from sessiontree.storage.zstd import MAGIC, Decompressed
+from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
 
@@ -50,56 +50,57 @@ _CLAUDE_CODE: Final = "claude-code"
 
 
 class ForeignFile:
-    """A file of another agent, open to be read.
+    """A file of another agent, or of version 1, as a search reads it.
 
     Args:
         file: its path.
-        inside: of a file that is compressed, and being read: what is known of its inside.
+        start: what its start says.
+        inside: the decompressed content of the file, if it is being scanned.
 
     Attributes:
-        id: the agent's own id of the session.
         files: its path, and those of the files beside it that belong to it.
-        is_known: whether it is of another agent's format; else it may be of version 1.
     """
 
-    def __init__(self, file: str, inside: Inside | None = None) -> None:
-        self._log = FileLog(DISK, file, readonly=True)
-        self._inside = inside
-        self._read = self._log.read
-        head = inside.head if inside is not None else self._read(0, HEAD)
-        if inside is None and head.startswith(MAGIC):
-            self._read = Decompressed(self._log).read
-            head = self._read(0, HEAD)
-        self._format = recognise(head)
-        self.is_known = self._format is not None
-        self.id = ""
+    def __init__(self, file: str, start: Start, inside: Inside | None = None) -> None:
         self.files = [file]
+        self._inside = inside
+        self._format = start.format
+        self._id = start.session_id
         self._counted: dict[int, tuple[int, int]] = {}
-        if self._format is None:
-            return
-        self.id = self._format.facts(head, b"").id or ""
-        self._opening = head.lstrip(b"\0\r\n\t ").partition(b"\n")[0]
-        if self._format.name == _CLAUDE_CODE:
+        self._opening = start.head.lstrip(b"\0\r\n\t ").partition(b"\n")[0]
+        if self._format is not None and self._format.name == _CLAUDE_CODE:
             self._opening = b""
             self.files += agent_files(file)
 
+    @cached_property
+    def _log(self) -> FileLog:
+        """The file, opened when something needs more than the lines that a scan gives."""
+        return FileLog(DISK, self.files[0], readonly=True)
+
+    @cached_property
+    def _content(self) -> Positioned:
+        """The file, decompressed."""
+        is_compressed = self._log.read(0, len(MAGIC)) == MAGIC
+        return Decompressed(self._log) if is_compressed else self._log
+
     def close(self) -> None:
-        self._log.release()
+        if "_log" in self.__dict__:
+            self._log.release()
 
     def entry(self, number: int, offset: int, line: bytes) -> Entry | None:
-        """The entry of a line; None where that depends on others, or there is none.
+        """The entry of a line; None if it depends on other lines, or there is none.
 
         Args:
-            number: which of the files the line is in.
-            offset: where it stands.
+            number: which of `files` the line is in.
+            offset: where the line starts.
             line: its bytes.
         """
         body = decode_object(line)
         if self._format is None or not body or _depends(self._format.name, body, number):
             return None
         alone = _Lines(os.path.basename(self.files[number]), self._opening, line)
-        for place, made in self._format.translate(alone, _unheard):
-            if place.offset:  # the header of a file without one stands at 0
+        for place, made in self._format.translate(alone, _unreported):
+            if place.offset:  # the header of a file without one is at 0
                 found = decode(made, offset, ignore)
                 lane = lane_name(_agent(self.files[number])) if number else None
                 return replace(found, lane=lane or found.lane) if found is not None else None
@@ -110,7 +111,7 @@ class ForeignFile:
 
         Args:
             find: finds such lines.
-            lines: those of the file itself, and their offsets.
+            lines: such lines of the file itself, and their offsets.
         """
         if self._format is None:
             alone = self._of_version_1(lines)
@@ -130,7 +131,7 @@ class ForeignFile:
         """The entries of lines one by one, until one depends on others."""
         has_prompt = False
         for number, file in enumerate(self.files):
-            if number and is_told_of(file, find):
+            if number and names_match(file, find):
                 yield None
             for offset, line in Scanner().lines(file, find) if number else lines:
                 entry = self.entry(number, offset, line)
@@ -145,13 +146,13 @@ class ForeignFile:
             yield None
 
     def _may_be_caller(self, line: bytes, find: Find) -> bool:
-        """Whether a uuid that a line names may match; that of its caller is told of a subagent."""
+        """Whether a uuid in a line may match; a subagent's entries name that of its caller."""
         body = decode_object(line)
         names = ("uuid", "parentUuid", "sourceToolAssistantUUID")
         return any(_is_in(str(body.get(name)).encode("utf-8", "replace"), find) for name in names)
 
     def _repeats_prompts(self) -> bool:
-        """Whether Codex wrote a history here of which the prompts stand above it alone."""
+        """Whether Codex wrote a history here whose prompts are only above it."""
         if self._format is None or self._format.name != "codex":
             return False
         found = Scanner().lines(self.files[0], partial(lines_with, b'"compacted"'))
@@ -164,11 +165,10 @@ class ForeignFile:
         )
 
     def _of_version_1(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
-        opening = rest_of_line(self._read, 0)
-        session_id = str(decode_object(opening).get("id", ""))
+        session_id = str(decode_object(rest_of_line(self._log.read, 0)).get("id", ""))
         position = counted = 0
         for offset, line in lines:
-            between = objects_in(self._read, counted, offset)
+            between = objects_in(self._log.read, counted, offset)
             if between is None:
                 yield None
                 return
@@ -180,30 +180,25 @@ class ForeignFile:
     def _of_messages(
         self, format: Gemini, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[Entry | None]:
-        source = self._log if self._inside is None else Decompressed(self._log)
-        document = source.read(0, source.size())
+        document = self._content.read(0, self._content.size())
         for found in messages_with((offset for offset, _ in lines), document):
             if found is None:
                 yield None
                 return
-            for made in format.translate_alone(self.id, *found):
+            for made in format.translate_alone(self._id, *found):
                 yield decode(made, found[0].offset, ignore)
 
     def _of_log(self, format: Gemini, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         is_plain: bool | None = None
         for offset, line in lines:
             if is_plain is None:
-                is_plain = is_plain_log(line for at, line in self._own_lines() if at)
+                is_plain = is_plain_log(line for at, line in SourceFile(self._log).lines() if at)
             if not offset or not is_plain:
                 yield None
                 return
             place = Place(0, self._line_number(0, offset), offset)
-            for made in format.translate_alone(self.id, place, line):
+            for made in format.translate_alone(self._id, place, line):
                 yield decode(made, offset, ignore)
-
-    def _own_lines(self) -> Iterator[tuple[int, bytes]]:
-        """All lines of the file itself, and their offsets."""
-        return SourceFile(self._log).lines()
 
     def _uuid(self, entry: Entry, number: int, offset: int, line: bytes) -> str:
         """The uuid that the opened file gives an entry: its line's own, or one made of that."""
@@ -211,7 +206,7 @@ class ForeignFile:
         if is_header or entry.uuid.encode("utf-8", "replace") in line:
             return entry.uuid
         place = self._line_number(number, offset) + (number << 40)
-        return uuid_of_line(self.id, place, line)
+        return uuid_of_line(self._id, place, line)
 
     def _line_number(self, number: int, offset: int) -> int:
         if self._inside is not None and not number:
@@ -224,37 +219,37 @@ class ForeignFile:
             lines += count_newlines(log.read, start, offset)
             log.release()
         else:
-            lines += count_newlines(self._read, start, offset)
+            lines += count_newlines(self._content.read, start, offset)
         self._counted[number] = offset, lines
         return lines
 
     def _all(self, find: Find) -> Iterator[Entry]:
-        """The entries whose lines may match, all the file being translated."""
-        for line in self._lines():
+        """The entries whose lines may match, of the whole file translated."""
+        for line in self._translated():
             if next(find(line, len(line)), None) is None:
                 continue
             entry = decode(line, 0, ignore)
             if entry is not None:
                 yield entry
 
-    def _lines(self) -> Iterator[bytes]:
-        """The lines of version 2 that the file becomes."""
+    def _translated(self) -> Iterator[bytes]:
+        """The whole file as lines of version 2."""
         if self._format is None:
             yield from migrate((line for _, line in View(self._log).lines()), 1)
             return
         source = SourceFile(self._log)
-        for _, line in self._format.translate(source, _unheard):
+        for _, line in self._format.translate(source, _unreported):
             yield line
         for beside in source.opened:
             beside.close()
 
 
 def objects_in(read: Read, start: int, end: int) -> int | None:
-    """The lines from one offset to another, each of which is a JSON object; else None.
+    """How many lines are between two offsets, if each is one JSON object; else None.
 
-    A line that begins and ends with a brace holds one object or more, and none goes on in
-    the next line, for no JSON has `}` before `{`: so there are as many objects as lines
-    only where each line is one.
+    A line that begins and ends with a brace holds one object or more, and none continues in
+    the next line, because no JSON has `}` before `{`. So there are as many objects as lines
+    only if each line is one.
     """
     count = 0
     for _, block in whole_lines(read, start, end):
@@ -273,7 +268,7 @@ def objects_in(read: Read, start: int, end: int) -> int | None:
 
 
 class _Object(msgspec.Struct, gc=False):
-    """Any object; what is in it is passed over."""
+    """Any object; its values are skipped."""
 
 
 _decode_objects: Final = msgspec.json.Decoder(_Object).decode_lines
@@ -297,14 +292,15 @@ def _depends(format: str, body: Mapping[str, Any], number: int) -> bool:
     return True
 
 
-def is_told_of(file: str, find: Find) -> bool:
-    """Whether what is known of a subagent may match, apart from what its transcript says."""
-    told = sidecar_of(file) or b""
-    return _is_in(told, find) or _is_in(_agent(file).encode("utf-8", "replace"), find)
+def names_match(file: str, find: Find) -> bool:
+    """Whether the name of a subagent's transcript, or its file of facts, may match."""
+    return _is_in(sidecar_of(file) or b"", find) or _is_in(
+        _agent(file).encode("utf-8", "replace"), find
+    )
 
 
 def _is_in(content: bytes, find: Find) -> bool:
-    """Whether something that a line may be made of may match."""
+    """Whether content that an entry may be made of may match."""
     return next(find(content.replace(b"\n", b" "), len(content)), None) is not None
 
 
@@ -312,12 +308,12 @@ def _agent(file: str) -> str:
     return os.path.basename(file).removeprefix("agent-").removesuffix(".jsonl")
 
 
-def _unheard(kind: str, place: Place, cause: str) -> None:
-    """Who opens the file is told."""
+def _unreported(kind: str, place: Place, cause: str) -> None:
+    """Opening the file reports it."""
 
 
 class _Lines:
-    """The first line of a file and another one, as a source of their own."""
+    """The first line of a file and one other, as a source."""
 
     sidecar: bytes | None = None
 

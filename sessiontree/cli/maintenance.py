@@ -21,7 +21,7 @@ from sessiontree.engine.repair import Progress, RepairResult
 from sessiontree.errors import MissingHeaderError, SessionTreeError, StorageError
 from sessiontree.session import Session, repair_file
 from sessiontree.storage.atomic import strays
-from sessiontree.storage.blobs import FOLDER
+from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import DISK
 from sessiontree.text.preview import preview
 
@@ -80,7 +80,7 @@ def _counted(findings: int) -> str:
 
 def _unfinished(file: str, names: list[str]) -> str:
     """What was left of blobs that were being stored."""
-    first = os.path.join(os.path.realpath(file) + FOLDER, names[0])
+    first = os.path.join(os.path.realpath(file) + BLOBS, names[0])
     more = f", and {len(names) - 1:,} more beside it" if len(names) > 1 else ""
     return f"{first}{more}: left by something cut short, if nothing is at work now"
 

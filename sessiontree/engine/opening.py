@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
 from sessiontree.core.header import check_header, is_version_1
 from sessiontree.errors import (
     FileError,
@@ -40,6 +42,9 @@ LOOK: Final = 1024 * 1024
 
 _CURRENT: Final = b'{"type":"session","version":2,"format":"sessiontree/'
 """How `core.codec` starts a current file."""
+
+_CRC_KEY: Final = b',"crc":"'
+"""What every entry that proves a header lost has in its line."""
 
 _START: Final = 4096
 _HEAD: Final = 64 * 1024
@@ -92,12 +97,18 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     """
     if not head:
         raise NotASessionError(
-            f"{file.name} is no session: it is empty; remove it, then make a session with 'new'",
+            f"{file.name} is not a session: it is empty; remove it, then make a session with 'new'",
             file.name,
         )
     if head.startswith(MAGIC):
-        inside = Decompressed(file)
-        return sniff_inside(inside.head(min(look, _HEAD)), inside)
+        try:
+            inside = Decompressed(file)
+            return _sniff_compressed(inside.head(min(look, _HEAD)), inside)
+        except NotASessionError:
+            lost = _lost_header(head, file, LOOK)
+            if lost is None:
+                raise
+            return lost
     header: Mapping[str, Any] = {}
     refused: FileError | None = None
     foreign = _foreign(head, file) if _breaks_off(head, file) else None
@@ -120,21 +131,12 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     return Start(kind, header, head, file.read)
 
 
-def sniff_inside(head: bytes, inside: Decompressed) -> Start:
-    """Decide what a compressed file is: another agent's, or not a session.
-
-    Args:
-        head: how its decompressed content starts.
-        inside: reads its decompressed content.
-
-    Raises:
-        NotASessionError: no known agent writes such a file.
-    """
+def _sniff_compressed(head: bytes, inside: Decompressed) -> Start:
     foreign = _foreign(head, inside)
     if foreign is None:
         raise NotASessionError(
-            f"{inside.name} is compressed, and what is inside is no session of an agent that is "
-            "known; if it is one of ours, decompress it",
+            f"{inside.name} is compressed and does not contain another agent's session; if it "
+            "contains a session of sessiontree, decompress it",
             inside.name,
         )
     return foreign
@@ -170,9 +172,8 @@ def _header(head: bytes, file: Positioned) -> dict[str, Any]:
     Raises:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a header.
     """
-    size = file.size()
     offset, number = 0, 1
-    while offset < size:
+    while offset < len(head) or offset < file.size():
         end = head.find(b"\n", offset)
         line = head[offset:end] if end >= 0 else _long_line(file, offset)
         if line.strip(_BLANK):
@@ -180,7 +181,7 @@ def _header(head: bytes, file: Positioned) -> dict[str, Any]:
         offset += len(line) + 1
         number += 1
     raise NotASessionError(
-        f"{file.name} is no session: it holds no entry; make one with 'new'", file.name
+        f"{file.name} is not a session: it holds no entry; make one with 'new'", file.name
     )
 
 
@@ -211,12 +212,15 @@ def _checked(line: bytes, file: str, place: str) -> dict[str, Any]:
 
 
 def _lost_header(head: bytes, file: Positioned, look: int) -> Start | None:
+    is_enough = len(head) >= min(look, file.size())
+    if is_enough and stringzilla.find(head, _CRC_KEY) < 0:
+        return None
     from sessiontree.core.entry import decode_object
     from sessiontree.core.salvage import may_lack_header, stand_in  # few headers are ever lost
 
-    if not may_lack_header(head):
+    if not is_enough and not may_lack_header(head):
         return None
-    window = head if len(head) >= min(look, file.size()) else file.read(0, look)
+    window = head if is_enough else file.read(0, look)
     found = stand_in(window, file.name, is_whole=len(window) >= file.size())
     if found is None:
         return None
@@ -230,12 +234,16 @@ class SessionFile(Protocol):
     Attributes:
         log: what a session reads: lines of version 2.
         original: the file itself, open.
-        size: the bytes of the original that `log` shows.
         is_current: whether `log` is the file itself, to which a writer appends.
         ends_by_rule: whether the leaf comes from another agent's rule, and may move to an
             entry that was there before.
         not_followed: why entries added to the file cannot be followed; empty if they can.
+        size: the bytes of the original that `log` shows.
     """
+
+    is_current: bool
+    ends_by_rule: bool
+    not_followed: str
 
     @property
     def log(self) -> Log: ...
@@ -243,12 +251,6 @@ class SessionFile(Protocol):
     def original(self) -> Log: ...
     @property
     def size(self) -> int: ...
-    @property
-    def is_current(self) -> bool: ...
-    @property
-    def ends_by_rule(self) -> bool: ...
-    @property
-    def not_followed(self) -> str: ...
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
         """Damage met in `log`, at its places in the original, and what else is wrong there."""

@@ -142,7 +142,7 @@ class Source:
             yield places[0], line
 
     def line_at(self, place: Place) -> bytes:
-        """The line that stands at a place."""
+        """The line at a place."""
         source = self._file.numbered(place.source) if place.source else self._again
         return source.value_at(place.offset)
 

@@ -1,10 +1,9 @@
-"""New files: made whole or not at all, beside what is there or in place of it.
+"""New files: made whole or not at all, as a new name or in place of an old file.
 
-Invariants: a file is written under another name, synced, and then named, and its
-folder is synced; so whatever happens, a path names the old file, the new one, or
-where there was none, nothing, and never a part. A name that is taken is not taken
-over unless that is what was asked for. What a file is made of may come in pieces of
-any size: each write is worth its call.
+Invariants: a file is written under another name, synced, then named, and its folder is
+synced. So whatever happens, a path names the old file or the new one, or nothing if
+there was none, and never a part. A name that is taken is replaced only on request. The
+content may come in pieces of any size: they are gathered into large writes.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.oserrors import real_path, speaking_of
 
 UNFINISHED: Final = ".tmp"
-"""Ends the name of a file that a program is writing, or died at."""
+"""Ends the name of a file that is being written, or whose writer died."""
 
 NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-"""What a file system says that gives a file one name only."""
+"""The errors of a file system without hard links."""
 
 _WRITE: Final = 256 * 1024
-"""Bytes from which on a write is worth its call."""
+"""Bytes that are gathered before they are written."""
 
 
 def check_free(fs: FileSystem, path: str) -> None:
-    """Refuse a path that is taken, before work is done for it.
+    """Check that a path is free, before work is done for it.
 
     Raises:
-        SessionExistsError: something is there.
+        SessionExistsError: it is taken.
     """
     with speaking_of(path, "make"), contextlib.suppress(FileNotFoundError):
         fs.stat(real_path(path))
@@ -43,10 +42,10 @@ def check_free(fs: FileSystem, path: str) -> None:
 
 
 def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
-    """Make a new file with all its content, or none: written beside, synced, then named.
+    """Make a new file with all its content, or none.
 
     Raises:
-        SessionExistsError: the path is taken; what is there stays.
+        SessionExistsError: the path is taken; the file there stays.
         StorageError: it cannot be written.
     """
     target = real_path(path)
@@ -62,7 +61,7 @@ def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
 
 
 def _name(fs: FileSystem, beside: str, target: str) -> None:
-    """Give a finished file its name, unless that is taken."""
+    """Give a finished file its name, unless it is taken."""
     try:
         fs.link(beside, target)
     except OSError as error:
@@ -75,7 +74,7 @@ def _name(fs: FileSystem, beside: str, target: str) -> None:
 
 
 def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
-    """Put a new file in place of one, which is gone then.
+    """Put a new file in place of an old one, which is then gone.
 
     At every moment the path names the old file or the new one, whole.
 
@@ -88,10 +87,10 @@ def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
 
 
 def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]) -> None:
-    """Put a new file in place of one, which stays beside it under its name with a suffix.
+    """Put a new file in place of an old one, which stays under its name with a suffix.
 
-    At every moment the path names the old file or the new one, whole. The writer's lock
-    must be held, so that what another attempt left beside is surely left for good.
+    At every moment the path names the old file or the new one, whole. The caller holds the
+    writer's lock: so temporary files beside it are left by programs that died.
 
     Raises:
         SessionExistsError: that name is taken by a file with other content.
@@ -127,10 +126,7 @@ def _unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
 
 
 def _keep(fs: FileSystem, target: str, kept: str) -> None:
-    """Give a file a second name, unless an attempt that was cut short has done so already.
-
-    Where a file can have one name only, the second is a copy.
-    """
+    """Give a file a second name, unless an earlier attempt did; without hard links, a copy."""
     try:
         fs.link(target, kept)
     except FileExistsError:
@@ -200,14 +196,11 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def strays(fs: FileSystem, path: str) -> list[str]:
-    """The files written beside one that was to be made or replaced, and not given its name.
-
-    Either their program is at it, or it was killed.
-    """
+    """The temporary files beside a file: their writer is at work, or was killed."""
     folder, name = os.path.split(real_path(path))
     beside = re.compile(re.escape(name) + r"\.[0-9]+-[0-9a-f]{8}" + re.escape(UNFINISHED))
     try:
         found = fs.list(folder)
-    except OSError:  # no reason to fail what is asked for
+    except OSError:  # not a reason for the caller to fail
         return []
     return sorted(os.path.join(folder, other) for other in found if beside.fullmatch(other))

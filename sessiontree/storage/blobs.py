@@ -1,20 +1,18 @@
-"""Blobs: large contents, each a file of its own beside the session.
+"""Blobs: large contents, each a file of its own in a folder beside the session.
 
-Invariants: a blob has its name only when its bytes are on the medium, and `put`
-returns only when its name is as well (with the durability `os`: when the system has
-both), so a line written afterwards never names a blob that is not there; a blob is
-never changed; what has its name already is compared with the hash before it counts.
-Nothing here needs a lock: whoever stores the same content at the same time puts the
-same file in its place. Removing needs one, as `remove` says.
-
-The sidecar: the folder of blobs beside a session file, as a reader sees it.
-
-It has the session file's real path with `.blobs` added, and its owner alone may
+The folder has the session file's real path with `.blobs` added, and its owner alone may
 enter it. Each blob is a file in it, named by the SHA-256 of its bytes, in hex.
 
-Invariants: nothing is changed; what stands under a blob's name is never believed:
-it is compared with the hash whenever it is read; no link is followed below the
-folder, and nothing there is waited for; no name leads out of it.
+Invariants of writing: a blob gets its name only when its bytes are on the medium, and
+`put` returns only when its name is as well (with the durability `os`: when the system has
+both), so a line written afterwards never names a blob that is not there; a blob is never
+changed; a file that has a blob's name already is compared with the hash before it counts.
+Writing needs no lock: two writers of the same content put the same file in its place.
+Removing needs one, as `remove` says.
+
+Invariants of reading: nothing is changed; the content of a blob is compared with the hash
+whenever it is read; no link is followed below the folder, and no pipe there is waited
+for; no name leads out of the folder.
 """
 
 from __future__ import annotations
@@ -34,60 +32,62 @@ from sessiontree.errors import (
     BlobError,
     BlobMissingError,
     BlobUnreadableError,
-    SessionTreeError,
-    StorageError,
     UsageError,
 )
 from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
+from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import CREATE, READ_PLAIN, Durability, FileSystem, Stat, write_all
-from sessiontree.storage.oserrors import next_step
-
-FOLDER: Final = ".blobs"
-"""Added to the session file's name."""
+from sessiontree.storage.oserrors import refused
 
 ASIDE: Final = ".damaged-"
-"""In the name under which what stood in a blob's place, and was not the blob, is kept."""
+"""In the name of a damaged file that had a blob's name before."""
 
 BLOCK: Final = 1024 * 1024
-"""What of a blob is in memory at once, in bytes, where it is read or copied in blocks."""
+"""Bytes of a blob that are in memory at once."""
+
+_NAME: Final = re.compile("[0-9a-f]{64}")
+_ASIDE: Final = re.compile(f"[0-9a-f]{{64}}{re.escape(ASIDE)}[0-9a-f-]+")
+_WRONG: Final = "its bytes are not those that were put there"
 
 
-class Sidecar:
-    """The folder of blobs of one session file.
+class Blobs:
+    """The folder of blobs of one session file; it is made when first needed.
 
     Attributes:
         file: the path of the session file as given, for messages.
-        folder: the path of the folder, without links; it need not be there.
+        folder: the path of the folder, without links; it may not exist.
     """
 
-    def __init__(self, fs: FileSystem, file: str) -> None:
+    def __init__(self, fs: FileSystem, file: str, durability: Durability = "fsync") -> None:
         self.file = file
-        self.folder = os.path.realpath(file) + FOLDER
+        self.folder = os.path.realpath(file) + BLOBS
         self._fs = fs
+        self._syncs = durability == "fsync"
+        self._is_made = False
+        self._kept: dict[str, tuple[int, tuple[int, int]]] = {}
 
     def read(self, sha256: str, size: int) -> bytes:
         """A blob's bytes.
 
         Raises:
             BlobMissingError: it is not there.
-            BlobDamagedError: something else is: of another size, other bytes, a link, a folder.
+            BlobDamagedError: it has another size or other bytes, or is a link or a folder.
             BlobUnreadableError: the system refuses.
         """
         with self._opened(sha256, size) as (fd, _):
             content = self._read(fd, sha256, size, 0)
         if len(content) != size or hashlib.sha256(content).hexdigest() != sha256:
-            raise self._damaged(sha256, "its bytes are not those that were put there")
+            raise self._damaged(sha256, _WRONG)
         return content
 
     def blocks(self, sha256: str, size: int) -> Iterator[bytes]:
         """A blob's bytes, block by block, one of them in memory at a time.
 
-        The last block is given only when all of them have the right hash. So whoever
-        gets to the end has had the right bytes; what came before an error is not to
-        be used. A blob of one block is right or an error.
+        The last block is given only if all of them have the right hash: do not use the
+        blocks before an error.
 
         Raises:
-            BlobError: as `read`; in place of the last block where the bytes are wrong.
+            BlobError: as `read`; in place of the last block if the bytes are wrong.
         """
         hashed = hashlib.sha256()
         held = b""
@@ -100,12 +100,12 @@ class Sidecar:
                 offset += len(block)
                 held = block
         if offset != size or hashed.hexdigest() != sha256:
-            raise self._damaged(sha256, "its bytes are not those that were put there")
+            raise self._damaged(sha256, _WRONG)
         if held:
             yield held
 
     def blobs(self) -> Iterator[Blob]:
-        """Each blob in the folder, with the size it has; nothing is read."""
+        """Each blob in the folder, with its size; none is read."""
         for name in self._names():
             if _NAME.fullmatch(name):
                 path = self._path(name)
@@ -115,25 +115,22 @@ class Sidecar:
                         yield Blob(name, found.size)
 
     def unfinished(self) -> list[str]:
-        """The names of files that a program which died in the middle of a `put` left behind.
-
-        Another may be at one of them right now: `modified` tells.
-        """
+        """The names of files left by a program that died in `put`, or is in it right now."""
         return [name for name in self._names() if name.endswith(UNFINISHED)]
 
     def aside(self) -> list[str]:
-        """The names of files that stood in a blob's place, and were not the blob."""
+        """The names of damaged files that had a blob's name before."""
         return [name for name in self._names() if _ASIDE.fullmatch(name)]
 
     def look(self, name: str) -> Stat | None:
-        """What a blob, by its SHA-256, or another file of the folder is; None where it is gone."""
+        """The state of a blob, by its SHA-256, or of another file of the folder; None if gone."""
         path = self._path(name)
         with refused("look at", path), contextlib.suppress(FileNotFoundError):
             return self._fs.stat(path)
         return None
 
     def fault(self, blob: Blob) -> BlobError | None:
-        """What is wrong with a blob, as far as it can be told without reading it."""
+        """What is wrong with a blob, as far as its file's size and kind show."""
         try:
             with self._opened(*blob):
                 return None
@@ -141,7 +138,7 @@ class Sidecar:
             return error
 
     def verify(self, needed: Iterable[Blob] = ()) -> Iterator[BlobError]:
-        """What is wrong with the blobs in the folder, and with those that are needed.
+        """Read all blobs in the folder, and those that are needed; give what is wrong.
 
         Args:
             needed: the blobs that the session's entries name.
@@ -158,7 +155,7 @@ class Sidecar:
     def _verify(self, sha256: str, size: int | None) -> None:
         with self._opened(sha256, size) as (fd, found):
             if self._hash(fd, Blob(sha256, found)) != sha256:
-                raise self._damaged(sha256, "its bytes are not those that were put there")
+                raise self._damaged(sha256, _WRONG)
 
     def _names(self) -> list[str]:
         with refused("list", self.folder):
@@ -169,10 +166,10 @@ class Sidecar:
 
     @contextlib.contextmanager
     def _opened(self, sha256: str, size: int | None = None) -> Iterator[tuple[int, int]]:
-        """The descriptor of what stands in a blob's place, a plain file, and its size.
+        """The descriptor and the size of the plain file that has a blob's name.
 
         Raises:
-            BlobError: there is no such file, or it is of another size than is asked for.
+            BlobError: there is no such file, or it does not have the given size.
         """
         path = self._path(sha256)
         try:
@@ -186,7 +183,7 @@ class Sidecar:
                 raise self._unreadable(sha256, error) from error
             if found.is_folder or found.is_stream:
                 what = "a folder" if found.is_folder else "a pipe or a device"
-                raise self._damaged(sha256, f"{what} stands in its place", "move that away")
+                raise self._damaged(sha256, f"{what} is in its place", "move that away")
             if size is not None and found.size != size:
                 cause = "was cut off" if found.size < size else "had something added"
                 wrong = self._damaged(sha256, f"it {cause}: {found.size:,} of {size:,} bytes")
@@ -207,10 +204,10 @@ class Sidecar:
             return BlobMissingError(message, self.file, sha256, cause)
         if error.errno in (errno.ELOOP, errno.EMLINK):
             return self._damaged(
-                sha256, "a symbolic link stands in its place", "put the file itself there"
+                sha256, "a symbolic link is in its place", "put the file itself there"
             )
         if error.errno == errno.ENXIO:
-            return self._damaged(sha256, "a socket stands in its place", "move that away")
+            return self._damaged(sha256, "a socket is in its place", "move that away")
         return self._unreadable(sha256, error)
 
     def _unreadable(self, sha256: str, error: OSError) -> BlobUnreadableError:
@@ -240,7 +237,7 @@ class Sidecar:
         return hashed.hexdigest()
 
     def _path(self, name: str) -> str:
-        """Where a blob or another file of ours is; no name leads out of the folder."""
+        """The path of a blob or of another file of the folder."""
         is_other = name.endswith(UNFINISHED) or _ASIDE.fullmatch(name)
         if not _NAME.fullmatch(name) and not (is_other and os.sep not in name):
             raise BlobMissingError(
@@ -250,41 +247,15 @@ class Sidecar:
             )
         return os.path.join(self.folder, name)
 
-
-@contextlib.contextmanager
-def refused(verb: str, what: str) -> Iterator[None]:
-    """Turn the system's refusals into errors that name the file and the next step."""
-    try:
-        yield
-    except SessionTreeError:
-        raise
-    except OSError as error:
-        message = f"cannot {verb} {what}: {error.strerror or error}; {next_step(error)}"
-        raise StorageError(message, what) from error
-
-
-_NAME: Final = re.compile("[0-9a-f]{64}")
-_ASIDE: Final = re.compile(f"[0-9a-f]{{64}}{re.escape(ASIDE)}[0-9a-f-]+")
-
-
-class Blobs(Sidecar):
-    """The sidecar folder of one session file, to be written; it is made when first needed."""
-
-    def __init__(self, fs: FileSystem, file: str, durability: Durability = "fsync") -> None:
-        super().__init__(fs, file)
-        self._syncs = durability == "fsync"
-        self._is_made = False
-        self._kept: dict[str, tuple[int, tuple[int, int]]] = {}
-
     def put(self, content: bytes | Iterable[bytes]) -> Blob:
-        """Store content; it is kept when this returns. What is there already stays.
+        """Store content; it is durable when this returns. A blob that is there already stays.
 
         Args:
             content: the bytes, or blocks of them, which are never in memory together.
 
         Raises:
             StorageError: it cannot be written; nothing has the blob's name then.
-            BlobError: something stands in its place that cannot be read, or is no file.
+            BlobError: its name belongs to something that cannot be read, or is not a file.
         """
         if isinstance(content, bytes):
             blob = Blob(hashlib.sha256(content).hexdigest(), len(content))
@@ -302,7 +273,7 @@ class Blobs(Sidecar):
             if found != "whole":
                 self._name(beside, blob, found)
         finally:
-            self._drop(beside)  # a name it has no more, as a rule
+            self._drop(beside)  # normally renamed by now
         return self._kept_from_now(blob)
 
     def _kept_from_now(self, blob: Blob) -> Blob:
@@ -311,27 +282,27 @@ class Blobs(Sidecar):
         return blob
 
     def confirm(self, blob: Blob) -> None:
-        """Make sure of a blob that is there: it is read, compared, and kept when this returns.
+        """Read a stored blob, compare it with its hash, and make it durable.
 
         Raises:
-            BlobError: it is not there, or something else is.
+            BlobError: it is missing or damaged.
             StorageError: it cannot be synced.
         """
         if self.has(blob):
             return
         with self._opened(*blob) as (fd, _):
             if self._hash(fd, blob) != blob.sha256:
-                raise self._damaged(blob.sha256, "its bytes are not those that were put there")
+                raise self._damaged(blob.sha256, _WRONG)
             if self._syncs:
                 with refused("sync", self._path(blob.sha256)):
                     self._fs.sync(fd)
         self._kept_from_now(blob)
 
     def has(self, blob: Blob) -> bool:
-        """Whether a blob that was put here, or made sure of, by this object, is in its place still.
+        """Whether a blob that this object put or confirmed is still in its place.
 
-        Costs one look at the file's size and identity. A session asks again before
-        it writes the line, for somebody may have removed the blob meanwhile.
+        Costs one look at the file's size and identity. A session asks again before it
+        writes the line, because another program may have removed the blob meanwhile.
         """
         kept = self._kept.get(blob.sha256)
         if kept is None or kept[0] != blob.size:
@@ -351,7 +322,7 @@ class Blobs(Sidecar):
         self._kept[blob.sha256] = (found.size, found.identity)
 
     def _found(self, blob: Blob) -> Literal["absent", "damaged", "whole"]:
-        """What stands in a blob's place, read and compared; synced where it is the blob."""
+        """The state of the file that has a blob's name; it is read, and synced if whole."""
         try:
             with self._opened(blob.sha256) as (fd, size):
                 if size != blob.size or self._hash(fd, blob) != blob.sha256:
@@ -364,7 +335,7 @@ class Blobs(Sidecar):
             return "absent"
 
     def _written_beside(self, blocks: Iterable[bytes]) -> str:
-        """The path of a synced file that holds the blocks, and has no blob's name yet."""
+        """The path of a synced file that holds the blocks, under a temporary name."""
         path, fd = self._new_file()
         try:
             try:
@@ -395,12 +366,12 @@ class Blobs(Sidecar):
     def _make_folder(self) -> None:
         with contextlib.suppress(FileExistsError):
             self._fs.make_folder(self.folder)
-        if self._syncs:  # also where another made it, who may not have come so far
+        if self._syncs:  # also if another program made it: it may have died before its sync
             self._fs.sync_folder(os.path.dirname(self.folder))
         self._is_made = True
 
     def _name(self, beside: str, blob: Blob, found: Literal["absent", "damaged"]) -> None:
-        """Give a finished file a blob's name; damage that stands there is kept beside."""
+        """Give a finished file a blob's name; a damaged file of that name is kept beside."""
         path = self._path(blob.sha256)
         if found == "damaged":
             self._keep_aside(path)
@@ -408,7 +379,7 @@ class Blobs(Sidecar):
             self._fs.replace(beside, path)
 
     def _keep_aside(self, path: str) -> None:
-        """Give what stands at a path another name as well: the first is never without a file."""
+        """Give a file a second name, so that the first is never without a file."""
         today = datetime.now(UTC).date()
         aside = f"{path}{ASIDE}{today}-{os.urandom(4).hex()}"
         with refused("keep a copy of", path):
@@ -442,14 +413,13 @@ class Blobs(Sidecar):
                 self._fs.sync_folder(self.folder)
 
     def link_from(self, other: Blobs, blobs: Iterable[Blob]) -> list[BlobError]:
-        """Take blobs of another session along: as second names of its files, or as copies.
+        """Take over blobs of another session: as second names of its files, or as copies.
 
-        They are kept when this returns. A copy is compared with its hash; a second
-        name is of the very same file, whatever is in it, and costs no space.
+        They are durable when this returns. A copy is compared with its hash; a second
+        name belongs to the same file, whatever it contains, and costs no space.
 
         Returns:
-            What could not be taken along, for it is missing or damaged there; no name
-            of it is made here.
+            An error for each blob that is missing or damaged there, and not taken over.
 
         Raises:
             StorageError: the system refuses here.
@@ -471,7 +441,7 @@ class Blobs(Sidecar):
         return lost
 
     def _link(self, other: Blobs, blob: Blob) -> bool:
-        """Whether a second name could be given to a blob of another session."""
+        """Give a blob of another session a second name; whether that succeeded."""
         with other._opened(*blob) as (fd, _):
             if other._fs is not self._fs or other.folder == self.folder:
                 return False
@@ -490,10 +460,10 @@ class Blobs(Sidecar):
         return True
 
     def remove(self, name: str) -> None:
-        """Remove a blob, by its SHA-256, or another file of the folder; one that is gone is none.
+        """Remove a blob, by its SHA-256, or another file of the folder, unless it is gone.
 
-        Nothing that is on the medium may name it any more, and no writer may be about
-        to: the caller holds the writer's lock.
+        No entry on the medium may name it, and no writer may be about to write one: the
+        caller holds the writer's lock.
         """
         self._kept.pop(name, None)
         path = self._path(name)
@@ -502,7 +472,7 @@ class Blobs(Sidecar):
 
 
 class _Hashed:
-    """Blocks on their way to a file, and what blob they are once they are all through."""
+    """Blocks that are hashed while they are written."""
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
         self._blocks = blocks

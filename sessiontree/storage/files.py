@@ -1,9 +1,9 @@
-"""The session files in a folder and in the folders in it, by their names.
+"""The session files in a folder and the folders in it, by their names.
 
-Sessions of ours are `….jsonl`, and so are those of most agents; Codex compresses old
-ones to `….jsonl.zst`, and the older chats of Gemini CLI are `session-….json`. What an
-agent keeps about one session in a folder beside it is part of that session: Claude
-Code's `<session id>/subagents` and `<session id>/tool-results`.
+A session file is `….jsonl`, also those of most agents; Codex compresses old ones to
+`….jsonl.zst`, and the older chats of Gemini CLI are `session-….json`. What Claude Code
+keeps beside a session, in `<session id>/subagents` and `<session id>/tool-results`, is
+part of that session.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
 
 Report = Callable[[str], None]
-"""Takes what is wrong with a file, in one line that names it."""
+"""Called with what is wrong with a file, in one line that names it."""
 
 
 def is_session_name(name: str) -> bool:
-    """Whether a file of this name is to be a session."""
+    """Whether a file of this name should be a session."""
     return name.endswith((SUFFIX, COMPRESSED)) or (
         name.endswith(".json") and name.startswith("session-")
     )
 
 
 def own_folder(file: str) -> str:
-    """Where Claude Code keeps what belongs to a transcript."""
+    """The folder where Claude Code keeps what belongs to a transcript."""
     return os.path.splitext(os.path.realpath(file) if os.path.islink(file) else file)[0]
 
 
 def is_own_folder(names: Iterable[str]) -> bool:
-    """Whether a folder beside a session, with these names in it, belongs to the session alone."""
+    """Whether a folder beside a session, with these names in it, belongs to that session alone."""
     found = set(names)
     return bool(found & {SUBAGENTS, TOOL_RESULTS}) and not any(map(is_session_name, found))
 
@@ -48,9 +48,9 @@ def is_own_folder(names: Iterable[str]) -> bool:
 def session_files(folder: str, report: Report) -> Iterator[str]:
     """The paths of the session files in a folder and the folders in it.
 
-    Hidden folders, and those that hold a session's blobs or what belongs to a
-    session beside them, are not entered, nor are links to folders. What is named as a
-    session and cannot be one is reported.
+    Hidden folders, folders of blobs, folders that belong to a session beside them, and
+    links to folders are not entered. Anything named as a session that is not a file is
+    reported.
 
     Raises:
         StorageError: the folder itself cannot be read.
@@ -75,7 +75,7 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
                 if kind is None:
                     yield entry.path
                 else:
-                    report(f"{entry.path} is no session file: it is {kind}")
+                    report(f"{entry.path} is not a session file: it is {kind}")
             elif _may_hold_sessions(name, is_of_session=is_of_session):
                 with suppress(OSError):  # gone meanwhile
                     if entry.is_dir(follow_symlinks=False):
@@ -89,7 +89,7 @@ def _may_hold_sessions(name: str, *, is_of_session: bool) -> bool:
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str | None:
-    """What stands under a name, in words; None for a file."""
+    """What has a name, in words; None for a file."""
     try:
         if entry.is_file():
             return None
@@ -101,7 +101,7 @@ def _kind_of(entry: os.DirEntry[str]) -> str | None:
 
 
 def unreadable(file: str, error: OSError) -> StorageError:
-    """The error for a file or folder that the system refused to read."""
+    """The error for a file or folder that the system does not let this process read."""
     if isinstance(error, FileNotFoundError):
         return SessionNotFoundError(f"{file} is not there, or not any more; check the path", file)
     return StorageError(

@@ -1,21 +1,17 @@
-"""The lines of an open file, read backwards from its end or forwards.
+"""The lines of a file: backwards from its end, forwards, at chosen places, or as a search.
 
-Bytes come through `read(offset, size)`, a positioned read: the file may grow
-meanwhile, and what was before stays. Reading backwards keeps one window of the
-file, which starts small, so that a short context costs a small read, and grows
-while the reading goes on.
+Bytes come through `read(offset, size)`, a positioned read: the file may grow meanwhile,
+and what is before stays. Reading backwards keeps one window of the file, which starts
+small, so that a short context costs a small read, and grows while reading goes on.
 
-Lines worth decoding, found in the raw bytes of a file read from start to end.
-
-The file is read in blocks into one buffer that is used again for the next file.
-Each line lies whole in the buffer when it is looked at, however long it is. Of a
-compressed file the lines are those inside.
+`Scanner` finds lines worth decoding in the raw bytes of whole files. It reads blocks into
+one buffer, which it uses again for the next file; each line is whole in the buffer when
+it is looked at, whatever its length. Of a compressed file it reads the decompressed lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -27,27 +23,40 @@ from sessiontree.storage.zstd import MAGIC, Decompressed
 Read = Callable[[int, int], bytes]
 """Takes an offset and a size, gives the bytes there; fewer only at the end."""
 
+Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
+"""Takes whole lines and where they end, gives where the lines wanted begin and end."""
+
 FIRST_BLOCK: Final = 64 * 1024
 LARGEST_BLOCK: Final = 256 * 1024
 FORWARD_BLOCK: Final = 256 * 1024
-"""What is split into lines and decoded at once: small enough to stay near the processor."""
+"""Bytes that are split into lines and decoded at once: few enough for the processor's cache."""
+
+BLOCK: Final = 256 * 1024
+_KEPT: Final = 16 * BLOCK
+"""The largest buffer that a scanner keeps after a very long line."""
+
 _SMALL: Final = 4096
-"""What is read of one line alone, before it is known how long it is."""
+"""Bytes read first of a line whose length is not known."""
 
 
 class Backwards:
     """Reads lines that end at a given place, nearest to the end first.
 
+    Args:
+        read: reads the file.
+        window: a part of the file that was read already.
+        start: its offset.
+
     Attributes:
         window: the part of the file that is in memory.
         start: its offset.
-        searched: the bytes looked through by `find` so far.
+        searched: the bytes that `find` searched so far.
     """
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: Read, window: bytes = b"", start: int = 0) -> None:
         self._read = read
-        self.window = b""
-        self.start = 0
+        self.window = window
+        self.start = start
         self._step = FIRST_BLOCK
         self.searched = 0
 
@@ -70,7 +79,7 @@ class Backwards:
         self.window = self._read(self.start, end - self.start)
 
     def _widen(self, inside: int) -> None:
-        """Put more in front of the window's first `inside` bytes: a line may be of any length."""
+        """Read more in front of the window's first `inside` bytes."""
         end = self.start + inside
         self._step = min(self._step * 2, LARGEST_BLOCK)
         self.start = max(0, self.start - max(self._step, inside))
@@ -88,7 +97,7 @@ class Backwards:
             end = start
 
     def _last(self, needle: bytes, end: int) -> int:
-        """The offset of the last `needle` that lies wholly before `end`, or -1.
+        """The offset of the last `needle` that ends before `end`, or -1.
 
         The window then has it, and reaches as far towards `end` as it was searched.
         """
@@ -115,7 +124,7 @@ class Backwards:
 
 
 def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:
-    """The bytes from `offset` to the next LF, or to the end of the file, or some past `limit`."""
+    """The bytes from `offset` to the next LF or the end of the file, or some past `limit`."""
     blocks: list[bytes] = []
     step = _SMALL
     while limit > 0 and (block := read(offset, step)):
@@ -133,7 +142,7 @@ def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:
 def lines_at(read: Read, offsets: Iterable[int]) -> Iterator[bytes]:
     """The lines that start at ascending offsets, without their LF.
 
-    Lines that lie near each other are read together.
+    Lines near each other are read together.
     """
     window = b""
     start = 0
@@ -160,7 +169,7 @@ def count_newlines(read: Read, start: int, end: int) -> int:
 def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]:
     """Blocks of whole lines, each ended by LF, from `start` to `end`, and their offsets.
 
-    A last line without its LF is left out: a writer may still be at it.
+    A last line without its LF is left out: a writer may still be writing it.
     """
     rest: list[bytes] = []  # of a line that is longer than a block
     offset = start
@@ -178,34 +187,28 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
         offset = start - len(block) + cut
 
 
-Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
-"""Takes whole lines and where they end, gives where the lines wanted begin and end."""
-
-BLOCK: Final = 256 * 1024
-_HEAD: Final = 64 * 1024
-_KEPT: Final = 16 * BLOCK
-"""A buffer that a very long line made larger than this is let go of."""
-
-
 class Scanner:
     """Reads files one after the other. One thread at a time.
 
     Attributes:
-        inside: what is known of the inside of the last file begun; None of one that is
-            not compressed.
+        file: the file begun last; it can be read while its lines are being given.
+        inside: the decompressed content of that file; None if it is not compressed.
     """
+
+    file: ScannedFile
 
     def __init__(self) -> None:
         self._buffer = bytearray(BLOCK)
         self.inside: Inside | None = None
 
     def lines(self, file: str, find: Find) -> Iterator[tuple[int, bytes]]:
-        """The offset and the bytes of each line that `find` finds, as the file lies now.
+        """The offset and the bytes of each line that `find` finds, as the file is now.
 
         A last line without its LF counts as well.
 
         Raises:
             OSError: the file cannot be read.
+            NotASessionError: it is compressed, and nothing of it can be read.
             StorageError: it is compressed, and ends early.
         """
         buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile
@@ -213,13 +216,14 @@ class Scanner:
         offset = filled = 0
         self.inside = inside = None
         with open(file, "rb", buffering=0) as reading:
+            self.file = ScannedFile(file, reading.fileno())
             fill: Callable[[memoryview], int | None] = reading.readinto
             while True:
                 got = fill(memoryview(buffer)[filled:]) or 0
                 if not offset + filled and buffer.startswith(MAGIC):
-                    self.inside = inside = Inside(reading.fileno(), file)
+                    self.inside = inside = Inside(self.file)
                     fill = inside.readinto
-                    got = inside.begin(memoryview(buffer))
+                    got = fill(memoryview(buffer))
                 filled += got
                 end = buffer.rfind(b"\n", 0, filled) + 1 if got else filled
                 counted = 0
@@ -240,57 +244,51 @@ class Scanner:
         self._buffer = buffer if len(buffer) <= _KEPT else bytearray(BLOCK)
 
 
-class Inside:
-    """What is inside a compressed file, from start to end.
+class ScannedFile:
+    """A file that a scanner has open, read by position."""
 
-    Attributes:
-        name: names the file.
-        head: how it starts, in 64 KB or more where there is as much.
-        number: the number of the line that was given last, from 1.
-    """
-
-    def __init__(self, fd: int, file: str) -> None:
-        self.name = file
-        self.head = b""
-        self.number = 1
+    def __init__(self, path: str, fd: int) -> None:
+        self.name = path
         self._fd = fd
-        self._inside = Decompressed(self)
-        self._block = memoryview(b"")
 
     def read(self, offset: int, size: int) -> bytes:
         return DISK.read(self._fd, size, offset)
 
     def size(self) -> int:
-        return DISK.stat(self._fd).size
+        return DISK.stat(self._fd).size  # `DISK.size` would move the position of the scan
 
-    def begin(self, view: memoryview) -> int:
-        """Fill a view with the start, a head at least, and keep that; as `readinto`.
 
-        Raises:
-            NotASessionError: it ends, or is damaged, before any of it can be read.
-        """
-        got = 0
-        with suppress(StorageError):  # which comes again, when what is before was looked at
-            while got < _HEAD and (more := self.readinto(view[got:])):
-                got += more
-        if not got:
-            self._inside.head(1)
-        self.head = bytes(view[:got])
-        return got
+class Inside:
+    """The decompressed content of a compressed file, from start to end.
+
+    Attributes:
+        number: the number of the line that was given last, from 1.
+    """
+
+    def __init__(self, file: ScannedFile) -> None:
+        self.number = 1
+        self._name = file.name
+        self._content = Decompressed(file)
+        self._block = memoryview(b"")
+        self._is_begun = False
 
     def readinto(self, view: memoryview) -> int:
         """Fill a view as far as there is something; 0 at the end.
 
         Raises:
+            NotASessionError: it ends, or is damaged, before any of it can be read.
             StorageError: it ends before its end.
         """
         if not self._block:
-            self._block = memoryview(self._inside.next_block())
+            self._block = memoryview(self._content.next_block())
         size = min(len(view), len(self._block))
         view[:size] = self._block[:size]
         self._block = self._block[size:]
-        if not size and self._inside.cause:
+        if not size and not self._is_begun:
+            self._content.head(1)
+        if not size and self._content.cause:
             raise StorageError(
-                f"{self.name}: {self._inside.cause}; what is before was read", self.name
+                f"{self._name}: {self._content.cause}; what is before was read", self._name
             )
+        self._is_begun = True
         return size

@@ -1,15 +1,15 @@
-"""Moving a session file, with all that lies beside it, to another folder.
+"""Moving a session file, with all that belongs to it, to another folder.
 
-That is its sidecars, and of a transcript of Claude Code the folder of its own name,
-in which the subagents' transcripts and long results are.
+That is its sidecars, and of a transcript of Claude Code the folder of its own name, with
+the subagents' transcripts and long results.
 
-Invariants: nothing is overwritten; at every moment, and after a power cut, the session is
-whole in one of the two places, or its file is in the first, to be moved again: with links
-it is then in both, one file with two names, and parted only where it has two folders; a
-move that is refused midway is undone, one that was cut short is finished by moving again.
-The writer's lock is held meanwhile, in both places before the file is in the second, so
-that whoever comes upon it there waits for the rest. It does not keep the folders where
-they are: `moving` does.
+Invariants: nothing is overwritten. At every moment, and after a power cut, the session is
+whole in one of the two places, or its file is in the first, to be moved again. With hard
+links it is then in both, one file with two names; it is in parts only if it has two
+folders. A move that is refused midway is undone; one that was cut short is finished by
+moving again. The writer's lock is held meanwhile, in both places before the file is in
+the second, so that a program that finds it there waits for the rest. The lock does not
+keep the folders where they are: `moving` does.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ from sessiontree.errors import (
     StorageError,
 )
 from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
-from sessiontree.storage.blobs import FOLDER, Sidecar
-from sessiontree.storage.files import is_own_folder
+from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.files import BLOBS, LOCK, SUFFIX, is_own_folder
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lock import WriterLock
 
-SUFFIX: Final = ".jsonl"
-LOCK: Final = ".lock"
 MOVING: Final = ".moving.lock"
-"""In the folder of a store: the lock of whoever moves sessions or their folders about."""
+"""The name of the lock, in the folder of a store, for moving sessions or their folders."""
 
 
 @contextlib.contextmanager
 def moving(fs: FileSystem, root: str) -> Iterator[None]:
-    """Be the only one that moves sessions about below a folder, which is there.
+    """Hold the lock for moving sessions below a folder, which exists.
 
-    A folder renamed under a move would part a session from its sidecars: the lock of the
-    session goes along with the folder, and holds nobody up.
+    A folder renamed during a move would part a session from its sidecars: the lock of the
+    session is renamed with the folder, and stops nobody.
 
     Raises:
-        SessionBusyError: another is at it, and does not come to an end.
+        SessionBusyError: another program holds the lock for too long.
         StorageError: the lock file cannot be made.
     """
     lock = WriterLock(fs, os.path.join(root, MOVING))
@@ -57,20 +55,23 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
             try:
                 yield
             finally:
-                with contextlib.suppress(OSError):  # whoever waits sees that it is another's
+                with contextlib.suppress(OSError):  # a program that waits makes a new one
                     fs.unlink(lock.path)
     finally:
         lock.close()
 
 
 def move_session(fs: FileSystem, file: str, folder: str) -> str:
-    """Move a session and its sidecars to a folder, made once the session is locked; the new path.
+    """Move a session and its sidecars to a folder, which is made if need be.
+
+    Returns:
+        The new path of the session file.
 
     Raises:
         SessionBusyError: a writer holds it.
         SessionExistsError: the name of the file, or of a sidecar, is taken there.
         SessionNotFoundError: the file is gone.
-        StorageError: the system refused; moving again goes on where this ended.
+        StorageError: the system refused; moving again continues where this ended.
     """
     if os.path.islink(file):
         raise StorageError(f"{file} is a link; move the file that it leads to", file)
@@ -80,7 +81,7 @@ def move_session(fs: FileSystem, file: str, folder: str) -> str:
         fs.stat(file)  # so that no lock is made where there is nothing to move
         try:
             with lock.held():
-                fs.stat(file)  # another may have moved it before the lock was had
+                fs.stat(file)  # another program may have moved it before the lock was taken
                 make_folders(fs, folder)
                 _move_locked(fs, file, target)
         finally:
@@ -89,7 +90,7 @@ def move_session(fs: FileSystem, file: str, folder: str) -> str:
 
 
 def _move_locked(fs: FileSystem, file: str, target: str) -> None:
-    """Move what is locked where it is: lock it where it goes, by the same lock if that can be."""
+    """Move a session that is locked in its old folder: lock it in the new one, and move it."""
     source, there = file + LOCK, target + LOCK
     _check_free(fs, file, target)
     try:
@@ -97,7 +98,7 @@ def _move_locked(fs: FileSystem, file: str, target: str) -> None:
     except OSError as error:
         if not (isinstance(error, FileExistsError) or error.errno in NO_LINKS):
             raise
-        if not _is_same(fs, source, there):  # no links, or one of a writer that found no file
+        if not _is_same(fs, source, there):  # no hard links, or the lock of a writer there
             second = WriterLock(fs, there)
             try:
                 with second.held():
@@ -108,7 +109,7 @@ def _move_locked(fs: FileSystem, file: str, target: str) -> None:
     try:
         _move_all(fs, file, target)
     except (OSError, SessionTreeError):
-        if not _is_same(fs, file, target):  # the file is not there: nothing is to be locked
+        if not _is_same(fs, file, target):  # the file is not there, so its lock is not needed
             with contextlib.suppress(OSError):
                 fs.unlink(there)
         raise
@@ -126,30 +127,30 @@ def _move_all(fs: FileSystem, file: str, target: str) -> None:
         (os.path.join(here, name), os.path.join(there, name))
         for name in (os.path.basename(file), *sidecars)
     ]
-    if (file + FOLDER, target + FOLDER) in pairs:
-        _take_in(fs, file, target)
+    if (file + BLOBS, target + BLOBS) in pairs:
+        _take_over_blobs(fs, file, target)
     for source, taken in pairs:
         _check_free(fs, source, taken)
-    for source in reversed(_name_all(fs, pairs)):  # the file last: while it is there, so
-        fs.unlink(source)  # is something to be moved again
-    with contextlib.suppress(OSError):  # left behind it does no harm
+    for source in reversed(_name_all(fs, pairs)):  # the file last: while it is there, moving
+        fs.unlink(source)  # again finds it
+    with contextlib.suppress(OSError):  # a lock that stays does no harm
         fs.unlink(file + LOCK)
     fs.sync_folder(here)
 
 
 def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
-    """Give all of a session their names in the new folder, or none.
+    """Give all files of a session their names in the new folder, or none.
 
-    What can have two names has both on the medium before anything is renamed; the session
-    file, where it can have one only, is renamed last. So while a crash may part them, the
-    file is in the old folder, to be moved again.
+    Every file that can have two names has both on the medium before anything is renamed;
+    a session file that cannot is renamed last. So as long as a crash may part them, the file
+    is in the old folder, to be moved again.
 
     Args:
         fs: the seam to the disk.
         pairs: the old and the new path of each, the session file's first.
 
     Returns:
-        the old paths of those that have both names now.
+        The old paths of those that have both names now.
     """
     there = os.path.dirname(pairs[0][1])
     linked: list[tuple[str, str]] = []
@@ -181,7 +182,7 @@ def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
 
 @contextlib.contextmanager
 def _unless_unfinished(source: str) -> Iterator[None]:
-    """Do without a file that its maker removed meanwhile."""
+    """Ignore that a temporary file is gone: its writer removed it."""
     try:
         yield
     except FileNotFoundError:
@@ -190,7 +191,7 @@ def _unless_unfinished(source: str) -> Iterator[None]:
 
 
 def is_sidecar(name: str, session: str) -> bool:
-    """Whether a name in a session's folder is that of something of the session's."""
+    """Whether a name in a session's folder is that of a sidecar of the session."""
     rest = name[len(session) :]
     return name.startswith(session + ".") and not (SUFFIX in rest or f"{rest}.".startswith(".zst."))
 
@@ -205,13 +206,13 @@ def _is_same(fs: FileSystem, source: str, target: str) -> bool:
     return False
 
 
-def _take_in(fs: FileSystem, file: str, target: str) -> None:
-    """Add to a session's blobs those that stand where their folder goes.
+def _take_over_blobs(fs: FileSystem, file: str, target: str) -> None:
+    """Add the blobs that are already where a session's folder goes to the session's own.
 
-    A session that was open when its file was moved away may have stored them since. They
-    are named nowhere, and would keep the file from coming back.
+    A session that was open when its file was moved away may have stored them since. No
+    entry names them, and they would keep the file from coming back.
     """
-    own, stray = Sidecar(fs, file), Sidecar(fs, target)
+    own, stray = Blobs(fs, file), Blobs(fs, target)
     with contextlib.suppress(FileNotFoundError):
         if not fs.stat(stray.folder).is_folder:
             return
@@ -222,10 +223,10 @@ def _take_in(fs: FileSystem, file: str, target: str) -> None:
                 fs.replace(name, os.path.join(own.folder, blob.sha256))
 
 
-def _is_whole(sidecar: Sidecar, blob: Blob) -> bool:
-    """Whether a blob is what its name says; read and compared."""
+def _is_whole(blobs: Blobs, blob: Blob) -> bool:
+    """Whether a blob has the bytes that its name says; it is read."""
     try:
-        for _ in sidecar.blocks(*blob):
+        for _ in blobs.blocks(*blob):
             pass
     except BlobError:
         return False
@@ -233,7 +234,7 @@ def _is_whole(sidecar: Sidecar, blob: Blob) -> bool:
 
 
 def _check_free(fs: FileSystem, source: str, target: str) -> None:
-    """Refuse a name that is taken: by anything else, but for an empty folder by a folder."""
+    """Refuse a name that is taken, unless by the same file, or by an empty folder for a folder."""
     with contextlib.suppress(FileNotFoundError):
         found, moved = fs.stat(target), fs.stat(source)
         if found.identity == moved.identity:
@@ -248,13 +249,13 @@ def _check_free(fs: FileSystem, source: str, target: str) -> None:
 
 
 def _link(fs: FileSystem, source: str, target: str) -> bool:
-    """Give something its name in the new folder as well; whether it can have both."""
+    """Give a file its name in the new folder as well; whether it can have both."""
     if fs.stat(source).is_folder:
         return False
     try:
         fs.link(source, target)
     except FileExistsError:
-        _check_free(fs, source, target)  # the very file: a move was cut short
+        _check_free(fs, source, target)  # the same file: a move was cut short
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
@@ -263,13 +264,12 @@ def _link(fs: FileSystem, source: str, target: str) -> bool:
 
 
 def _rename(fs: FileSystem, source: str, target: str) -> None:
-    """Give something its name in the new folder in place of the old one."""
     _check_free(fs, source, target)
     fs.replace(source, target)
 
 
 def make_folders(fs: FileSystem, folder: str) -> None:
-    """Make a folder, and those above it, unless they are there.
+    """Make a folder, and those above it, unless they exist.
 
     Raises:
         SessionExistsError: a file has the name of one.
@@ -292,7 +292,7 @@ def make_folders(fs: FileSystem, folder: str) -> None:
 
 @contextlib.contextmanager
 def _speaking_of(file: str, folder: str) -> Iterator[None]:
-    """Turn the system's refusals into errors that name both ends."""
+    """Raise errors of the system as errors that name both places."""
     try:
         yield
     except SessionTreeError:
@@ -304,6 +304,6 @@ def _speaking_of(file: str, folder: str) -> Iterator[None]:
             f"{error.filename2 or error.filename} is there already", file
         ) from error
     except OSError as error:
-        hint = "they lie on two file systems" if error.errno == errno.EXDEV else "check the folder"
+        hint = "they are on two file systems" if error.errno == errno.EXDEV else "check the folder"
         cause = f"cannot move or make {file} in {folder}: {error.strerror or error}; {hint}"
         raise StorageError(cause, file) from error

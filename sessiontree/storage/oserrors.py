@@ -1,4 +1,4 @@
-"""Refusal: what the system would not do, in words, and what a person may do then."""
+"""Errors of the operating system as errors that name the file and the next step."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ from sessiontree.errors import (
     SessionTreeError,
     StorageError,
 )
-
-
-def next_step(error: OSError) -> str:
-    """What to do where the system refused a call for a file."""
-    return _STEPS.get(error.errno or 0, "check the path and the medium")
-
 
 _STEPS: Final = {
     errno.EACCES: "check the permissions of the file and its folder",
@@ -55,7 +49,12 @@ def _can_be_encoded(path: str) -> bool:
 
 @contextlib.contextmanager
 def speaking_of(path: str, verb: str) -> Iterator[None]:
-    """Turn the system's refusals into errors that name the file and the next step."""
+    """Raise errors of the system while a session file is used as typed errors.
+
+    Args:
+        path: the file.
+        verb: what is done with it.
+    """
     try:
         yield
     except SessionTreeError:
@@ -71,5 +70,20 @@ def speaking_of(path: str, verb: str) -> Iterator[None]:
         message = f"{path} is there already and was left as it is; choose another name"
         raise SessionExistsError(message, path) from error
     except OSError as error:
-        message = f"cannot {verb} {path}: {error.strerror or error}; {next_step(error)}"
-        raise StorageError(message, path) from error
+        raise _storage_error(path, verb, error) from error
+
+
+@contextlib.contextmanager
+def refused(verb: str, path: str) -> Iterator[None]:
+    """Raise errors of the system, of any kind, as `StorageError`; as for `speaking_of`."""
+    try:
+        yield
+    except SessionTreeError:
+        raise
+    except OSError as error:
+        raise _storage_error(path, verb, error) from error
+
+
+def _storage_error(path: str, verb: str, error: OSError) -> StorageError:
+    step = _STEPS.get(error.errno or 0, "check the path and the medium")
+    return StorageError(f"cannot {verb} {path}: {error.strerror or error}; {step}", path)

@@ -1,8 +1,8 @@
-"""A file compressed by Zstandard (RFC 8878), read as what is inside.
+"""A file compressed by Zstandard (RFC 8878), read as its decompressed content.
 
-Reading goes on where the last read ended; going back starts over. What was
-decompressed is kept only as far as one read reaches, so a file of any size costs
-the memory of one. A file that ends early, or is damaged, gives what stands before.
+Reading continues where the last read ended; a read further back starts over. Only the
+bytes of one read are kept, so a file of any size costs the memory of one read. A file that
+ends early, or is damaged, gives the content before the damage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 _FIRST_STEP: Final = 4 * 1024
 _STEP: Final = 64 * 1024
-"""Compressed bytes read at once: few at first, for who only looks at the start."""
+"""Compressed bytes read at once: few at first, because often only the start is needed."""
 
 
 class Positioned(Protocol):
@@ -35,7 +35,7 @@ class Positioned(Protocol):
 
 
 class Decompressed:
-    """What is inside a compressed file.
+    """The content of a compressed file.
 
     Attributes:
         name: names the file in messages.
@@ -62,7 +62,7 @@ class Decompressed:
         self._window = bytearray()
 
     def size(self) -> int:
-        """The size of what is inside, as far as it can be read."""
+        """The size of the content, as far as it can be read."""
         if self._size < 0:
             while block := self.next_block():
                 self._start += len(block)
@@ -74,13 +74,13 @@ class Decompressed:
         """Up to `size` bytes of the start.
 
         Raises:
-            NotASessionError: the file ends, or is damaged, before any of it can be read.
+            NotASessionError: the file ends, or is damaged, before any content.
         """
         start = self.read(0, size)
         if not start and self.cause:
             raise NotASessionError(
-                f"{self.name} is no session that can be read: {self.cause}, and nothing "
-                "stands before that; take it again from where it came from",
+                f"{self.name} cannot be read: {self.cause}, and nothing "
+                "is before that; copy it again from its origin",
                 self.name,
             )
         return start
@@ -103,7 +103,7 @@ class Decompressed:
         return bytes(window[at : at + size])
 
     def next_block(self) -> bytes:
-        """The bytes from inside that follow those read so far; none at the end."""
+        """The bytes of content that follow those read so far; empty at the end."""
         while True:
             block = self._file.read(self._in, min(max(self._in, _FIRST_STEP), _STEP))
             if not block:
@@ -116,7 +116,7 @@ class Decompressed:
                 return out
 
     def _through(self, block: bytes) -> bytes:
-        """A block decompressed, over the ends of frames."""
+        """A block decompressed; a frame may end in it, and the next begin."""
         parts: list[bytes] = []
         try:
             while block:
@@ -125,7 +125,7 @@ class Decompressed:
                 block = self._decoder.unused_data if self._decoder.eof else b""
                 if self._decoder.eof:
                     self._decoder = self._new_decoder()
-        except Exception as error:  # each decoder has an error of its own
+        except Exception as error:  # each decoder raises its own kind
             self.cause = f"the compressed file is damaged near its byte {self._in}: {error}"
             self._in = self._file.size()
             self._has_failed = True
@@ -134,7 +134,7 @@ class Decompressed:
 
 
 def _decoder(path: str) -> Any:
-    """What makes decoders; raises where there is none, and names the file that needs it."""
+    """A function that makes decoders; an error that names the file if there is none."""
     try:
         return _found_decoder()
     except ImportError as error:

@@ -77,7 +77,7 @@ def test_what_cannot_be_moved_is_one_clear_line_and_stays(store: Store, tmp_path
     assert_refused(
         "restore", "nothing-of-the-kind", about=f"sessiontree restore --store {store.root}"
     )
-    assert_refused("trash", outside, about="no session of")
+    assert_refused("trash", outside, about="not a session of")
     assert_refused("restore", file, about="not in the trash")
     assert_refused("move-project", "/nowhere", "/new", about="/nowhere")
     assert_refused("trash", "held", "--store", tmp_path / "missing", about="no folder")
@@ -152,7 +152,7 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("SESSIONTREE_HOME", str(file))
     for words in (("ls", "--all"), ("search", "x"), ("trash", "latest"), ("restore",)):
         assert_refused(*words, about="a file, and names no folder")
-    with pytest.raises(StorageError, match="is no folder"):
+    with pytest.raises(StorageError, match="is not a folder"):
         Store(file).list()
 
 

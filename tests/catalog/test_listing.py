@@ -60,13 +60,13 @@ def test_a_first_prompt_of_any_length_is_cut(tmp_path: Path) -> None:
     with made(file) as session:
         session.append_message({"role": "user", "content": [{"type": "text", "text": MUCH}]})
     told = facts_of(str(file)).first_message
-    assert told == MUCH[:199] + "…"  # the rest lies in a blob, which is not read
+    assert told == MUCH[:199] + "…"  # the rest is in a blob, which is not read
     by_hand(file, "y" * 10_000)
     assert facts_of(str(file)).first_message == "y" * 199 + "…"
 
 
 @pytest.mark.parametrize("size", [0, 2 * TAIL])
-def test_a_new_name_counts_wherever_it_was_given_last(tmp_path: Path, size: int) -> None:
+def test_a_list_gives_the_last_name_wherever_it_was_given(tmp_path: Path, size: int) -> None:
     file = tmp_path / "chat.jsonl"
     with Session.create(file, name="First", durability="os", spill_over=None) as session:
         assert facts_of(str(file)).name == "First"
@@ -99,7 +99,7 @@ def test_a_last_line_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
     assert facts_of(str(file)).modified == last.timestamp
 
 
-def test_a_torn_end_is_passed_over(tmp_path: Path) -> None:
+def test_a_list_ignores_a_torn_end(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     with made(file) as session:
         last = session.append_message({"role": "user", "content": "hello"})
@@ -108,7 +108,7 @@ def test_a_torn_end_is_passed_over(tmp_path: Path) -> None:
     assert facts_of(str(file)).modified == last.timestamp
 
 
-def test_where_no_entry_has_a_time_the_file_has(tmp_path: Path) -> None:
+def test_without_a_time_in_an_entry_a_list_gives_the_time_of_the_file(tmp_path: Path) -> None:
     file = by_hand(tmp_path / "chat.jsonl", "hello")
     os.utime(file, (0, 86400.5))
     assert facts_of(str(file)).modified == "1970-01-02T00:00:00.500Z"
@@ -142,7 +142,7 @@ def test_another_agents_file_is_listed_under_its_name(tmp_path: Path) -> None:
     assert "pi" in found.agent
 
 
-def test_who_holds_a_session_alone_is_told(tmp_path: Path) -> None:
+def test_a_list_names_the_writer_that_holds_a_session_alone(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     made(file).close()
     lock = Path(f"{file}.lock")
@@ -157,7 +157,7 @@ def test_who_holds_a_session_alone_is_told(tmp_path: Path) -> None:
     assert lock.read_text().startswith('{"pid"')
 
 
-def test_looking_makes_no_file_and_changes_none(tmp_path: Path) -> None:
+def test_listing_makes_no_file_and_changes_none(tmp_path: Path) -> None:
     file = by_hand(tmp_path / "chat.jsonl", "hello")
     before = file.read_bytes(), file.stat().st_mtime_ns
     facts_of(str(file))
@@ -205,7 +205,7 @@ ODD = [_folder, _pipe, _nowhere, _circle, _empty, _binary, _strange, _newer, _bl
 
 
 @pytest.mark.parametrize("make", ODD)
-def test_what_is_no_session_is_one_clear_line_and_hides_nothing(
+def test_a_file_that_is_not_a_session_is_one_clear_line_and_hides_nothing(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     make(tmp_path / "odd.jsonl")
@@ -219,7 +219,9 @@ def test_what_is_no_session_is_one_clear_line_and_hides_nothing(
 
 
 @pytest.mark.parametrize("make", ODD)
-def test_each_of_them_alone_is_a_typed_error(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_a_file_that_is_not_a_session_is_a_typed_error(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     make(tmp_path / "odd.jsonl")
     with pytest.raises((FileError, StorageError)):
         facts_of(str(tmp_path / "odd.jsonl"))
@@ -243,7 +245,7 @@ def anybodys() -> Iterator[Path]:
 NOBODY = 65534
 
 
-def test_what_may_not_be_read_is_reported_and_hides_nothing(anybodys: Path) -> None:
+def test_a_file_that_may_not_be_read_is_reported_and_hides_nothing(anybodys: Path) -> None:
     def make() -> None:
         for name in ("closed.jsonl", "good.jsonl", "a/b.jsonl"):
             by_hand(anybodys / name, "hello").chmod(0o644)
@@ -269,7 +271,7 @@ def _as_owner(change: Callable[[], object]) -> None:
         os.seteuid(effective)
 
 
-def test_a_store_that_may_not_be_read_is_not_told_as_empty(anybodys: Path) -> None:
+def test_a_store_that_may_not_be_read_is_not_listed_as_empty(anybodys: Path) -> None:
     def make() -> None:
         (anybodys / "store" / ".trash").mkdir(parents=True)
         (anybodys / "store").chmod(0)

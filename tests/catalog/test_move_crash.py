@@ -1,7 +1,7 @@
 """Whatever moment the power fails at while a session is moved, it is whole in one place.
 
 A move is made on a disk that lists all states a crash may leave after every call
-(`tests/support/crashdisk.py`). In each the session stands with all that lies beside it, in
+(`tests/support/crashdisk.py`). In each the session is, with all that belongs to it, in
 one of the two places, and moving again ends what was begun; so it does after a crash of
 that one. The moves are tested as the harness is: by disks that forget a sync.
 """
@@ -32,7 +32,7 @@ Files = dict[str, bytes]
 
 
 class Moving(Folders):
-    """What stands in both places is one file, as it was before the crash."""
+    """A name in both places is one file, as it was before the crash."""
 
     def __init__(self, files: Files) -> None:
         super().__init__(files)
@@ -58,7 +58,7 @@ def moved(disk: CrashDisk) -> CrashDisk:
 
 
 def wholes(files: Files) -> list[str]:
-    """The places where the session stands with all that belongs to it."""
+    """The places where the session is with all that belongs to it."""
     return [
         place
         for place in (HERE, THERE)

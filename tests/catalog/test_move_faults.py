@@ -100,7 +100,7 @@ def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
         assert Path(f"{end}.v1").read_text() == "the original", fault
 
 
-def test_what_comes_in_the_way_midway_undoes_the_move(tmp_path: Path) -> None:
+def test_a_name_that_is_taken_midway_undoes_the_move(tmp_path: Path) -> None:
     file = made(tmp_path, trash)
 
     class Disk(FaultyDisk):
@@ -115,7 +115,7 @@ def test_what_comes_in_the_way_midway_undoes_the_move(tmp_path: Path) -> None:
     assert os.path.exists(f"{file}.v1")
 
 
-def test_what_an_open_session_cannot_write_is_not_in_its_way_back(
+def test_blobs_stored_after_a_move_do_not_stop_the_move_back(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path / "store")
@@ -130,7 +130,7 @@ def test_what_an_open_session_cannot_write_is_not_in_its_way_back(
     assert store.restore("one") == session.file
 
 
-def test_blobs_that_nobody_names_are_not_in_a_sessions_way_back(tmp_path: Path) -> None:
+def test_blobs_that_no_entry_names_do_not_stop_the_move_back(tmp_path: Path) -> None:
     store = Store(tmp_path)
     file = made(tmp_path, trash)
     thrown = store.trash(file)
@@ -143,7 +143,7 @@ def test_blobs_that_nobody_names_are_not_in_a_sessions_way_back(tmp_path: Path) 
     assert list(wholes(tmp_path)) == [file]
 
 
-def test_what_is_no_blob_stays_in_the_way(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_blob_stops_the_move(tmp_path: Path) -> None:
     store = Store(tmp_path)
     file = made(tmp_path, trash)
     thrown = store.trash(file)

@@ -33,6 +33,7 @@ def test_a_plain_path_is_read_off_its_name(directory: str, name: str) -> None:
     assert directory_of(name) == directory
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(directories, directories)
 def test_two_directories_never_share_a_name(one: str, other: str) -> None:

@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from sessiontree import Session, Store
 from sessiontree.storage.files import session_files
 
@@ -64,6 +66,7 @@ def finished(process: subprocess.Popen[str]) -> str:
     return told
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_or_doubled_while_all_move_about(
     store: Store, tmp_path: Path
 ) -> None:
@@ -96,7 +99,8 @@ def assert_each_is_there_once(store: Store, acknowledged: dict[str, str]) -> Non
     assert {id: found[id] for id in acknowledged} == dict.fromkeys(acknowledged, 1)
 
 
-def test_a_list_made_while_all_changes_is_of_whole_sessions(store: Store, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_list_made_during_changes_has_whole_sessions(store: Store, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     creator, other = spawn(CREATE, store), spawn(THROW, store, stop)
     seen = 0

@@ -72,7 +72,7 @@ def test_the_match_is_marked_in_its_snippet(file: Path) -> None:
         assert hit.snippet[start:end] == "needle"
 
 
-def test_a_snippet_is_one_line_without_what_drives_a_terminal(tmp_path: Path) -> None:
+def test_a_snippet_is_one_line_without_terminal_control_characters(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     with Session.create(file, durability="os") as session:
         before, after = "b" * 1000 + "\n\x1b[31m", "\x1b[0m\t\u202e" + "a" * 1000
@@ -85,7 +85,7 @@ def test_a_snippet_is_one_line_without_what_drives_a_terminal(tmp_path: Path) ->
     assert len(hit.snippet) < 200
 
 
-def test_structure_is_no_text(file: Path) -> None:
+def test_a_search_does_not_match_types_and_ids(file: Path) -> None:
     for word in ("user", "toolCall", "message", "chat-id", "c1", "/needle", "sessiontree/2"):
         assert hits(file, word) == [], word
     assert [hit.type for hit in hits(file, "Chat")] == ["session"]
@@ -96,7 +96,7 @@ def test_the_role_narrows_a_search(file: Path) -> None:
     assert snippets(file, "needle", roles=roles) == ["find the needle", "hay needle hay"]
 
 
-def test_the_current_path_leaves_out_what_was_left(file: Path) -> None:
+def test_a_search_of_the_current_path_leaves_out_other_branches(file: Path) -> None:
     on_path = ["find the needle", "needles were there", "the-needle"]
     assert snippets(file, "needle", current=True) == on_path
 
@@ -157,7 +157,7 @@ def test_only_entries_since_a_time_count(tmp_path: Path) -> None:
 LARGE = "words " * 10_000
 
 
-def test_large_texts_are_searched_when_asked_for(tmp_path: Path) -> None:
+def test_a_search_with_blobs_finds_large_texts(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     with Session.create(file, durability="os") as session:
         session.append_message({"role": "user", "content": LARGE + "needle"})
@@ -225,7 +225,7 @@ def test_a_damaged_line_that_may_match_is_reported_and_hides_nothing(file: Path)
     assert "byte" in problems[0]
 
 
-def test_what_cannot_be_read_is_reported_and_hides_nothing(file: Path, tmp_path: Path) -> None:
+def test_a_search_reports_a_file_that_cannot_be_read(file: Path, tmp_path: Path) -> None:
     strange = tmp_path / "strange.jsonl"
     strange.write_text('{"a log": "of a needle"}\n')
     files = [str(tmp_path / "gone.jsonl"), str(tmp_path), str(strange), str(file)]
@@ -260,7 +260,7 @@ bodies = st.recursive(
     pattern=st.text('ab\n"\\/é😀', min_size=1, max_size=3),
     options=st.tuples(st.booleans(), st.booleans()),
 )
-def test_a_search_is_one_that_decodes_everything(
+def test_a_search_finds_the_same_as_decoding_everything(
     tmp_path: Path, contents: list[Any], pattern: str, options: tuple[bool, bool]
 ) -> None:
     ensure_ascii, ignore_case = options
@@ -285,7 +285,7 @@ def _found_by_decoding(pattern: Pattern, lines: list[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_a_line_is_seen_whole_wherever_it_lies_in_a_block(
+def test_the_scanner_gives_whole_lines_wherever_a_block_ends(
     tmp_path: Path, size: int, end: bytes
 ) -> None:
     lines = [b"a" * size, b"x needle x", b"", b"b" * 100, b"needle" + b"c" * size + b"needle"]

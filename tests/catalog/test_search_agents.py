@@ -65,13 +65,15 @@ def test_a_search_finds_what_is_there_when_the_file_is_opened(
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real sessions are not here")
 @pytest.mark.parametrize("text", ["the", "xterm", "file-history", "progress", "agent", "Read"])
-def test_so_it_does_in_real_transcripts(text: str) -> None:
+def test_a_search_of_real_transcripts_finds_what_is_there_when_they_are_opened(text: str) -> None:
     for file in sorted(REAL.glob("*.jsonl")):
         assert_finds_what_is_there(file, text)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_is_listed_once_with_what_the_opened_file_tells(tmp_path: Path, kind: str) -> None:
+def test_an_agents_file_is_listed_once_with_the_facts_of_the_opened_file(
+    tmp_path: Path, kind: str
+) -> None:
     (file,) = written(tmp_path, kind)
     (listed,) = Store(tmp_path).list(report=pytest.fail)
     with Session.open(file, readonly=True) as session:
@@ -130,7 +132,7 @@ def claude(folder: Path) -> Path:
     return file
 
 
-def test_what_only_a_subagent_said_is_found_in_its_session(tmp_path: Path) -> None:
+def test_the_text_of_a_subagent_is_found_in_its_session(tmp_path: Path) -> None:
     file = claude(tmp_path)
     aside = file.with_suffix("") / "subagents" / "agent-a1b2c3d4.jsonl"
     text = "a thing that nobody else says"
@@ -144,7 +146,7 @@ def test_what_only_a_subagent_said_is_found_in_its_session(tmp_path: Path) -> No
         assert session.entry(hit.ref).lane == hit.lane
 
 
-def test_an_output_that_was_taken_out_is_found_when_asked_for(tmp_path: Path) -> None:
+def test_a_search_with_blobs_finds_a_result_kept_beside_a_transcript(tmp_path: Path) -> None:
     file = claude(tmp_path)
     assert found_in(file, mixed.SPILLED) == []
     (hit,) = found_in(file, mixed.SPILLED, blobs=True)
@@ -171,10 +173,10 @@ def test_a_compressed_file_that_ends_early_is_searched_as_far_as_it_goes(tmp_pat
 
 
 @pytest.mark.parametrize("left", [9, 100])
-def test_a_compressed_file_of_which_nothing_can_be_read_is_told(tmp_path: Path, left: int) -> None:
+def test_a_compressed_file_without_readable_content_is_reported(tmp_path: Path, left: int) -> None:
     (file,) = written(tmp_path, "Codex, compressed", length=400)
     file.write_bytes(file.read_bytes()[:left])
-    with pytest.raises(NotASessionError, match="ends early, and nothing stands before") as refused:
+    with pytest.raises(NotASessionError, match="ends early, and nothing is before") as refused:
         Session.open(file, readonly=True)
     problems: list[str] = []
     assert list(search(Pattern("async"), [str(file)], Wanted(), problems.append)) == []

@@ -221,7 +221,7 @@ TOLD = {"agentType": "explorer", "description": "all \u00e9 callers", "toolUseId
 
 
 @pytest.mark.parametrize("part", ["explor", "é callers", "one", "asks-it", "say in"])
-def test_so_it_is_with_what_is_told_of_a_subagent(tmp_path: Path, part: str) -> None:
+def test_any_part_of_the_facts_of_a_subagent_is_found(tmp_path: Path, part: str) -> None:
     lines = [
         transcripts.user("a", None),
         transcripts.assistant("asks-it", "a", "m", ["t"]),
@@ -243,7 +243,7 @@ def test_so_it_is_with_what_is_told_of_a_subagent(tmp_path: Path, part: str) -> 
 
 
 @pytest.mark.parametrize("made", [gemini_log, gemini_document])
-def test_a_response_is_looked_into_wherever_a_block_ends(tmp_path: Path, made: Made) -> None:
+def test_a_response_is_searched_wherever_a_block_ends(tmp_path: Path, made: Made) -> None:
     def told(number: int, response: Line) -> Line:
         call = {"id": "c", "name": "n", "result": [{"functionResponse": {"response": response}}]}
         return {"id": f"g{number}", "type": "gemini", "content": "", "toolCalls": [call]}

@@ -64,11 +64,11 @@ def test_hits_come_one_by_one_and_are_shared_by_processes_alike(store: Store) ->
     assert [first, *hits] == list(store.search("Fix", processes=2))
 
 
-def test_no_more_hits_are_given_than_were_asked_for(store: Store) -> None:
+def test_a_search_gives_at_most_the_limit_of_hits(store: Store) -> None:
     assert [len(list(store.search("Fix", limit=n))) for n in (0, 1, 2, 3)] == [0, 1, 2, 2]
 
 
-def test_what_is_no_pattern_is_refused_at_once_and_named_as_it_was_typed(store: Store) -> None:
+def test_an_invalid_pattern_is_refused_at_once_and_named_as_typed(store: Store) -> None:
     with pytest.raises(UsageError, match=r"'C:\\Users\\' is no regular expression: "):
         store.search("C:\\Users\\", regex=True)
     result = run("search", "--regex", "C:\\Users\\")
@@ -76,7 +76,7 @@ def test_what_is_no_pattern_is_refused_at_once_and_named_as_it_was_typed(store: 
     assert "Error: 'C:\\Users\\' is no regular expression: " in result.stderr
 
 
-def test_what_cannot_be_read_is_reported_and_hides_nothing(store: Store) -> None:
+def test_a_store_search_reports_a_file_that_cannot_be_read(store: Store) -> None:
     torn = Path(store.root, "torn.jsonl")
     torn.write_text("Fix nothing\n")
     problems: list[str] = []
@@ -87,10 +87,10 @@ def test_what_cannot_be_read_is_reported_and_hides_nothing(store: Store) -> None
         assert len(list(store.search("Fix"))) == 2
 
 
-def test_where_no_store_is_nothing_is_found(tmp_path: Path) -> None:
+def test_a_search_of_a_store_without_folder_finds_nothing(tmp_path: Path) -> None:
     assert list(Store(tmp_path / "nowhere").search("Fix")) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="is no folder"):
+    with pytest.raises(StorageError, match="is not a folder"):
         Store(tmp_path / "file").search("Fix")
 
 

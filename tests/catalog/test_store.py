@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import SessionTreeWarning, Store
-from sessiontree.catalog.listing import SessionInfo
 from sessiontree.errors import (
     EntryError,
     NothingToDoError,
@@ -21,6 +20,7 @@ from sessiontree.errors import (
     StorageError,
     UsageError,
 )
+from sessiontree.storage.fs import Disk
 from sessiontree.store import default_root
 from tests.support.sessions import by_hand, first_messages, read, said
 
@@ -35,7 +35,7 @@ def names_below(folder: str | Path) -> set[str]:
     }
 
 
-def test_a_session_lies_in_the_folder_of_its_project(store: Store) -> None:
+def test_a_session_is_in_the_folder_of_its_project(store: Store) -> None:
     with store.create(cwd="/home/me/my-app", id="chosen", name="Chat") as session:
         file = Path(str(session.file))
         assert session.header["cwd"] == "/home/me/my-app"
@@ -96,7 +96,7 @@ def test_names_and_directories_in_any_script_are_found_again(
         assert store.find(name).cwd == os.path.abspath(cwd)
 
 
-def test_what_is_dropped_in_by_hand_is_there_at_once(store: Store) -> None:
+def test_a_file_dropped_in_by_hand_is_listed_at_once(store: Store) -> None:
     said(store, "made", cwd="/p")
     by_hand(Path(store.project_dir("/p"), "copied from elsewhere.jsonl"), "dropped", cwd="/other")
     by_hand(Path(store.root, "loose.jsonl"), "loose", id="loose-one", cwd="/other")
@@ -106,7 +106,7 @@ def test_what_is_dropped_in_by_hand_is_there_at_once(store: Store) -> None:
     assert store.find("loose-one").cwd == "/other"
 
 
-def test_what_was_written_to_last_comes_first(store: Store) -> None:
+def test_the_session_written_to_last_is_listed_first(store: Store) -> None:
     folder = Path(store.project_dir("/p"))
     for number, text in enumerate(("one", "two", "three")):
         file = by_hand(folder / f"{text}.jsonl", text, id=f"the-{text}")
@@ -172,7 +172,7 @@ def test_a_copy_beside_its_original_is_ambiguous_and_named(store: Store) -> None
         store.find("twice")
 
 
-def test_what_cannot_be_listed_is_warned_of_once_and_hides_nothing(store: Store) -> None:
+def test_a_file_that_cannot_be_listed_is_one_warning_and_hides_nothing(store: Store) -> None:
     said(store, "hello", cwd="/p")
     Path(store.project_dir("/p"), "bad.jsonl").touch()
     with pytest.warns(SessionTreeWarning, match=r"bad\.jsonl") as caught:
@@ -258,7 +258,7 @@ def test_a_project_without_sessions_or_the_same_is_nothing_to_move(store: Store)
     assert first_messages(store) == {"hello"}
 
 
-def test_a_session_that_a_writer_holds_is_neither_moved_nor_thrown_away(store: Store) -> None:
+def test_a_session_that_a_writer_holds_is_neither_moved_nor_trashed(store: Store) -> None:
     with store.create(cwd="/p", exclusive=True, id="held-one") as session:
         with pytest.raises(SessionBusyError, match="held by"):
             store.move_project("/p", "/q")
@@ -277,7 +277,7 @@ def test_an_open_session_says_that_its_file_was_moved_and_loses_nothing(store: S
     assert read(store.list(cwd="/q")[0].file) == ["before"]
 
 
-def test_what_was_thrown_away_comes_back_whole_to_where_it_was(store: Store) -> None:
+def test_a_trashed_session_is_restored_whole_to_where_it_was(store: Store) -> None:
     file = str(full_session(store, "/p", "one"))
     said(store, "stays", cwd="/p")
     before = names_below(store.root)
@@ -291,7 +291,7 @@ def test_what_was_thrown_away_comes_back_whole_to_where_it_was(store: Store) -> 
     assert store.trashed() == []
 
 
-def test_a_session_can_be_thrown_away_by_its_path_and_again(store: Store) -> None:
+def test_a_session_can_be_trashed_by_its_path_and_again(store: Store) -> None:
     file = said(store, "hello", cwd="/p")
     content = Path(file).read_bytes()
     first = store.trash(file)
@@ -305,9 +305,7 @@ def test_a_session_can_be_thrown_away_by_its_path_and_again(store: Store) -> Non
     assert first_messages(store) == {"hello"}
 
 
-def test_nothing_outside_the_store_is_thrown_away_or_brought_back(
-    store: Store, tmp_path: Path
-) -> None:
+def test_nothing_outside_the_store_is_trashed_or_restored(store: Store, tmp_path: Path) -> None:
     outside = by_hand(tmp_path / "outside.jsonl", "hello")
     inside = said(store, "hello")
     thrown = store.trash(said(store, "other"))
@@ -344,7 +342,7 @@ def test_what_is_compressed_beside_a_session_is_a_session_of_its_own(store: Stor
     assert "a.jsonl.zst" not in os.listdir(os.path.dirname(trashed))
 
 
-def test_a_transcripts_own_folder_is_thrown_away_with_it_and_comes_back(store: Store) -> None:
+def test_the_own_folder_of_a_transcript_is_trashed_and_restored_with_it(store: Store) -> None:
     file = by_hand(Path(store.project_dir("/p"), "c.jsonl"), "c", id="cccc")
     aside = file.with_suffix("") / "subagents" / "agent-1.jsonl"
     aside.parent.mkdir(parents=True)
@@ -367,6 +365,7 @@ def test_a_folder_that_is_not_a_sessions_alone_stays(store: Store, names: tuple[
     assert sorted(os.listdir(folder)) == sorted(names)
 
 
+@pytest.mark.slow
 def test_ten_thousand_sessions_are_listed(store: Store) -> None:
     for project in range(10):
         folder = Path(store.project_dir(f"/project/{project}"))
@@ -392,21 +391,24 @@ def test_a_name_that_is_not_one_line_of_text_is_refused(store: Store, name: str)
         store.create(name=name)
 
 
-def test_a_whole_id_is_found_without_looking_into_the_others(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Opens(Disk):
+    """Keeps the paths that are opened."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def open(self, path: str, flags: int) -> int:
+        self.opened.append(path)
+        return super().open(path, flags)
+
+
+def test_a_session_is_found_by_a_whole_id_without_opening_the_others(store: Store) -> None:
     files = [said(store, text, cwd="/p", id=f"id-{text}") for text in ("one", "two", "three")]
-    looked: list[str] = []
-    look = Store._look
-
-    def seen(self: Store, file: str) -> SessionInfo:
-        looked.append(file)
-        return look(self, file)
-
-    monkeypatch.setattr(Store, "_look", seen)
+    disk = Opens()
+    store = Store(store.root, fs=disk)
     assert store.find("id-two").file == files[1]
     assert store.find("id-two", cwd="/p").file == files[1]
-    assert looked == [files[1]] * 2
+    assert disk.opened == [files[1]] * 2
 
 
 def test_a_copy_by_another_name_makes_an_id_ambiguous(store: Store) -> None:
@@ -425,7 +427,7 @@ def test_an_id_is_found_in_a_file_that_is_named_for_another(store: Store) -> Non
 
 
 @pytest.mark.parametrize("ref", ["", "\ud83d", "\0", "a/b", "x" * 5000])
-def test_what_names_no_session_is_a_ref_error(store: Store, ref: str) -> None:
+def test_a_ref_that_names_no_session_is_a_ref_error(store: Store, ref: str) -> None:
     said(store, "one")
     with pytest.raises(RefError):
         store.find(ref)

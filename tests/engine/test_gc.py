@@ -12,7 +12,7 @@ import pytest
 
 from sessiontree import CorruptionError, Entry, Session, UsageError
 from sessiontree.core.handle import Handle
-from sessiontree.storage.blobs import Sidecar
+from sessiontree.storage.blobs import Blobs
 from tests.support.conversation import assistant, said, user
 
 NOW = datetime.now(UTC)
@@ -223,7 +223,7 @@ def test_a_file_that_another_writer_finishes_meanwhile_is_no_obstacle(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Session.create(file) as main:
-        monkeypatch.setattr(Sidecar, "unfinished", lambda self: ["1-aa.tmp"])  # was there
+        monkeypatch.setattr(Blobs, "unfinished", lambda self: ["1-aa.tmp"])  # was there
         assert main.gc(now=LATER).unfinished == []
 
 

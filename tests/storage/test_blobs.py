@@ -51,7 +51,7 @@ def blobs(tmp_path: Path) -> Blobs:
 
 
 @pytest.mark.parametrize("make", [lambda: DISK, Memory])
-def test_what_was_put_is_read(tmp_path: Path, make: Callable[[], FileSystem]) -> None:
+def test_a_blob_is_read_as_it_was_put(tmp_path: Path, make: Callable[[], FileSystem]) -> None:
     blobs = blobs_in(tmp_path, fs=make())
     for content in (b"", b"x", CONTENT, LARGE):
         blob = blobs.put(content)
@@ -82,7 +82,7 @@ def test_the_folder_and_the_blobs_are_their_owners_alone(blobs: Blobs) -> None:
     assert blobs.folder.endswith("chat.jsonl.blobs")
 
 
-def test_the_folder_lies_beside_the_real_file(tmp_path: Path) -> None:
+def test_the_folder_of_blobs_is_beside_the_real_file(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "real.jsonl").touch()
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere" / "real.jsonl")
@@ -90,7 +90,7 @@ def test_the_folder_lies_beside_the_real_file(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "real.jsonl.blobs" / BLOB.sha256).exists()
 
 
-def test_looking_makes_no_folder(tmp_path: Path) -> None:
+def test_reading_blobs_makes_no_folder(tmp_path: Path) -> None:
     blobs = blobs_in(tmp_path)
     assert [*blobs.blobs(), *blobs.unfinished(), *blobs.verify()] == []
     with pytest.raises(BlobMissingError, match="backup"):
@@ -131,7 +131,7 @@ def test_content_put_again_costs_a_look(tmp_path: Path) -> None:
     assert disk.calls == []
 
 
-def test_what_another_stored_is_compared_and_synced_before_it_counts(
+def test_a_blob_that_another_program_stored_is_compared_and_synced_before_it_counts(
     tmp_path: Path, blobs: Blobs
 ) -> None:
     """Whoever stored it may have died before its name, or the folder's, was on the medium."""
@@ -160,7 +160,7 @@ def test_a_blob_removed_meanwhile_is_put_again(tmp_path: Path, blobs: Blobs) -> 
     assert blobs.read(*BLOB) == CONTENT
 
 
-def test_what_took_the_place_of_a_blob_since_it_was_put_does_not_count(blobs: Blobs) -> None:
+def test_a_file_that_replaced_a_blob_does_not_count(blobs: Blobs) -> None:
     _cut_off(path_of(blobs))
     assert not blobs.has(BLOB)
     assert blobs.put(CONTENT) == BLOB
@@ -231,7 +231,9 @@ OCCUPIED = (_linked, _dangling, _folder, _pipe, _socket)
 
 
 @pytest.mark.parametrize("damage", [*REWRITTEN, *OCCUPIED], ids=lambda damage: damage.__name__)
-def test_what_is_not_the_blob_is_never_given(blobs: Blobs, damage: Callable[[Path], None]) -> None:
+def test_content_that_is_not_the_blob_is_never_given(
+    blobs: Blobs, damage: Callable[[Path], None]
+) -> None:
     damage(path_of(blobs))
     for read in (blobs.read, lambda *blob: b"".join(blobs.blocks(*blob))):
         with pytest.raises(BlobDamagedError) as raised:
@@ -266,7 +268,7 @@ def test_damage_in_the_place_of_a_blob_is_kept_aside_when_it_is_stored_again(
 
 
 @pytest.mark.parametrize("damage", OCCUPIED, ids=lambda damage: damage.__name__)
-def test_what_is_no_file_in_the_place_of_a_blob_is_left_there(
+def test_a_folder_or_link_with_the_name_of_a_blob_is_left_there(
     tmp_path: Path, blobs: Blobs, damage: Callable[[Path], None]
 ) -> None:
     damage(path_of(blobs))
@@ -454,7 +456,7 @@ def test_from_memory_to_the_disk_and_back(tmp_path: Path) -> None:
     assert disk.read(*BLOB) == again.read(*BLOB) == CONTENT
 
 
-def test_what_is_lost_in_the_original_is_named_and_the_rest_taken_along(
+def test_a_fork_names_the_blobs_lost_in_the_original_and_takes_the_rest(
     tmp_path: Path, blobs: Blobs
 ) -> None:
     other = blobs.put(b"another")
@@ -466,7 +468,7 @@ def test_what_is_lost_in_the_original_is_named_and_the_rest_taken_along(
     assert files_of(fork) == [other.sha256]
 
 
-def test_damage_in_the_fork_is_mended_from_the_original(tmp_path: Path, blobs: Blobs) -> None:
+def test_damage_in_a_fork_is_repaired_from_the_original(tmp_path: Path, blobs: Blobs) -> None:
     fork = blobs_in(tmp_path, "fork.jsonl")
     fork.put(CONTENT)
     _flipped(path_of(fork))
