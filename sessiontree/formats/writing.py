@@ -69,7 +69,6 @@ class Losses(Notes):
     """Counts losses; `uuid` is the entry that the next one belongs to."""
 
     def at(self, uuid: str, what: str) -> None:
-        """Note a loss of one entry."""
         self.uuid = uuid
         self.add(what)
 
@@ -91,7 +90,6 @@ class Losses(Notes):
                     self.add(f"the key {one_line(name, 40)!r} of a {kind} is left out")
 
     def found(self) -> list[Loss]:
-        """The losses in the order found."""
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
@@ -119,35 +117,25 @@ class SessionSource(Protocol):
 
     def model_id(self) -> str | None:
         """The model at the leaf."""
-        ...
 
     def rows(self) -> Iterator[int]:
         """All rows but the header's, in file order, each parent before its children."""
-        ...
 
-    def row(self, entry: Entry) -> int:
-        """The row of an entry."""
-        ...
+    def row(self, entry: Entry) -> int: ...
 
     def stored(self, row: int) -> Entry:
         """The entry of a row, with spilled strings as their handles."""
-        ...
 
     def entry(self, row: int) -> Entry:
         """The entry of a row, with spilled strings, or placeholders for missing ones."""
-        ...
 
-    def parent(self, entry: Entry) -> Entry:
-        """The parent of an entry."""
-        ...
+    def parent(self, entry: Entry) -> Entry: ...
 
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
-        ...
 
     def context(self, leaf: Entry) -> Context:
         """The verbatim context of the path to an entry."""
-        ...
 
     def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
         """For each message of that context, given their entries, the row to continue from.
@@ -155,31 +143,24 @@ class SessionSource(Protocol):
         It is the row of the entry; of the last piece, for a message in pieces; of the
         compaction that kept it; or of the merge that added it.
         """
-        ...
 
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         """The messages that a merge adds to its path, each with its entry."""
-        ...
 
     def path(self, leaf: int) -> array[int]:
         """The rows from the top down to one."""
-        ...
 
     def messages(self, path: array[int]) -> Iterator[tuple[Message, Entry]]:
         """All messages of a path, compacted ones included, each with its entry."""
-        ...
 
     def tips(self) -> list[int]:
         """The rows of the last content of each branch, in file order, but the leaf's path."""
-        ...
 
     def lanes(self) -> dict[str, list[int]]:
         """The tips of each lane but the current one; the last is the lane's leaf."""
-        ...
 
     def derived_uuid(self, uuid: str, number: int) -> str:
         """A uuid for the `number`th line made from an entry."""
-        ...
 
 
 class SideFile(NamedTuple):
@@ -200,15 +181,12 @@ class Writer(Protocol):
     @property
     def default_name(self) -> str:
         """The name that the program would give to the file."""
-        ...
 
     def beside(self, stem: str) -> list[SideFile]:
         """The files beside the main one; `stem` is the main path without its suffix."""
-        ...
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes of the main file; called once, after `beside`."""
-        ...
 
 
 def durable_lanes(source: SessionSource) -> Iterator[tuple[str, list[int]]]:
@@ -255,7 +233,6 @@ def milliseconds(timestamp: str | None) -> int:
 
 
 def moment_of(timestamp: Any) -> datetime | None:
-    """The moment of a timestamp, or None."""
     if not isinstance(timestamp, str):
         return None
     try:

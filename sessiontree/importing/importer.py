@@ -128,9 +128,7 @@ class Importer:
     def sources(self, path: str, report: Callable[[str], object]) -> Iterator[str]:
         """The file at a path, or the files in the folder there that may be sessions.
 
-        Args:
-            path: a file or a folder.
-            report: called with one line for each folder that cannot be read.
+        `report` is called with one line for each folder that cannot be read.
 
         Raises:
             SessionNotFoundError: there is nothing at the path.
@@ -205,8 +203,7 @@ class Importer:
     ) -> Counts | None:
         """Add new entries to a target; None if another program wrote to it meanwhile.
 
-        Args:
-            hold: whether to lock the target from the start.
+        `hold` locks the target from the start.
         """
         log = FileLog(self._fs, target)
         try:
@@ -224,7 +221,6 @@ class Importer:
             log.close()
 
     def _path_for(self, opening: Opening) -> str:
-        """The path for a new session; its folder is made."""
         folder = self._folder_for(opening)
         with speaking_of(folder, "make"):
             make_folders(self._fs, os.path.abspath(folder))

@@ -165,7 +165,6 @@ class BlobHandles:
 
 
 def handle_of(content: bytes, media_type: str) -> str:
-    """The text form of the handle that a blob would have."""
     return BlobHandles(None).put(content, media_type)
 
 
@@ -194,7 +193,6 @@ def record_in(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has(log: FileLog, uuid: str) -> bool:
-    """Whether a file has a whole entry with this uuid."""
     for _, line in Backwards(log.read).find(b'"uuid":%b' % dumps(uuid), log.size()):
         found = head(line, 0, ignore)
         if found is not None and found.uuid == uuid:
@@ -203,11 +201,7 @@ def _has(log: FileLog, uuid: str) -> bool:
 
 
 class Order:
-    """Puts the entries of one source in order.
-
-    Args:
-        root: the uuid of the header.
-        source: gets the damage.
+    """Puts the entries of one source in order, below the header `root`.
 
     Attributes:
         leaf: the uuid of the source's leaf: its last entry on the main lane.

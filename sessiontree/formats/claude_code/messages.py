@@ -42,11 +42,7 @@ _UNSIGNED: Final = "thinking without a signature of Anthropic is left out"
 
 
 class AnthropicMessages:
-    """Makes user and assistant messages in Anthropic's shape.
-
-    Args:
-        losses: collects what is left out or changed.
-    """
+    """Makes user and assistant messages in Anthropic's shape."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses

@@ -39,11 +39,7 @@ Model = tuple[str | None, str]
 
 
 class PiMessages:
-    """Makes messages in pi's shape.
-
-    Args:
-        losses: collects what is left out or changed.
-    """
+    """Makes messages in pi's shape."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -52,13 +48,7 @@ class PiMessages:
         self._counted: set[str] = set()
 
     def of(self, message: Message, model: Model | None, time: int) -> list[dict[str, Any]]:
-        """The messages made from one; none if it has no content.
-
-        Args:
-            message: of any shape.
-            model: the current model.
-            time: its entry's, in milliseconds since 1970.
-        """
+        """The messages made from one; `time` is the entry's, in milliseconds since 1970."""
         made = [dict(message)] if is_pi(message) else self._translated(message)
         for each in made:
             self._complete(each, message, model, time)

@@ -159,7 +159,6 @@ class PiWriter:
     def _placed(
         self, row: int, entry: Entry, made: list[_Line], parent: int | None
     ) -> Iterator[bytes]:
-        """The lines of an entry, the first of them below its parent's last."""
         tip = None if parent is None else self._tips[parent]
         self._time = entry.timestamp or self._time
         if isinstance(entry.get("metadata"), dict) and row and made:
@@ -360,7 +359,6 @@ class PiWriter:
         return made
 
     def _contributed(self, message: Message, entry: Entry, row: int) -> list[_Line]:
-        """The lines for one merged message."""
         role = message.get("role")
         summary = message.get("summary")
         if role in ("branchSummary", "compactionSummary") and isinstance(summary, str):
@@ -436,13 +434,7 @@ _CONVERTERS: Final[dict[str, Callable[[PiWriter, Entry, int], list[_Line]]]] = {
 
 
 class _Line(NamedTuple):
-    """A line without its place in the tree.
-
-    Attributes:
-        type: pi's type of the entry.
-        fields: all keys but the id, the parent and the timestamp.
-        of: the uuids of further entries whose content it holds.
-    """
+    """A line without its place in the tree; `of` names further entries whose content it has."""
 
     type: str
     fields: dict[str, Any]
@@ -450,7 +442,6 @@ class _Line(NamedTuple):
 
 
 def _fields_of(entry: Entry, *without: str) -> dict[str, Any]:
-    """The fields of an entry beside its place in the tree."""
     return {k: v for k, v in entry.body.items() if k not in _STRUCTURE and k not in without}
 
 
@@ -463,7 +454,6 @@ def _text_or_empty(value: Any) -> str:
 
 
 def _as_custom(entry: Entry) -> _Line:
-    """An entry as a custom one of pi's, with all its fields."""
     fields = _fields_of(entry)
     return _Line("custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})})
 
