@@ -181,6 +181,7 @@ def _any_transcript(seed: int) -> list[Line]:
     return lines
 
 
+@pytest.mark.slow
 def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
     for seed in range(200):
@@ -209,6 +210,7 @@ def _tree(file: Path) -> set[tuple[str, str | None, bool]]:
         return {(entry.uuid, entry.parent_uuid, entry.uuid in path) for entry in said}
 
 
+@pytest.mark.slow
 def test_a_compaction_at_the_end_changes_nothing_before_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
     for seed in range(200):
@@ -253,7 +255,7 @@ def test_each_of_two_compactions_keeps_the_parallel_calls_before_it(
     assert ours(file) == sdk(file)
 
 
-def test_compactions_that_name_each_other_end(tmp_path: Path, sdk: Sdk) -> None:
+def test_compactions_that_name_each_other_are_read_once(tmp_path: Path, sdk: Sdk) -> None:
     lines = [
         line("x", None, "system", subtype="compact_boundary", logicalParentUuid="z"),
         user("y", "x", "One", isCompactSummary=True),

@@ -1,4 +1,4 @@
-"""A session converted for Claude Code: claude-agent-sdk's own reader, and ours, read it so."""
+"""Sessions converted to Claude Code: claude-agent-sdk's reader and ours read them alike."""
 
 from __future__ import annotations
 
@@ -109,6 +109,7 @@ def _texts(content: Any) -> list[str]:
     return [b["text"] for b in blocks if b["type"] == "text" and b["text"].strip()]
 
 
+@pytest.mark.slow
 @each_seed
 @given(SEEDS)
 def test_the_conversation_is_the_context_in_any_providers_shape(
@@ -117,6 +118,7 @@ def test_the_conversation_is_the_context_in_any_providers_shape(
     check(Tree(Random(seed)).grow(24).session, tmp_path_factory, sdk)
 
 
+@pytest.mark.slow
 @each_seed
 @given(SEEDS)
 def test_the_conversation_is_the_context_in_pis_shape(
@@ -141,7 +143,7 @@ def check(session: Session, factory: Any, sdk: Sdk) -> None:
     assert again.read_bytes() == file.read_bytes()
 
 
-def test_the_last_message_is_read_though_others_hang_below_it(tmp_path: Path, sdk: Sdk) -> None:
+def test_claude_code_reads_the_leaf_even_with_children_below_it(tmp_path: Path, sdk: Sdk) -> None:
     session = Session.create()
     first = session.append_message({"role": "user", "content": "one"})
     session.append_message({"role": "assistant", "content": "two"})
@@ -151,7 +153,7 @@ def test_the_last_message_is_read_though_others_hang_below_it(tmp_path: Path, sd
     assert b"two" in file.read_bytes()
 
 
-def test_results_on_another_branch_do_not_come_back_into_the_conversation(
+def test_results_on_another_branch_stay_out_of_the_written_conversation(
     tmp_path: Path, sdk: Sdk
 ) -> None:
     session = Session.create()
@@ -177,7 +179,7 @@ def test_results_on_another_branch_do_not_come_back_into_the_conversation(
     assert any("the id of a response" in loss.what for loss in made.losses)
 
 
-def test_a_compaction_is_claude_codes_own_and_what_was_before_is_kept(
+def test_a_compaction_is_written_as_a_mark_and_the_messages_before_it_stay(
     tmp_path: Path, sdk: Sdk
 ) -> None:
     session = Session.create()
@@ -198,7 +200,7 @@ def test_a_compaction_is_claude_codes_own_and_what_was_before_is_kept(
     assert any(line.get("message", {}).get("content") == "old" for line in lines)
 
 
-def test_lanes_are_subagents(tmp_path: Path, sdk: Sdk) -> None:
+def test_lanes_are_written_as_subagents(tmp_path: Path, sdk: Sdk) -> None:
     session = Session.create(name="A name")
     session.append_message({"role": "user", "content": "shared"})
     with session.lane("re/viewer") as lane:
@@ -224,7 +226,7 @@ def test_lanes_are_subagents(tmp_path: Path, sdk: Sdk) -> None:
         assert back.damage == []
 
 
-def test_what_claude_code_does_not_say_is_named(tmp_path: Path) -> None:
+def test_what_claude_code_cannot_express_is_among_the_losses(tmp_path: Path) -> None:
     session = Session.create(metadata={"system": "S"})
     first = session.append_message({"role": "user", "content": "a"})
     session.label(first, "mark")
@@ -239,7 +241,7 @@ def test_what_claude_code_does_not_say_is_named(tmp_path: Path) -> None:
         assert any(what in each for each in named), what
 
 
-def test_what_pi_says_of_a_message_is_not_in_the_message(tmp_path: Path) -> None:
+def test_pis_own_message_keys_are_not_written_for_claude_code(tmp_path: Path) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a", "timestamp": 1759312800000})
     usage = {"input": 1, "output": 2}
@@ -254,7 +256,7 @@ def test_what_pi_says_of_a_message_is_not_in_the_message(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("file", [b"abc", 5])
-def test_a_file_to_make_is_named_by_text(file: Any) -> None:
+def test_the_path_of_a_conversion_must_be_text(file: Any) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
     with pytest.raises(UsageError, match="must be a string or a Path"):

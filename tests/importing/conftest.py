@@ -1,4 +1,4 @@
-"""What importing promises of any file."""
+"""The promises of every import, as helpers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any log of Gemini CLI, Codex or pi, as it grows: at each state what it says in place."""
+"""Random growing logs of Gemini CLI, Codex and pi: each state imported as it reads in place."""
 
 from __future__ import annotations
 
@@ -92,17 +92,17 @@ def assert_any_grows(lines: list[Line]) -> None:
 
 @few
 @given(st.lists(chat_lines, max_size=7))
-def test_any_growing_chat_is_followed(lines: list[Line]) -> None:
+def test_an_import_follows_any_growing_chat(lines: list[Line]) -> None:
     assert_any_grows([test_gemini.META, *lines])
 
 
 @few
 @given(st.lists(rollout_lines, max_size=7))
-def test_any_growing_rollout_is_followed(lines: list[Line]) -> None:
+def test_an_import_follows_any_growing_rollout(lines: list[Line]) -> None:
     assert_any_grows([test_codex.line("session_meta", **test_codex.META), *lines])
 
 
 @few
 @given(pi_logs())
-def test_any_growing_session_of_pi_is_followed(lines: list[Line]) -> None:
+def test_an_import_follows_any_growing_session_of_pi(lines: list[Line]) -> None:
     assert_any_grows(lines)

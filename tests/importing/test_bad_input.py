@@ -1,4 +1,4 @@
-"""Bad sources: the rest imported, what could not be named with its line, never a traceback."""
+"""Damaged sources: the rest is imported, the damage reported with its line, no traceback."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_any_value_in_any_place_is_imported_or_refused(
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_lines_of_other_formats_come_along(
+def test_lines_of_other_formats_are_imported(
     made: Callable[[Path], Path], tmp_path: Path, out: Path
 ) -> None:
     file = made(_folder(tmp_path) / "s.jsonl")
@@ -90,7 +90,9 @@ def test_lines_of_other_formats_come_along(
     assert {"next-year", "line"} <= kept
 
 
-def test_references_to_nothing_are_mended_and_told(tmp_path: Path, out: Path) -> None:
+def test_references_to_missing_entries_are_corrected_and_reported(
+    tmp_path: Path, out: Path
+) -> None:
     entry, message = test_pi.entry, test_pi.message
     lines = [
         test_pi.HEADER,
@@ -120,7 +122,7 @@ def test_references_to_nothing_are_mended_and_told(tmp_path: Path, out: Path) ->
         assert session.entry("e6")["data"]["label"] == "mark"
 
 
-def test_circles_end_where_reading_in_place_ends_them(tmp_path: Path) -> None:
+def test_an_import_cuts_cycles_where_reading_in_place_cuts_them(tmp_path: Path) -> None:
     dice = random.Random(5)
     for number in range(30):
         ids = [f"e{n}" for n in range(dice.randint(1, 6))]
@@ -133,7 +135,7 @@ def test_circles_end_where_reading_in_place_ends_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id", ["../../up", "/root/x", "a\0b", "x" * 5_000, ".", "..", "\n", "é"])
-def test_no_id_leads_out_of_the_folder(
+def test_no_session_id_leads_an_import_out_of_the_folder(
     id: str, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = {**test_pi.HEADER, "id": id, "timestamp": f"../{id}", "cwd": f"/p/../../{id}"}
@@ -149,7 +151,7 @@ def test_no_id_leads_out_of_the_folder(
     assert found == {*before, out}
 
 
-def test_lone_surrogates_and_large_numbers_come_along(tmp_path: Path, out: Path) -> None:
+def test_lone_surrogates_and_large_numbers_are_imported(tmp_path: Path, out: Path) -> None:
     text = '{"big":123456789012345678901234567890,"exp":1e400000,"lone":"\\ud800","n":1.10}'
     line = json.dumps(user("a\ud800", None, toolUseResult="HERE")).replace('"HERE"', text)
     huge = json.dumps(user("b", None, ["\ud800" + "x" * 100_000, 10**30, "y" * 100_000]))
@@ -162,7 +164,7 @@ def test_lone_surrogates_and_large_numbers_come_along(tmp_path: Path, out: Path)
     assert "1.10" in content
 
 
-def test_a_session_of_ours_is_not_imported(tmp_path: Path, out: Path) -> None:
+def test_a_sessiontree_file_and_an_unknown_file_are_not_imported(tmp_path: Path, out: Path) -> None:
     with Session.create(tmp_path / "ours.jsonl"):
         pass
     with pytest.raises(NothingToDoError, match="already"):

@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code, made up line by line."""
+"""Builders for transcripts of Claude Code, line by line."""
 
 from __future__ import annotations
 
