@@ -89,7 +89,7 @@ def ask(file: Path) -> None:
 def test_every_command_that_reads_works_and_touches_nothing(
     made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
 ) -> None:
-    file = made(tmp_path / "t" / "s.jsonl") if made is claude_code else made(tmp_path / "s.jsonl")
+    file = made(tmp_path / "t" / "s.jsonl")
     untouched(file.parent)
     for command in COMMANDS:
         given = ["last", str(file)] if command == "search" else [str(file)]
@@ -103,10 +103,8 @@ def test_every_command_that_reads_works_and_touches_nothing(
 def test_a_foreign_file_is_not_written_to(
     made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
 ) -> None:
-    folder = tmp_path / "t"
-    folder.mkdir()
-    file = made(folder / "s.jsonl")
-    untouched(folder)
+    file = made(tmp_path / "t" / "s.jsonl")
+    untouched(file.parent)
     with pytest.raises(ForeignFormatError, match=f"{file} is a file of .* import it"):
         Session.open(file)
     for command in (["append", "--role", "user", "--text", "x"], ["repair"], ["migrate"]):
@@ -377,9 +375,8 @@ def tangled_gemini(path: Path) -> Path:
 def test_wrong_parents_are_reported_and_every_message_is_found(
     made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
 ) -> None:
-    folder = tmp_path / "t"
-    folder.mkdir()
-    file = made(folder / "s.jsonl")
+    file = made(tmp_path / "t" / "s.jsonl")
+    folder = file.parent
     untouched(folder)
     for command in ("ls", "search last", "tree", "context", "verify"):
         place = folder if command == "ls" else file

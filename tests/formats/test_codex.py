@@ -14,6 +14,7 @@ from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import DecoderMissingError
 from sessiontree.formats import recognise
 from sessiontree.text.pattern import Pattern
+from tests.support import transcripts
 
 Line = dict[str, Any]
 
@@ -46,9 +47,7 @@ def output(id: str) -> Line:
 
 
 def written(path: Path, *lines: Line) -> Path:
-    everything = [line("session_meta", **META), *lines]
-    path.write_text("".join(json.dumps(found) + "\n" for found in everything))
-    return path
+    return transcripts.written(path, [line("session_meta", **META), *lines])
 
 
 def texts(session: Session) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.catalog.listing import facts_of
 from sessiontree.formats import recognise
+from tests.support.transcripts import written
 
 Line = dict[str, Any]
 
@@ -41,11 +42,11 @@ CALL: Line = {
 
 
 def log(path: Path, *lines: Line) -> Path:
-    path.write_text("".join(json.dumps(found) + "\n" for found in (META, *lines)))
-    return path
+    return written(path, (META, *lines))
 
 
 def document(path: Path, *messages: Line) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**META, "messages": messages}, indent=2))
     return path
 

@@ -19,6 +19,7 @@ import pytest
 from sessiontree import ForeignFormatError, ReadOnlyError, Session
 from sessiontree.formats import recognise
 from tests.formats.conftest import CORPUS, NO_CORPUS
+from tests.support.transcripts import written as written  # for the tests of other folders
 
 PI = os.environ.get("PI_CODING_AGENT", "")
 PI_V1 = CORPUS / "pi-v1" / "large-session.jsonl"
@@ -41,11 +42,6 @@ def message(id: str, parent: str | None, role: str, content: Any, **more: Any) -
 
 def text(said: str) -> list[Line]:
     return [{"type": "text", "text": said}]
-
-
-def written(path: Path, lines: list[Line]) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 CALL = [{"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}]

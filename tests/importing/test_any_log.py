@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.importing.test_growing import assert_grows
+from tests.support.transcripts import encoded
 
 Line = dict[str, Any]
 
@@ -86,8 +86,7 @@ def _entries(id: str, parent: str | None, target: str) -> list[Line]:
 
 def assert_any_grows(lines: list[Line]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-        assert_grows(encoded, Path(folder) / "t", Path(folder) / "out")
+        assert_grows(encoded(lines), Path(folder) / "t", Path(folder) / "out")
 
 
 @few

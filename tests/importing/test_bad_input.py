@@ -41,17 +41,11 @@ def assert_imported_or_refused(file: Path, out: Path) -> bool:
     return True
 
 
-def _folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    return folder
-
-
 @pytest.mark.parametrize("made", ALL)
 def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(
     made: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    file = made(_folder(tmp_path) / "s.jsonl")
+    file = made(tmp_path / "source" / "s.jsonl")
     whole = file.read_bytes()
     dice = random.Random(3)
     taken = 0
@@ -68,7 +62,7 @@ def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(
 def test_any_value_in_any_place_is_imported_or_refused(
     made: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    file = made(_folder(tmp_path) / "s.jsonl")
+    file = made(tmp_path / "source" / "s.jsonl")
     for number, _ in enumerate(odd_versions(file, made, seed=4, count=25)):
         assert_imported_or_refused(file, tmp_path / f"out{number}")
 
@@ -77,7 +71,7 @@ def test_any_value_in_any_place_is_imported_or_refused(
 def test_lines_of_other_formats_are_imported(
     made: Callable[[Path], Path], tmp_path: Path, out: Path
 ) -> None:
-    file = made(_folder(tmp_path) / "s.jsonl")
+    file = made(tmp_path / "source" / "s.jsonl")
     lines = file.read_bytes().splitlines()
     foreign = [other(tmp_path / "other.jsonl").read_bytes().splitlines()[1] for other in LOGS]
     strange = [b'{"type":"next-year","data":[1]}', b"[1]", b"no JSON"]
@@ -107,7 +101,7 @@ def test_references_to_missing_entries_are_corrected_and_reported(
         message("late", "e7", "user", "four"),
         message("e10", "e9", "user", "five"),
     ]
-    file = test_pi.written(_folder(tmp_path) / "s.jsonl", lines)
+    file = test_pi.written(tmp_path / "source" / "s.jsonl", lines)
     assert assert_imported_or_refused(file, out)
     done = import_session(file, tmp_path / "again")
     assert [(found.kind, found.line) for found in done.damage] == [
@@ -128,9 +122,7 @@ def test_an_import_cuts_cycles_where_reading_in_place_cuts_them(tmp_path: Path) 
         ids = [f"e{n}" for n in range(dice.randint(1, 6))]
         lines = [test_pi.HEADER]
         lines += [test_pi.message(id, dice.choice([*ids, "gone"]), "user", id) for id in ids]
-        folder = tmp_path / f"t{number}"
-        folder.mkdir()
-        file = test_pi.written(folder / "s.jsonl", lines)
+        file = test_pi.written(tmp_path / f"t{number}" / "s.jsonl", lines)
         assert assert_imported_or_refused(file, tmp_path / f"out{number}")
 
 
@@ -140,7 +132,7 @@ def test_no_session_id_leads_an_import_out_of_the_folder(
 ) -> None:
     header = {**test_pi.HEADER, "id": id, "timestamp": f"../{id}", "cwd": f"/p/../../{id}"}
     lines = [header, test_pi.message("e1", None, "user", "one")]
-    file = test_pi.written(_folder(tmp_path) / "s.jsonl", lines)
+    file = test_pi.written(tmp_path / "source" / "s.jsonl", lines)
     before = sorted(path for path in tmp_path.rglob("*") if out not in path.parents)
     assert assert_imported_or_refused(file, out)
     assert [path.parent for path in out.rglob("*.jsonl")] == [out]
@@ -155,7 +147,7 @@ def test_lone_surrogates_and_large_numbers_are_imported(tmp_path: Path, out: Pat
     text = '{"big":123456789012345678901234567890,"exp":1e400000,"lone":"\\ud800","n":1.10}'
     line = json.dumps(user("a\ud800", None, toolUseResult="HERE")).replace('"HERE"', text)
     huge = json.dumps(user("b", None, ["\ud800" + "x" * 100_000, 10**30, "y" * 100_000]))
-    file = written(_folder(tmp_path) / "s.jsonl", [user("z", None)])
+    file = written(tmp_path / "source" / "s.jsonl", [user("z", None)])
     with file.open("a") as source:
         source.write(line + "\n" + huge + "\n")
     assert_imported_or_refused(file, out)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing import import_session
+from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.importing.conftest import messages
 from tests.support.pi_trees import PiShaped
 
-CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
 TARGETS = ("pi", "claude-code")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
@@ -110,7 +110,7 @@ def test_importing_any_converted_session_adds_only_new_messages(
         return
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the real sessions are not beside the checkout")
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 @pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("source", sorted(CORPUS.glob("*/*.jsonl")), ids=lambda path: path.stem)
 def test_importing_a_real_converted_session_adds_only_new_messages(

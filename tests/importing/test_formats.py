@@ -37,19 +37,13 @@ def test_a_real_session_is_imported_whole(file: Path, out: Path) -> None:
 
 @pytest.mark.parametrize("made", ALL)
 def test_every_format_is_imported(made: Callable[[Path], Path], tmp_path: Path, out: Path) -> None:
-    file = made(tmp_path / "source" / "s.jsonl") if made is ALL[0] else made(_in(tmp_path))
+    file = made(tmp_path / "source" / "s.jsonl")
     done = imported(file, out)
     assert done.damage == []
     with Session.open(done.file, readonly=True) as session:
         assert session.metadata["importedFrom"]["file"] == "s.jsonl"
         assert session.metadata["agent"] == done.agent
         assert str(tmp_path) not in session.header.line.decode()
-
-
-def _in(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    return folder / "s.jsonl"
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -103,7 +97,6 @@ def _rebuilt(entry: Any, names: dict[str, str]) -> dict[str, Any]:
 
 def test_each_source_line_can_be_rebuilt_from_the_import(tmp_path: Path, out: Path) -> None:
     folder = tmp_path / "t"
-    folder.mkdir()
     pi = test_pi.written(folder / "pi.jsonl", test_pi.EVERYTHING)
     claude = written(folder / f"{SESSION}.jsonl", CHAINS["a compaction"])
     names = {
@@ -186,7 +179,6 @@ def test_a_compressed_rollout_updates_the_session_of_the_plain_one(
 ) -> None:
     zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
     folder = tmp_path / "t"
-    folder.mkdir()
     turns = [test_codex.said("user", f"{number}") for number in range(50)]
     file = test_codex.written(folder / "rollout.jsonl", *turns)
     done = imported(file, out)
@@ -209,7 +201,6 @@ def test_a_compressed_rollout_updates_the_session_of_the_plain_one(
 
 def test_the_header_keeps_the_rest_of_its_source_line(tmp_path: Path, out: Path) -> None:
     folder = tmp_path / "t"
-    folder.mkdir()
     done = import_session(test_codex.written(folder / "r.jsonl"), out)
     with Session.open(done.file, readonly=True) as session:
         assert session.header["original"]["payload"]["cwd"] == "/project"

@@ -18,7 +18,7 @@ from tests.formats.test_bad_input import LOGS
 from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import assert_same, imported, messages, touched, without_origins
 from tests.importing.test_formats import REAL
-from tests.support.transcripts import Line, assistant, line, result, user, written
+from tests.support.transcripts import Line, assistant, encoded, line, result, user, written
 
 
 def grown(folder: Path, content: bytes, name: str = "s.jsonl") -> Path:
@@ -49,7 +49,6 @@ def assert_grows(lines: list[bytes], folder: Path, out: Path, start: int = 1) ->
 def test_each_state_of_a_growing_log_is_imported(
     made: Callable[[Path], Path], tmp_path: Path, out: Path
 ) -> None:
-    (tmp_path / "made").mkdir()
     lines = made(tmp_path / "made" / "s.jsonl").read_bytes().splitlines(keepends=True)
     start = 2 if made is LOGS[0] else 1  # a title alone does not say whose it is
     target = assert_grows(lines, tmp_path / "t", out, start)
@@ -61,15 +60,14 @@ def test_each_state_of_a_growing_log_is_imported(
 def test_a_growing_chain_has_at_each_line_the_context_of_reading_in_place(
     name: str, tmp_path: Path, out: Path
 ) -> None:
-    lines = [json.dumps(found).encode() + b"\n" for found in CHAINS[name]]
-    assert_grows(lines, tmp_path / "t", out)
+    assert_grows(encoded(CHAINS[name]), tmp_path / "t", out)
 
 
 @pytest.mark.slow
 def test_any_growing_transcript_has_the_context_of_reading_in_place(tmp_path: Path) -> None:
     dice = random.Random(7)
     for seed in range(20):
-        lines = [json.dumps(found).encode() + b"\n" for found in _any_transcript(seed + 1000)]
+        lines = encoded(_any_transcript(seed + 1000))
         folder, out = tmp_path / f"t{seed}", tmp_path / f"o{seed}"
         assert_grows(lines, folder, out, start=dice.randint(1, len(lines)))
 
@@ -87,15 +85,13 @@ def test_an_import_follows_a_chat_that_is_rewound_and_replaced(tmp_path: Path, o
         {"$set": {"messages": [test_gemini.user("u1", "one"), test_gemini.user("u9", "nine")]}},
         {"$set": {"summary": "A title"}},
     ]
-    encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-    target = assert_grows(encoded, tmp_path / "t", out)
+    target = assert_grows(encoded(lines), tmp_path / "t", out)
     with Session.open(target, readonly=True) as session:
         assert "part" in json.dumps([dict(entry.body) for entry in session.entries()])
 
 
 def test_a_torn_line_is_imported_once_it_is_whole(tmp_path: Path, out: Path) -> None:
-    lines = [json.dumps(found).encode() + b"\n" for found in CHAINS["plain"]]
-    whole = b"".join(lines)
+    whole = b"".join(encoded(CHAINS["plain"]))
     done = import_session(grown(tmp_path / "t", whole[:-30]), out)
     (torn,) = done.damage
     assert (torn.kind, torn.line) == ("cut short", 3)
@@ -214,10 +210,8 @@ def test_late_parallel_results_get_the_parents_of_reading_in_place(
         line("p", "r1", "progress"),
         assistant("c", "r1", "n"),
     ]
-    encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-    target = assert_grows(encoded, tmp_path / "t", out)
-    assert_same_messages = messages(target)
-    assert len(assert_same_messages[0]) == 6
+    target = assert_grows(encoded(lines), tmp_path / "t", out)
+    assert len(messages(target)[0]) == 6
 
 
 def test_an_import_that_was_renamed_is_found_again(tmp_path: Path, out: Path) -> None:
@@ -240,14 +234,13 @@ def test_an_import_follows_a_version_1_file_that_pi_migrates(tmp_path: Path, out
     }
     said = [{"role": "user", "content": f"say {number}"} for number in range(5)]
     lines: list[Line] = [header, *({"type": "message", "message": message} for message in said)]
-    encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-    target = assert_grows(encoded, tmp_path / "t", out)
+    target = assert_grows(encoded(lines), tmp_path / "t", out)
     anew = [{**header, "version": 3}]
     for number, message in enumerate(said):
         parent = f"{number - 1:08}" if number else None
         anew.append({**lines[1], "id": f"{number:08}", "parentId": parent, "message": message})
     anew.append({**lines[1], "id": "new", "parentId": "00000004", "message": said[0]})
-    file = grown(tmp_path / "t", b"".join(json.dumps(found).encode() + b"\n" for found in anew))
+    file = grown(tmp_path / "t", b"".join(encoded(anew)))
     done = import_session(file, out)
     assert done.file == target
     assert messages(target) == messages(file)

@@ -17,9 +17,7 @@ from tests.support.transcripts import user
 
 @pytest.mark.slow
 def test_a_line_of_100_mb_is_imported(tmp_path: Path, out: Path) -> None:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    file = claude_code(folder / "s.jsonl")
+    file = claude_code(tmp_path / "source" / "s.jsonl")
     before, after = json.dumps(user("big", "last", "XX")).split("XX")
     with file.open("a") as source:
         source.write(f"{before}{'x' * 100_000_000}{after}\n")

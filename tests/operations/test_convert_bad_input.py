@@ -21,6 +21,7 @@ from sessiontree import (
     UsageError,
 )
 from sessiontree.operations.convert import TARGETS
+from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
@@ -110,16 +111,8 @@ def test_sessions_of_all_agents_are_converted(tmp_path: Path, to: Any) -> None:
             assert made.warnings == []
             told = Path(made.file).read_text()
             for message in session.context(verbatim=True).messages:
-                for text in _texts(message):
+                for text in texts_of(message.get("content")):
                     assert json.dumps(text, ensure_ascii=False)[1:-1] in told
-
-
-def _texts(message: Any) -> list[str]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [content]
-    blocks = content if isinstance(content, list) else []
-    return [b["text"] for b in blocks if isinstance(b.get("text"), str)]
 
 
 @each_target
