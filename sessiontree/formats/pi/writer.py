@@ -24,7 +24,7 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
-from sessiontree.formats.pi.messages import Model, PiMessages
+from sessiontree.formats.pi.messages import Model, PiMessages, provider_of
 from sessiontree.formats.writing import (
     LONG_AGO,
     PIECES,
@@ -32,7 +32,6 @@ from sessiontree.formats.writing import (
     SideFile,
     json_of,
     milliseconds,
-    provider_of,
 )
 
 OWN: Final = "sessiontree:"
