@@ -65,7 +65,7 @@ class SourceEntry(msgspec.Struct, gc=False):
         fields: the JSON of each of its keys.
         origin: if its line was converted from a session and is unchanged, the uuid of the
             entry that it was converted from; else None.
-        is_made: whether no source line stands for it, such as the start of a lane.
+        is_made: whether it has no source line of its own, such as the start of a lane.
     """
 
     place: Place

@@ -305,12 +305,12 @@ def _assistant_message(message: dict[str, Any]) -> dict[str, Any]:
         }
         for call in _calls_of(message)
     ]
-    said: dict[str, Any] = {"role": "assistant", "content": blocks}
+    made: dict[str, Any] = {"role": "assistant", "content": blocks}
     if isinstance(message.get("model"), str):
-        said |= {"provider": "google", "model": message["model"]}
+        made |= {"provider": "google", "model": message["model"]}
     if isinstance(message.get("tokens"), dict):
-        said["usage"] = message["tokens"]
-    return said
+        made["usage"] = message["tokens"]
+    return made
 
 
 def _thought(thought: dict[str, Any]) -> str:
