@@ -160,7 +160,6 @@ class AtifWriter:
         yield b"]}\n" if self._lanes else b"}\n"
 
     def _document(self, line: _Line) -> Iterator[bytes]:
-        """A trajectory without the brace that ends it."""
         yield json_of(self._start(line))[:-1] + b',"steps":['
         steps = _Steps(Losses(), self._save_image)  # the losses are counted already
         for _ in self._fill(line, steps):
@@ -173,7 +172,6 @@ class AtifWriter:
         yield b"]," + json_of(end)[1:-1]
 
     def _with_paths(self, value: Any) -> Any:
-        """A part of the document with the folder in the paths of its images."""
         if not self._images:
             return value
         if isinstance(value, list):
@@ -213,7 +211,6 @@ class AtifWriter:
         return levels, level_at
 
     def _survey(self, line: _Line) -> None:
-        """Count the steps of a line of work, and the losses."""
         steps = _Steps(self._losses, self._save_image)
         for _ in self._fill(line, steps):
             for step in steps.preceding():
@@ -256,7 +253,6 @@ class AtifWriter:
         }
 
     def _lines_of_lanes(self, own: bytearray) -> list[_Line]:
-        """The lanes as subagents' trajectories, each to be named by its call."""
         source = self._source
         found: list[_Line] = []
         for lane, tips in durable_lanes(source):
@@ -309,14 +305,9 @@ class _Line:
     """A line of work, and the totals of its steps.
 
     Attributes:
-        id: its trajectory's.
-        rows: of its path.
         shared: for each row of the session 1 if the main trajectory has it.
         more: further keys of the trajectory.
-        touched: see `_Steps.touched`.
         callers: the number of the first step that made each call of a subagent.
-        totals: its metrics.
-        model: the name of the last model, or None.
         is_copied: whether all of its steps are copied.
         lanes: by the number of a step, its calls that have a lane, each with the lane.
     """
@@ -336,10 +327,6 @@ class _Line:
 class _Steps:
     """Makes the steps of one path.
 
-    Args:
-        losses: collects what is left out or changed.
-        save_image: keeps images.
-
     Attributes:
         steps: the steps that were not removed yet, in order, numbered from 1.
         touched: for each step, removed or not, the number of the last message in it.
@@ -356,14 +343,7 @@ class _Steps:
         self._response_id: str | None = None
 
     def take(self, message: Message, entry: Entry, effort: str | None, *, copied: bool) -> None:
-        """Add the next message.
-
-        Args:
-            message: of any shape.
-            entry: its entry.
-            effort: the current thinking level.
-            copied: whether the main trajectory has it too.
-        """
+        """Add the next message; `copied` if the main trajectory has it too."""
         self._losses.uuid = entry.uuid
         self._taken += 1
         before = len(self.touched)
@@ -466,7 +446,6 @@ class _Steps:
         self._open[id] = step
 
     def _hosted(self, step: Step, part: Hosted, entry: Entry) -> None:
-        """Add the call or the result of a tool that the provider ran."""
         block = part.block
         if kind_of(block) == "server_tool_use":
             given = block.get("input")
@@ -477,7 +456,6 @@ class _Steps:
             self._add_result(Result(part.id, (text,)), entry)
 
     def _add_result(self, result: Result, entry: Entry) -> None:
-        """Add a result to the step of its call."""
         step = self._open.pop(result.id, None)
         found: dict[str, Any] = {"content": self._content(result.parts)}
         found["extra"] = {"entry": entry.uuid}
@@ -512,7 +490,6 @@ class _Steps:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    """The content of two parts of a response as one."""
     if isinstance(one, str) and isinstance(other, str):
         return "\n".join(text for text in (one, other) if text)
     return [*block_list(one), *block_list(other)]
@@ -539,7 +516,6 @@ def _metrics(reported: Any) -> dict[str, Any] | None:
 
 
 def _refer(step: Step, call: str, lane: str) -> None:
-    """Name a lane's trajectory in the result of the subagent's call."""
     results = step.setdefault("observation", {"results": []})["results"]
     mine = next((r for r in results if r.get("source_call_id") == call), None)
     if mine is None:

@@ -66,15 +66,12 @@ class Source(Protocol):
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """The offset and the bytes of each line, without LF; each call starts at the first."""
-        ...
 
     def is_complete(self) -> bool:
         """Whether the last line ends in a newline."""
-        ...
 
     def beside(self) -> Sequence[Source]:
         """The files that belong to it, such as subagents' transcripts."""
-        ...
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -110,15 +107,12 @@ class Format(Protocol):
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file with this start has this format."""
-        ...
 
     def facts(self, head: bytes, tail: bytes) -> Facts:
         """The facts in the start and the end of a file; both may cut lines."""
-        ...
 
     def translate(self, source: Source, report: Report) -> Iterator[Translated]:
         """The version 2 lines, the header first; the last one is the agent's own leaf."""
-        ...
 
 
 class Lines:
@@ -205,7 +199,6 @@ class Lines:
         return self.entry("branch", place, uuid, parent=leaf, lane=lane)
 
     def note_unknown(self, kind: str, place: Place) -> None:
-        """Count a line of an unknown type."""
         first, count = self._unknown.get(kind, (place, 0))
         self._unknown[kind] = (first, count + 1)
 
@@ -241,7 +234,6 @@ def encoded(fields: Mapping[str, Any]) -> bytes:
 
 
 def _escaped(value: Any) -> orjson.Fragment:
-    """A value as JSON with lone surrogates as escapes, as Node writes it."""
     if isinstance(value, orjson.Fragment):
         return value
     try:
@@ -251,12 +243,7 @@ def _escaped(value: Any) -> orjson.Fragment:
 
 
 def numbered(source: Source, number: int = 0) -> Iterator[tuple[Place, bytes, bool]]:
-    """The place of each line, its bytes, and whether it is a last line without LF.
-
-    Args:
-        source: the file.
-        number: the file's number, for `Place.source`.
-    """
+    """The place of each line, its bytes, and whether it is a last line without LF."""
     previous: tuple[Place, bytes] | None = None
     for line_number, (offset, line) in enumerate(source.lines(), 1):
         if previous is not None:
@@ -299,7 +286,6 @@ class Values:
         return orjson.Fragment(self.raw(key))
 
     def text(self, key: str) -> str | None:
-        """A string value; None for any other."""
         if key not in self._raw:
             return None
         try:
@@ -323,7 +309,6 @@ class Values:
         return b"{" + b",".join(pairs) + b"}"
 
     def as_fragment(self) -> orjson.Fragment:
-        """The whole object as written, for output."""
         return orjson.Fragment(self.as_json())
 
 
@@ -408,12 +393,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def whole_value(document: str, offset: int) -> bytes | None:
-    """The bytes of the JSON value that starts at an offset of a document, or None.
-
-    Args:
-        document: the bytes, decoded as Latin-1.
-        offset: where the value starts.
-    """
+    """The bytes of the JSON value at an offset of a document decoded as Latin-1, or None."""
     try:
         end = _JSON.raw_decode(document, offset)[1]
     except (ValueError, RecursionError):

@@ -98,20 +98,13 @@ class Codex:
 
 
 class _Item(NamedTuple):
-    """An item of the current history.
-
-    Attributes:
-        parent: the uuid of the entry before it.
-        prompt: the item, if it is a prompt; else None.
-    """
+    """An item of the current history: the uuid of the entry before it, and the prompt if any."""
 
     parent: str
     prompt: Any
 
 
 class _Rollout:
-    """The state of one rollout while its lines are read in order."""
-
     def __init__(self, lines: Lines, provider: str | None) -> None:
         self.lines = lines
         self._provider = provider
@@ -254,7 +247,6 @@ def _prompt_text(payload: Values) -> str | None:
 
 
 def _is_prompt(item: Any) -> bool:
-    """Whether an item is a user message that begins a turn."""
     if not isinstance(item, dict) or item.get("role") != "user":
         return False
     return not text_of(item).lstrip().startswith(_GENERATED)

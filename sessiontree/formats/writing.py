@@ -17,20 +17,27 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 import msgspec
 
 from sessiontree.context.context import Context
-from sessiontree.context.providers.parts import Call, maker_of
+from sessiontree.context.providers.parts import Call
 from sessiontree.context.providers.values import Notes, clean_value, object_in
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import Message, kind_of
-from sessiontree.core.usage import usage_of
+from sessiontree.core.message import Message
 from sessiontree.errors import EntryError
 
 SCRATCH: Final = "scratch/"
 PIECES: Final = frozenset({"block", "message_end"})
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
 UNKNOWN: Final = "unknown"
+
+OPENAI_BLOCKS: Final = frozenset(
+    {
+        *("input_text", "output_text", "input_image", "image_url", "refusal", "file"),
+        *("input_file", "reasoning", "compaction"),
+    }
+)
+"""The kinds of blocks and items that only OpenAI has."""
 
 _ORIGINAL: Final = "original"
 """The key in which an import keeps the rest of a source line."""
@@ -69,7 +76,6 @@ class Losses(Notes):
     """Counts losses; `uuid` is the entry that the next one belongs to."""
 
     def at(self, uuid: str, what: str) -> None:
-        """Note a loss of one entry."""
         self.uuid = uuid
         self.add(what)
 
@@ -91,7 +97,6 @@ class Losses(Notes):
                     self.add(f"the key {one_line(name, 40)!r} of a {kind} is left out")
 
     def found(self) -> list[Loss]:
-        """The losses in the order found."""
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
@@ -119,35 +124,25 @@ class SessionSource(Protocol):
 
     def model_id(self) -> str | None:
         """The model at the leaf."""
-        ...
 
     def rows(self) -> Iterator[int]:
         """All rows but the header's, in file order, each parent before its children."""
-        ...
 
-    def row(self, entry: Entry) -> int:
-        """The row of an entry."""
-        ...
+    def row(self, entry: Entry) -> int: ...
 
     def stored(self, row: int) -> Entry:
         """The entry of a row, with spilled strings as their handles."""
-        ...
 
     def entry(self, row: int) -> Entry:
         """The entry of a row, with spilled strings, or placeholders for missing ones."""
-        ...
 
-    def parent(self, entry: Entry) -> Entry:
-        """The parent of an entry."""
-        ...
+    def parent(self, entry: Entry) -> Entry: ...
 
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
-        ...
 
     def context(self, leaf: Entry) -> Context:
         """The verbatim context of the path to an entry."""
-        ...
 
     def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
         """For each message of that context, given their entries, the row to continue from.
@@ -155,31 +150,24 @@ class SessionSource(Protocol):
         It is the row of the entry; of the last piece, for a message in pieces; of the
         compaction that kept it; or of the merge that added it.
         """
-        ...
 
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         """The messages that a merge adds to its path, each with its entry."""
-        ...
 
     def path(self, leaf: int) -> array[int]:
         """The rows from the top down to one."""
-        ...
 
     def messages(self, path: array[int]) -> Iterator[tuple[Message, Entry]]:
         """All messages of a path, compacted ones included, each with its entry."""
-        ...
 
     def tips(self) -> list[int]:
         """The rows of the last content of each branch, in file order, but the leaf's path."""
-        ...
 
     def lanes(self) -> dict[str, list[int]]:
         """The tips of each lane but the current one; the last is the lane's leaf."""
-        ...
 
     def derived_uuid(self, uuid: str, number: int) -> str:
         """A uuid for the `number`th line made from an entry."""
-        ...
 
 
 class SideFile(NamedTuple):
@@ -200,15 +188,12 @@ class Writer(Protocol):
     @property
     def default_name(self) -> str:
         """The name that the program would give to the file."""
-        ...
 
     def beside(self, stem: str) -> list[SideFile]:
         """The files beside the main one; `stem` is the main path without its suffix."""
-        ...
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes of the main file; called once, after `beside`."""
-        ...
 
 
 def durable_lanes(source: SessionSource) -> Iterator[tuple[str, list[int]]]:
@@ -255,7 +240,6 @@ def milliseconds(timestamp: str | None) -> int:
 
 
 def moment_of(timestamp: Any) -> datetime | None:
-    """The moment of a timestamp, or None."""
     if not isinstance(timestamp, str):
         return None
     try:
@@ -265,180 +249,8 @@ def moment_of(timestamp: Any) -> datetime | None:
         return None
 
 
-_APIS: Final = {"anthropic": "anthropic-messages", "openai": "openai-responses"}
-_STOPS_OF_PI: Final = frozenset({"stop", "length", "toolUse", "error", "aborted", "deferred"})
-_AS_PI: Final = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "max_tokens": "length",
-    "tool_use": "toolUse",
-    "tool_calls": "toolUse",
-    "refusal": "error",
-}
-_AS_ANTHROPIC: Final = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "toolUse": "tool_use",
-    "error": "end_turn",
-    "aborted": "end_turn",
-    "deferred": "pause_turn",
-}
-
-
-def provider_of(model: str, message: Message) -> str:
-    """The provider in the message, or else the one that the model's name implies."""
-    given = message.get("provider")
-    if isinstance(given, str) and given:
-        return given
-    maker = maker_of({**message, "model": model})
-    if maker:
-        return maker
-    if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
-        return "openai"
-    return "google" if model.startswith("gemini") else UNKNOWN
-
-
-def api_of(message: Message, provider: str) -> str:
-    """The API of a message, in pi's words."""
-    given = message.get("api")
-    if isinstance(given, str) and given:
-        return given
-    if "tool_calls" in message:
-        return "openai-completions"
-    return _APIS.get(provider, UNKNOWN)
-
-
-def pi_stop_reason(message: Message, *, calls: bool) -> str:
-    """Why a message ended, in pi's words."""
-    if message.get("partial"):
-        return "aborted"
-    given = message.get("stopReason", message.get("stop_reason", message.get("finish_reason")))
-    if isinstance(given, str) and given in _STOPS_OF_PI:
-        return given
-    return _AS_PI.get(str(given), "toolUse" if calls else "stop")
-
-
-def anthropic_stop_reason(message: Message, *, calls: bool) -> str:
-    """Why a message ended, in Anthropic's words."""
-    given = message.get("stop_reason", message.get("stopReason"))
-    if isinstance(given, str) and given in _AS_PI:
-        return given
-    return _AS_ANTHROPIC.get(str(given), "tool_use" if calls else "end_turn")
-
-
-def pi_usage(reported: Any) -> dict[str, Any]:
-    """Usage in pi's shape."""
-    if isinstance(reported, Mapping) and isinstance(reported.get("cost"), Mapping):
-        return dict(reported)
-    used = usage_of(reported)
-    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": used.cost}
-    return {
-        "input": used.input,
-        "output": used.output,
-        "cacheRead": used.cache_read,
-        "cacheWrite": used.cache_write,
-        "totalTokens": used.input + used.output + used.cache_read + used.cache_write,
-        "cost": cost,
-    }
-
-
-def anthropic_usage(reported: Any) -> dict[str, Any]:
-    """Usage in Anthropic's shape."""
-    if isinstance(reported, Mapping) and "input_tokens" in reported:
-        return dict(reported)
-    used = usage_of(reported)
-    return {
-        "input_tokens": used.input,
-        "cache_creation_input_tokens": used.cache_write,
-        "cache_read_input_tokens": used.cache_read,
-        "output_tokens": used.output,
-    }
-
-
-_OPENAI: Final = frozenset(
-    {
-        *("input_text", "output_text", "input_image", "image_url", "refusal", "file"),
-        *("input_file", "reasoning", "compaction"),
-    }
-)
-_ANTHROPIC: Final = frozenset(
-    {"tool_use", "tool_result", "redacted_thinking", "server_tool_use", "document"}
-)
-_ENVELOPE_OF_PI: Final = ("api", "stopReason", "provider")
-_NOT_PI: Final = ("tool_calls", "function_call", "refusal", "type", "stop_reason")
-_NOT_ANTHROPIC: Final = ("tool_calls", "function_call", "refusal", *_ENVELOPE_OF_PI)
-
-
-def is_pi(message: Message) -> bool:
-    """Whether a message has the shape of the pi coding agent."""
-    role, content = message.get("role"), message.get("content")
-    if role == "bashExecution":
-        return isinstance(message.get("command"), str)
-    if role == "assistant":
-        if any(message.get(key) for key in _NOT_PI):
-            return False
-    elif role == "toolResult":
-        if not isinstance(message.get("toolCallId"), str):
-            return False
-    elif role not in ("user", "custom"):
-        return False
-    if content is None or isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(_is_pi_block(block, str(role)) for block in content)
-
-
-def _is_pi_block(block: Any, role: str) -> bool:
-    if not isinstance(block, dict):
-        return False
-    kind = kind_of(block)
-    if kind == "text":
-        return isinstance(block.get("text"), str)
-    if kind == "image":
-        return role != "assistant" and _are_texts(block, "data", "mimeType")
-    if kind == "thinking":
-        return role == "assistant" and "signature" not in block and _are_texts(block, "thinking")
-    if kind == "toolCall":
-        called = isinstance(block.get("arguments"), dict) and _are_texts(block, "id", "name")
-        return role == "assistant" and called
-    return bool(kind) and kind not in _OPENAI | _ANTHROPIC and not kind.endswith("_tool_result")
-
-
-def is_anthropic(message: Message) -> bool:
-    """Whether a message has the shape of Anthropic's Messages API."""
-    role, content = message.get("role"), message.get("content")
-    if role not in ("user", "assistant") or any(message.get(key) for key in _NOT_ANTHROPIC):
-        return False
-    if isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(_is_anthropic_block(b, str(role)) for b in content)
-
-
-def _is_anthropic_block(block: Any, role: str) -> bool:
-    if not isinstance(block, dict):
-        return False
-    kind = kind_of(block)
-    if kind == "text":
-        return isinstance(block.get("text"), str)
-    if kind in ("image", "document"):
-        return role == "user" and isinstance(block.get("source"), Mapping)
-    if kind == "thinking":
-        return _are_texts(block, "thinking", "signature") and bool(block["signature"])
-    if kind == "tool_use":
-        return isinstance(block.get("input"), dict) and _are_texts(block, "id", "name")
-    if kind == "tool_result":
-        return role == "user" and _are_texts(block, "tool_use_id") and _has_anthropic_content(block)
-    return bool(kind) and kind not in _OPENAI and kind != "toolCall"
-
-
-def _has_anthropic_content(block: Mapping[str, Any]) -> bool:
-    content = block.get("content")
-    if content is None or isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(_is_anthropic_block(b, "user") for b in content)
-
-
-def _are_texts(block: Mapping[str, Any], *keys: str) -> bool:
+def are_texts(block: Mapping[str, Any], *keys: str) -> bool:
+    """Whether the values of these keys are strings."""
     return all(isinstance(block.get(key), str) for key in keys)
 
 

@@ -65,7 +65,7 @@ class SourceEntry(msgspec.Struct, gc=False):
         fields: the JSON of each of its keys.
         origin: if its line was converted from a session and is unchanged, the uuid of the
             entry that it was converted from; else None.
-        is_made: whether no source line stands for it, such as the start of a lane.
+        is_made: whether it has no source line of its own, such as the start of a lane.
     """
 
     place: Place
@@ -89,7 +89,6 @@ class SourceEntry(msgspec.Struct, gc=False):
         return encoded({**fields, **_spilled(self.fields, put)})
 
     def keep_original(self, key: str) -> None:
-        """Copy a key to `original`, before the key changes."""
         if key in self.fields:
             before = values(self.fields.get(ORIGINAL, b"{}")) or Values({})
             self.put_original(
@@ -102,7 +101,6 @@ class SourceEntry(msgspec.Struct, gc=False):
 
 
 def _spilled(fields: Mapping[str, bytes], put: PutBlob) -> dict[str, Any]:
-    """The values without their large strings, and the key `spilled`."""
     changed: dict[str, Any] = {}
     places: list[Any] = []
     for key, raw in fields.items():
@@ -210,7 +208,6 @@ def _left_out(line: Values, entry: SourceEntry) -> dict[str, bytes]:
 
 
 def _add_results(entry: SourceEntry, metadata: Any, source: Source) -> None:
-    """Add the whole results that are in files beside the source."""
     named = metadata.get(TOOL_RESULTS) if isinstance(metadata, dict) else None
     found: dict[str, str] = {}
     for path in named if isinstance(named, list) else ():

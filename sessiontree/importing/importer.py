@@ -20,7 +20,6 @@ from sessiontree.catalog.listing import header_of
 from sessiontree.core.damage import Damage
 from sessiontree.core.origin import derived_uuid
 from sessiontree.errors import (
-    NotASessionError,
     SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
@@ -128,9 +127,7 @@ class Importer:
     def sources(self, path: str, report: Callable[[str], object]) -> Iterator[str]:
         """The file at a path, or the files in the folder there that may be sessions.
 
-        Args:
-            path: a file or a folder.
-            report: called with one line for each folder that cannot be read.
+        `report` is called with one line for each folder that cannot be read.
 
         Raises:
             SessionNotFoundError: there is nothing at the path.
@@ -148,7 +145,7 @@ class Importer:
         for attempt in range(_ATTEMPTS):
             with Source(self._fs, path, progress) as source:
                 done = self._up_to_date(source)
-                done = done or self._imported(source, _opening_of(source), hold=attempt > 0)
+                done = done or self._imported(source, opening_of(source), hold=attempt > 0)
             if done is not None:
                 return done
         raise SessionBusyError(f"other programs are importing {path}; try again", path)
@@ -156,7 +153,7 @@ class Importer:
     def look(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """What `take` would do with a file now; nothing is written."""
         with Source(self._fs, os.fspath(file), progress) as source:
-            return self._up_to_date(source) or self._planned(source, _opening_of(source))
+            return self._up_to_date(source) or self._planned(source, opening_of(source))
 
     def _up_to_date(self, source: Source) -> ImportResult | None:
         """The result for a source without a change since its import, else None."""
@@ -174,12 +171,9 @@ class Importer:
             if os.path.lexists(target):
                 raise _exists(target, source)
             return _result(source, target, id, planned(opening), made=True)
-        log = FileLog(self._fs, target, readonly=True)
-        try:
-            blobs = BlobHandles(None)
+        blobs = BlobHandles(None)
+        with contextlib.closing(FileLog(self._fs, target, readonly=True)) as log:
             _, counts = Update(log, opening, source.agent).lines(blobs.put)
-        finally:
-            log.close()
         return _result(source, target, id, counts._replace(blobs=len(blobs.made)), made=False)
 
     def _imported(self, source: Source, opening: Opening, *, hold: bool) -> ImportResult | None:
@@ -205,13 +199,11 @@ class Importer:
     ) -> Counts | None:
         """Add new entries to a target; None if another program wrote to it meanwhile.
 
-        Args:
-            hold: whether to lock the target from the start.
+        `hold` locks the target from the start.
         """
-        log = FileLog(self._fs, target)
-        try:
+        blobs = BlobHandles(Blobs(self._fs, target))
+        with contextlib.closing(FileLog(self._fs, target)) as log:
             with log.hold() if hold else contextlib.nullcontext():
-                blobs = BlobHandles(Blobs(self._fs, log.path))
                 update = Update(log, opening, source.agent)
                 lines, counts = update.lines(blobs.put)
                 if lines:
@@ -220,11 +212,8 @@ class Importer:
                             return None
                         log.append(b"\n".join([*lines, b""]), update.size)
             return counts._replace(blobs=len(blobs.made))
-        finally:
-            log.close()
 
     def _path_for(self, opening: Opening) -> str:
-        """The path for a new session; its folder is made."""
         folder = self._folder_for(opening)
         with speaking_of(folder, "make"):
             make_folders(self._fs, os.path.abspath(folder))
@@ -268,15 +257,6 @@ class Importer:
                 continue
             if IMPORTED_FROM in metadata:
                 yield _key(metadata.get("agent"), id), path
-
-
-def _opening_of(source: Source) -> Opening:
-    opening = opening_of(source)
-    if opening is None:
-        raise NotASessionError(
-            f"{source.path} has no line that can be read; there is nothing to import", source.path
-        )
-    return opening
 
 
 def _name_for(opening: Opening) -> str:

@@ -119,7 +119,6 @@ class Source:
         return self.session_id(str(self._view.header.get("id") or ""))
 
     def is_converted(self) -> bool:
-        """Whether it was converted from a session."""
         return _CONVERTED in self._file.head()
 
     def translated(self) -> Iterator[Translated]:
@@ -142,7 +141,6 @@ class Source:
             yield places[0], line
 
     def line_at(self, place: Place) -> bytes:
-        """The line at a place."""
         source = self._file.numbered(place.source) if place.source else self._again
         return source.value_at(place.offset)
 
@@ -166,7 +164,6 @@ class Source:
             self._fs.close(fd)
 
     def note(self, kind: str, place: Place, cause: str) -> None:
-        """Note damage at a place."""
         file = self._file.numbered(place.source).path
         self.damage.append(Damage(file, place.number, place.offset, kind, cause))
 

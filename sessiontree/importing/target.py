@@ -16,6 +16,7 @@ of the source read in place; each change is reported.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -30,6 +31,7 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.migrate import uuid_of_line
+from sessiontree.errors import NotASessionError
 from sessiontree.formats.base import Place, Values, encoded
 from sessiontree.importing.entries import SourceEntry, entries_of
 from sessiontree.importing.source import Source
@@ -82,12 +84,18 @@ class Opening(NamedTuple):
     order: Order
 
 
-def opening_of(source: Source) -> Opening | None:
-    """The start of a source; None if it has no header."""
+def opening_of(source: Source) -> Opening:
+    """The start of a source.
+
+    Raises:
+        NotASessionError: no line of it can be read.
+    """
     entries = entries_of(source)
     first = next(entries, None)
     if first is None:
-        return None
+        raise NotASessionError(
+            f"{source.path} has no line that can be read; there is nothing to import", source.path
+        )
     fields: dict[str, Any] = {key: orjson.Fragment(raw) for key, raw in first.fields.items()}
     for key in ("id", "cwd", "name", "timestamp", "metadata"):
         if key in first.fields:
@@ -165,24 +173,19 @@ class BlobHandles:
 
 
 def handle_of(content: bytes, media_type: str) -> str:
-    """The text form of the handle that a blob would have."""
     return BlobHandles(None).put(content, media_type)
 
 
 def is_up_to_date(fs: FileSystem, path: str, state: str) -> bool:
     """Whether a target has all entries of a source in this state; reads only its end."""
-    log = FileLog(fs, path, readonly=True)
-    try:
-        end = log.size()
-        for _, line in Backwards(log.read).find(b'"%b"' % IMPORTED_FROM.encode(), end):
+    with contextlib.closing(FileLog(fs, path, readonly=True)) as log:
+        for _, line in Backwards(log.read).find(b'"%b"' % IMPORTED_FROM.encode(), log.size()):
             if line.startswith(b'{"type":"session'):  # the header, or a session_info
                 record = record_in(decode_object(line))
                 if record.get("state") != state:
                     return False
                 last = record.get("last")
                 return last is None or _has(log, str(last))
-    finally:
-        log.close()
     return False
 
 
@@ -194,7 +197,6 @@ def record_in(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has(log: FileLog, uuid: str) -> bool:
-    """Whether a file has a whole entry with this uuid."""
     for _, line in Backwards(log.read).find(b'"uuid":%b' % dumps(uuid), log.size()):
         found = head(line, 0, ignore)
         if found is not None and found.uuid == uuid:
@@ -203,11 +205,7 @@ def _has(log: FileLog, uuid: str) -> bool:
 
 
 class Order:
-    """Puts the entries of one source in order.
-
-    Args:
-        root: the uuid of the header.
-        source: gets the damage.
+    """Puts the entries of one source in order, below the header `root`.
 
     Attributes:
         leaf: the uuid of the source's leaf: its last entry on the main lane.

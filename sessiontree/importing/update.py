@@ -55,13 +55,7 @@ _OF_PROGRAM: Final = frozenset(
 
 
 class Update:
-    """What a source adds to a target.
-
-    Args:
-        log: the target, open.
-        opening: the source.
-        agent: the short name of the source's agent; None for version 1.
-    """
+    """What a source adds to a target, which is open as a log."""
 
     def __init__(self, log: FileLog, opening: Opening, agent: str | None) -> None:
         self._log = log
@@ -80,7 +74,6 @@ class Update:
 
     @property
     def size(self) -> int:
-        """The size of the target that the update is for."""
         return self._view.size
 
     def lines(self, put: PutBlob) -> tuple[list[bytes], Counts]:

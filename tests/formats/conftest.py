@@ -1,4 +1,4 @@
-"""The real sessions beside the checkout, and readers of the agents themselves."""
+"""The real sessions beside the checkout, and readers of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from sessiontree import Session
+
 CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
 CLAUDE_CODE = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 NO_CORPUS = "the real sessions are not beside the checkout"
@@ -17,12 +19,28 @@ NO_CORPUS = "the real sessions are not beside the checkout"
 SESSION = "11111111-2222-4333-8444-555555555555"
 
 Told = list[tuple[str, Any]]
-"""Messages as pairs of the speaker and what was said."""
+"""Messages as pairs of their role and content."""
+
+
+def conversation(file: Path, lane: str = "main") -> Told:
+    """What sessiontree reads of a transcript, as `sdk` gives it."""
+    with Session.open(file, readonly=True, lane=lane) as session:
+        messages = session.context(verbatim=True).messages
+    return [
+        ("user" if m["role"] == "compactionSummary" else m["role"], m["content"]) for m in messages
+    ]
+
+
+def texts_of(content: Any) -> list[str]:
+    """The texts in a message's content that are not blank."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    found = (b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str))
+    return [text for text in found if text.strip()]
 
 
 @pytest.fixture
 def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Told]:
-    """What claude-agent-sdk reads of a transcript: the type and content of each message."""
+    """What claude-agent-sdk reads of a transcript, or of its subagent."""
     claude = pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
     config = tmp_path / "config"
     folder = config / "projects" / "-project"

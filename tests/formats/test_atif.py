@@ -48,6 +48,7 @@ def words_in(value: Any) -> set[str]:
     return {word for text in strings_in(value) for word in WORD.findall(text)}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(SEEDS, st.sampled_from([Tree, PiShaped]))
 def test_any_session_is_a_valid_trajectory(
@@ -90,7 +91,7 @@ def test_real_sessions_are_valid_trajectories(source: Path, tmp_path: Path) -> N
     assert made.warnings == []
 
 
-def test_a_call_stands_in_a_step_with_what_it_gave(tmp_path: Path) -> None:
+def test_a_call_and_its_result_are_in_one_step(tmp_path: Path) -> None:
     session = Session.create(metadata={"agent": "mine", "agentVersion": "3", "system": "Be brief."})
     session.append_message({"role": "user", "content": "look"})
     session.set_thinking_level("high")
@@ -133,7 +134,7 @@ def test_a_call_stands_in_a_step_with_what_it_gave(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["summary", "content"])
-def test_what_codex_tells_of_its_thoughts_is_reasoning(tmp_path: Path, key: str) -> None:
+def test_codex_reasoning_is_the_reasoning_of_a_step(tmp_path: Path, key: str) -> None:
     session = Session.create()
     thought = [{"type": "summary_text", "text": "one"}, {"type": "summary_text", "text": "two"}]
     item = {"type": "reasoning", "summary": [], key: thought, "encrypted_content": "x"}
@@ -143,7 +144,7 @@ def test_what_codex_tells_of_its_thoughts_is_reasoning(tmp_path: Path, key: str)
     assert [loss.what for loss in made.losses] == ["the signature of a thought is left out"]
 
 
-def test_what_was_compacted_is_told_and_other_branches_are_named(tmp_path: Path) -> None:
+def test_a_trajectory_has_compacted_messages_and_other_branches_are_losses(tmp_path: Path) -> None:
     session = Session.create()
     first = session.append_message({"role": "user", "content": "old"})
     session.append_message({"role": "user", "content": "elsewhere"})
@@ -162,7 +163,7 @@ def test_what_was_compacted_is_told_and_other_branches_are_named(tmp_path: Path)
     assert [loss.what for loss in made.losses] == ["a message on another branch is left out"]
 
 
-def test_the_pieces_of_an_answer_are_one_step_with_the_usage_of_the_last(tmp_path: Path) -> None:
+def test_the_parts_of_a_response_are_one_step_with_the_usage_of_the_last(tmp_path: Path) -> None:
     session = Session.create()
     for text, output in (("one", 1), ("two", 8)):
         block = {"type": "text", "text": text}
@@ -190,7 +191,7 @@ def test_a_lane_is_a_subagent_whose_shared_steps_are_marked(tmp_path: Path) -> N
     assert found["final_metrics"]["total_cost_usd"] == 0.3
 
 
-def test_a_subagent_of_claude_code_is_named_by_the_call_that_made_it(tmp_path: Path) -> None:
+def test_a_subagents_trajectory_is_named_by_its_call(tmp_path: Path) -> None:
     lines = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
     file = written(tmp_path / "t" / "s.jsonl", lines)
     folder = tmp_path / "t" / "s" / "subagents"

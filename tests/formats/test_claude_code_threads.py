@@ -11,18 +11,10 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.formats.claude_code.threads import by_uuid, main_leaf, node_of
-from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, Told
-from tests.support.transcripts import Line, assistant, encode, line, result, user, written
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, Told, conversation
+from tests.support.transcripts import Line, assistant, encoded, line, result, user, written
 
 Sdk = Callable[..., Told]
-
-
-def ours(path: Path, lane: str = "main") -> Told:
-    with Session.open(path, readonly=True, lane=lane) as session:
-        messages = session.context(verbatim=True).messages
-    return [
-        ("user" if m["role"] == "compactionSummary" else m["role"], m["content"]) for m in messages
-    ]
 
 
 @pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
@@ -30,7 +22,7 @@ def ours(path: Path, lane: str = "main") -> Told:
 def test_a_real_transcript_reads_as_claude_code_reads_it(file: Path, sdk: Sdk) -> None:
     expected = sdk(file)
     assert len(expected) > 5
-    assert ours(file) == expected
+    assert conversation(file) == expected
     with Session.open(file, readonly=True) as session:
         paired = session.context()
     assert [(m["role"], m["content"]) for m in paired.messages] == expected
@@ -148,7 +140,7 @@ def test_a_chain_reads_as_claude_code_reads_it(name: str, tmp_path: Path, sdk: S
     file = written(tmp_path / "t" / "s.jsonl", CHAINS[name])
     expected = sdk(file)
     assert expected
-    assert ours(file) == expected
+    assert conversation(file) == expected
 
 
 def _any_transcript(seed: int) -> list[Line]:
@@ -181,6 +173,7 @@ def _any_transcript(seed: int) -> list[Line]:
     return lines
 
 
+@pytest.mark.slow
 def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
     for seed in range(200):
@@ -192,7 +185,7 @@ def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> No
         expected = sdk(file)
         if expected:  # it is at a loss where every chain is a loop; we show the last message
             compared += 1
-            assert ours(file) == expected, seed
+            assert conversation(file) == expected, seed
     assert compared > 100
 
 
@@ -209,18 +202,19 @@ def _tree(file: Path) -> set[tuple[str, str | None, bool]]:
         return {(entry.uuid, entry.parent_uuid, entry.uuid in path) for entry in said}
 
 
+@pytest.mark.slow
 def test_a_compaction_at_the_end_changes_nothing_before_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
     for seed in range(200):
         lines = _any_transcript(seed)
-        nodes = [node for n, made in enumerate(lines) if (node := node_of(encode(made), n))]
+        nodes = [node for n, made in enumerate(encoded(lines)) if (node := node_of(made, n))]
         leaf = main_leaf(nodes, by_uuid(nodes))
         if leaf is None or not leaf.is_main:
             continue
         before = _tree(written(tmp_path / "t" / "s.jsonl", lines))
         file = written(tmp_path / "t" / "s.jsonl", _compacted(lines, leaf.uuid))
         assert _tree(file) >= before, seed
-        assert ours(file) == sdk(file), seed
+        assert conversation(file) == sdk(file), seed
         compared += 1
     assert compared > 100
 
@@ -250,10 +244,10 @@ def test_each_of_two_compactions_keeps_the_parallel_calls_before_it(
         path = {entry.uuid for entry in session.path()}
         assert path >= {made["uuid"] for made in lines}
         assert len(session.branches()) == 1
-    assert ours(file) == sdk(file)
+    assert conversation(file) == sdk(file)
 
 
-def test_compactions_that_name_each_other_end(tmp_path: Path, sdk: Sdk) -> None:
+def test_compactions_that_name_each_other_are_read_once(tmp_path: Path, sdk: Sdk) -> None:
     lines = [
         line("x", None, "system", subtype="compact_boundary", logicalParentUuid="z"),
         user("y", "x", "One", isCompactSummary=True),
@@ -261,7 +255,7 @@ def test_compactions_that_name_each_other_end(tmp_path: Path, sdk: Sdk) -> None:
         user("z", "w", "Two", isCompactSummary=True),
     ]
     file = written(tmp_path / "t" / "s.jsonl", lines)
-    assert ours(file) == sdk(file)
+    assert conversation(file) == sdk(file)
 
 
 def test_subagents_are_lanes_and_read_as_claude_code_reads_them(tmp_path: Path, sdk: Sdk) -> None:
@@ -280,9 +274,9 @@ def test_subagents_are_lanes_and_read_as_claude_code_reads_them(tmp_path: Path, 
     written(folder / "agent-one.jsonl", inner)
     (folder / "agent-one.meta.json").write_text('{"toolUseId":"t","agentType":"Explore"}')
     written(folder / "workflows" / "w" / "agent-two.jsonl", [user("a", None, **more)])
-    assert ours(file) == sdk(file)
-    assert ours(file, "agent-one") == sdk(file, "one")
-    assert ours(file, "agent-two") == sdk(file, "two")
+    assert conversation(file) == sdk(file)
+    assert conversation(file, "agent-one") == sdk(file, "one")
+    assert conversation(file, "agent-two") == sdk(file, "two")
     with Session.open(file, readonly=True) as session:
         told = session.find(type="custom")
         assert {entry.lane for entry in session.entries()} == {None, "agent-one", "agent-two"}
@@ -293,4 +287,4 @@ def test_subagents_are_lanes_and_read_as_claude_code_reads_them(tmp_path: Path, 
         "agentType": "Explore",
         "calledBy": "b",
     }
-    assert ours(folder / "agent-one.jsonl") == sdk(file, "one")
+    assert conversation(folder / "agent-one.jsonl") == sdk(file, "one")

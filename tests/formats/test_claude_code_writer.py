@@ -1,4 +1,4 @@
-"""A session converted for Claude Code: claude-agent-sdk's own reader, and ours, read it so."""
+"""Sessions converted to Claude Code: claude-agent-sdk's reader and ours read them alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from sessiontree import NothingToDoError, Session, UsageError
 from sessiontree.operations.convert import ConversionResult
-from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told
+from tests.formats.conftest import (
+    CLAUDE_CODE,
+    NO_CORPUS,
+    SESSION,
+    Told,
+    conversation,
+    texts_of,
+)
 from tests.formats.conftest import sdk as sdk  # a fixture
 from tests.formats.test_pi import PI_V1
 from tests.support.pi_trees import PiShaped
@@ -55,14 +62,6 @@ def _thoughtless(message: Any) -> Any:
     return {**message, "content": kept}
 
 
-def ours(file: Path, lane: str = "main") -> Told:
-    with Session.open(file, readonly=True, lane=lane) as session:
-        messages = session.context(verbatim=True).messages
-    return [
-        ("user" if m["role"] == "compactionSummary" else m["role"], m["content"]) for m in messages
-    ]
-
-
 def converted(session: Session, folder: Path) -> tuple[Path, ConversionResult]:
     """The transcript in a folder of its own, empty before."""
     folder.mkdir()
@@ -78,7 +77,7 @@ def test_a_real_transcript_reads_the_same_when_converted(
     before = sdk(source)
     with Session.open(source, readonly=True) as session:
         file, made = converted(session, tmp_path / "made")
-    assert sdk(file) == before == ours(file)
+    assert sdk(file) == before == conversation(file)
     assert len(before) > 5
     assert made.warnings == []
 
@@ -89,9 +88,9 @@ def test_a_real_session_of_pi_reads_the_same_when_converted(tmp_path: Path, sdk:
         file, _ = converted(session, tmp_path / "made")
         context = session.context(verbatim=True)
     told = sdk(file)
-    texts = [text for _, content in told for text in _texts(content)]
+    texts = [text for _, content in told for text in texts_of(content)]
     assert texts == [
-        t for m in context.messages if m["role"] != "toolResult" for t in _texts(m["content"])
+        t for m in context.messages if m["role"] != "toolResult" for t in texts_of(m["content"])
     ]
     calls = sum(b.get("type") == "toolCall" for m in context.messages for b in _blocks(m))
     results = sum(m["role"] == "toolResult" for m in context.messages)
@@ -104,11 +103,7 @@ def _blocks(message: Any) -> list[Any]:
     return message["content"] if isinstance(message["content"], list) else []
 
 
-def _texts(content: Any) -> list[str]:
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return [b["text"] for b in blocks if b["type"] == "text" and b["text"].strip()]
-
-
+@pytest.mark.slow
 @each_seed
 @given(SEEDS)
 def test_the_conversation_is_the_context_in_any_providers_shape(
@@ -117,6 +112,7 @@ def test_the_conversation_is_the_context_in_any_providers_shape(
     check(Tree(Random(seed)).grow(24).session, tmp_path_factory, sdk)
 
 
+@pytest.mark.slow
 @each_seed
 @given(SEEDS)
 def test_the_conversation_is_the_context_in_pis_shape(
@@ -134,24 +130,24 @@ def check(session: Session, factory: Any, sdk: Sdk) -> None:
         assert words_in(without_thinking(context.messages)) == []
         return
     told = sdk(file)
-    assert ours(file) == told
+    assert conversation(file) == told
     said = [{"content": content} for _, content in told]
     assert words_in(without_thinking(said)) == words_in(without_thinking(context.messages))
     again, _ = converted(session, folder / "two")
     assert again.read_bytes() == file.read_bytes()
 
 
-def test_the_last_message_is_read_though_others_hang_below_it(tmp_path: Path, sdk: Sdk) -> None:
+def test_claude_code_reads_the_leaf_even_with_children_below_it(tmp_path: Path, sdk: Sdk) -> None:
     session = Session.create()
     first = session.append_message({"role": "user", "content": "one"})
     session.append_message({"role": "assistant", "content": "two"})
     session.branch(first)
     file, _ = converted(session, tmp_path / "made")
-    assert sdk(file) == ours(file) == [("user", "one")]
+    assert sdk(file) == conversation(file) == [("user", "one")]
     assert b"two" in file.read_bytes()
 
 
-def test_results_on_another_branch_do_not_come_back_into_the_conversation(
+def test_results_on_another_branch_stay_out_of_the_written_conversation(
     tmp_path: Path, sdk: Sdk
 ) -> None:
     session = Session.create()
@@ -167,7 +163,7 @@ def test_results_on_another_branch_do_not_come_back_into_the_conversation(
     file, made = converted(session, tmp_path / "made")
     assert (
         sdk(file)
-        == ours(file)
+        == conversation(file)
         == [
             ("user", "do it"),
             ("assistant", calls),
@@ -177,7 +173,7 @@ def test_results_on_another_branch_do_not_come_back_into_the_conversation(
     assert any("the id of a response" in loss.what for loss in made.losses)
 
 
-def test_a_compaction_is_claude_codes_own_and_what_was_before_is_kept(
+def test_a_compaction_is_written_as_a_mark_and_the_messages_before_it_stay(
     tmp_path: Path, sdk: Sdk
 ) -> None:
     session = Session.create()
@@ -186,7 +182,7 @@ def test_a_compaction_is_claude_codes_own_and_what_was_before_is_kept(
     session.compact("The summary", first_kept=kept)
     session.append_message({"role": "user", "content": "new"})
     file, _ = converted(session, tmp_path / "made")
-    assert sdk(file) == ours(file) == [("user", t) for t in ("The summary", "kept", "new")]
+    assert sdk(file) == conversation(file) == [("user", t) for t in ("The summary", "kept", "new")]
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     (mark,) = [line for line in lines if line.get("subtype") == "compact_boundary"]
     (summary,) = [line for line in lines if line.get("isCompactSummary")]
@@ -198,7 +194,7 @@ def test_a_compaction_is_claude_codes_own_and_what_was_before_is_kept(
     assert any(line.get("message", {}).get("content") == "old" for line in lines)
 
 
-def test_lanes_are_subagents(tmp_path: Path, sdk: Sdk) -> None:
+def test_lanes_are_written_as_subagents(tmp_path: Path, sdk: Sdk) -> None:
     session = Session.create(name="A name")
     session.append_message({"role": "user", "content": "shared"})
     with session.lane("re/viewer") as lane:
@@ -214,8 +210,8 @@ def test_lanes_are_subagents(tmp_path: Path, sdk: Sdk) -> None:
         ("user", "review"),
         ("assistant", [{"type": "text", "text": "well"}]),
     ]
-    assert sdk(file) == ours(file) == [("user", "shared"), ("user", "on")]
-    assert sdk(file, "re-viewer") == ours(file, "agent-re-viewer") == agents
+    assert sdk(file) == conversation(file) == [("user", "shared"), ("user", "on")]
+    assert sdk(file, "re-viewer") == conversation(file, "agent-re-viewer") == agents
     assert any("scratch" in loss.what for loss in made.losses)
     listed = importlib.import_module("claude_agent_sdk").get_session_info(SESSION)
     assert (listed.custom_title, listed.first_prompt) == ("A name", "shared")
@@ -224,7 +220,7 @@ def test_lanes_are_subagents(tmp_path: Path, sdk: Sdk) -> None:
         assert back.damage == []
 
 
-def test_what_claude_code_does_not_say_is_named(tmp_path: Path) -> None:
+def test_what_claude_code_cannot_express_is_among_the_losses(tmp_path: Path) -> None:
     session = Session.create(metadata={"system": "S"})
     first = session.append_message({"role": "user", "content": "a"})
     session.label(first, "mark")
@@ -239,7 +235,7 @@ def test_what_claude_code_does_not_say_is_named(tmp_path: Path) -> None:
         assert any(what in each for each in named), what
 
 
-def test_what_pi_says_of_a_message_is_not_in_the_message(tmp_path: Path) -> None:
+def test_pis_own_message_keys_are_not_written_for_claude_code(tmp_path: Path) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a", "timestamp": 1759312800000})
     usage = {"input": 1, "output": 2}
@@ -254,7 +250,7 @@ def test_what_pi_says_of_a_message_is_not_in_the_message(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("file", [b"abc", 5])
-def test_a_file_to_make_is_named_by_text(file: Any) -> None:
+def test_the_path_of_a_conversion_must_be_text(file: Any) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
     with pytest.raises(UsageError, match="must be a string or a Path"):

@@ -1,4 +1,4 @@
-"""Codex rollouts: the history that Codex itself would go on with."""
+"""Codex rollouts: the history that Codex itself would continue."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import DecoderMissingError
 from sessiontree.formats import recognise
 from sessiontree.text.pattern import Pattern
+from tests.support import transcripts
 
 Line = dict[str, Any]
 
@@ -46,9 +47,7 @@ def output(id: str) -> Line:
 
 
 def written(path: Path, *lines: Line) -> Path:
-    everything = [line("session_meta", **META), *lines]
-    path.write_text("".join(json.dumps(found) + "\n" for found in everything))
-    return path
+    return transcripts.written(path, [line("session_meta", **META), *lines])
 
 
 def texts(session: Session) -> list[str]:
@@ -58,7 +57,7 @@ def texts(session: Session) -> list[str]:
     ]
 
 
-def test_a_rollout_is_a_conversation(tmp_path: Path) -> None:
+def test_a_rollout_becomes_a_conversation(tmp_path: Path) -> None:
     file = written(
         tmp_path / "r.jsonl",
         said("developer", "rules"),
@@ -89,7 +88,7 @@ def test_a_rollout_is_a_conversation(tmp_path: Path) -> None:
         assert kinds == {"codex:turn_context", "codex:event_msg", "codex:response_item"}
 
 
-def test_tokens_told_twice_are_counted_once(tmp_path: Path) -> None:
+def test_a_repeated_token_count_is_counted_once(tmp_path: Path) -> None:
     def told(total: int) -> Line:
         usage = {"total_token_usage": {"total_tokens": total}, "last_token_usage": {"n": total}}
         return line("event_msg", type="token_count", info=usage)
@@ -103,7 +102,7 @@ def test_tokens_told_twice_are_counted_once(tmp_path: Path) -> None:
     ("turns", "left"),
     [(1, ["ctx", "one", "1"]), (2, ["ctx"]), (9, ["ctx"]), (0, ["ctx", "one", "1", "two", "2"])],
 )
-def test_a_rollback_takes_back_turns(tmp_path: Path, turns: int, left: list[str]) -> None:
+def test_a_rollback_removes_the_last_turns(tmp_path: Path, turns: int, left: list[str]) -> None:
     ctx = said("user", "<user_instructions>")
     file = written(
         tmp_path / "r.jsonl",
@@ -119,7 +118,7 @@ def test_a_rollback_takes_back_turns(tmp_path: Path, turns: int, left: list[str]
         assert session.context().model == {"provider": "openai", "modelId": "m"}
 
 
-def test_a_rollback_goes_on_above_what_was_rolled_back_before(tmp_path: Path) -> None:
+def test_a_second_rollback_starts_above_the_first(tmp_path: Path) -> None:
     back = line("event_msg", type="thread_rolled_back", num_turns=1)
     turns = [said("user", "one"), said("user", "two"), back, said("user", "three"), back, back]
     file = written(tmp_path / "r.jsonl", *turns, said("user", "four"))
@@ -128,7 +127,7 @@ def test_a_rollback_goes_on_above_what_was_rolled_back_before(tmp_path: Path) ->
         assert len(session.branches()) == 3
 
 
-def test_a_compaction_puts_its_history_in_place(tmp_path: Path) -> None:
+def test_a_compaction_replaces_the_history(tmp_path: Path) -> None:
     items = [said("user", "kept")["payload"], said("user", "SUMMARY of it")["payload"]]
     file = written(
         tmp_path / "r.jsonl",
@@ -153,7 +152,7 @@ def test_an_old_compaction_keeps_the_prompts_and_ends_with_the_summary(tmp_path:
         assert texts(session) == ["one", "two", "It was so.", "after"]
 
 
-def test_a_fork_keeps_its_origin_and_the_first_meta_counts(tmp_path: Path) -> None:
+def test_the_first_session_meta_of_a_fork_gives_the_id(tmp_path: Path) -> None:
     file = written(tmp_path / "r.jsonl", line("session_meta", id="other"), said("user", "x"))
     with Session.open(file, readonly=True) as session:
         assert session.id == "s-1"
@@ -193,9 +192,7 @@ def test_a_compressed_rollout_reads_as_the_plain_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5])
-def test_a_compressed_file_that_ends_early_gives_what_stands_before(
-    tmp_path: Path, cut: int
-) -> None:
+def test_a_cut_compressed_rollout_gives_the_lines_before_the_cut(tmp_path: Path, cut: int) -> None:
     plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 999) for n in range(2000)))
     packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
     content = packed.read_bytes()
@@ -208,7 +205,7 @@ def test_a_compressed_file_that_ends_early_gives_what_stands_before(
             assert len(texts(session)) > 900
 
 
-def test_a_damaged_compressed_file_gives_what_stands_before(tmp_path: Path) -> None:
+def test_a_damaged_compressed_rollout_gives_the_lines_before_the_damage(tmp_path: Path) -> None:
     plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 99) for n in range(99)))
     packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
     packed.write_bytes(packed.read_bytes() + b"garbage")
@@ -217,7 +214,7 @@ def test_a_damaged_compressed_file_gives_what_stands_before(tmp_path: Path) -> N
         assert "damaged" in session.damage[0].cause
 
 
-def test_without_a_decoder_the_error_says_what_to_install(
+def test_without_a_zstd_decoder_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = written(tmp_path / "r.jsonl", said("user", "x"))
@@ -229,7 +226,7 @@ def test_without_a_decoder_the_error_says_what_to_install(
     assert caught.value.file == str(packed)
 
 
-def test_what_an_event_says_again_is_found_once(tmp_path: Path) -> None:
+def test_a_search_skips_an_event_that_repeats_a_message(tmp_path: Path) -> None:
     events: list[Line] = [
         {"type": "event_msg", "payload": {"type": kind, "message": "a needle"}}
         for kind in ("user_message", "error")

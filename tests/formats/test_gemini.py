@@ -1,4 +1,4 @@
-"""Gemini CLI chats, the document and the log."""
+"""Gemini CLI's chats: the document and the log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.catalog.listing import facts_of
 from sessiontree.formats import recognise
+from tests.support.transcripts import written
 
 Line = dict[str, Any]
 
@@ -41,11 +42,11 @@ CALL: Line = {
 
 
 def log(path: Path, *lines: Line) -> Path:
-    path.write_text("".join(json.dumps(found) + "\n" for found in (META, *lines)))
-    return path
+    return written(path, (META, *lines))
 
 
 def document(path: Path, *messages: Line) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**META, "messages": messages}, indent=2))
     return path
 
@@ -71,7 +72,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("made", [log, document])
-def test_a_chat_is_a_conversation(tmp_path: Path, made: Any) -> None:
+def test_a_gemini_chat_becomes_a_conversation(tmp_path: Path, made: Any) -> None:
     file = made(tmp_path / "session.json", *MESSAGES)
     with Session.open(file, readonly=True) as session:
         assert session.id == "g-1"
@@ -91,7 +92,7 @@ def test_a_chat_is_a_conversation(tmp_path: Path, made: Any) -> None:
             assert json.loads(session.original(message["id"])) == message
 
 
-def test_a_repeated_id_replaces(tmp_path: Path) -> None:
+def test_a_repeated_message_id_replaces_the_message(tmp_path: Path) -> None:
     later = [gemini("g1", "partial"), gemini("g1", "whole"), user("u2", "next")]
     file = log(tmp_path / "s.jsonl", user("u1", "first"), *later, user("u1", "first, mended"))
     with Session.open(file, readonly=True) as session:
@@ -100,7 +101,7 @@ def test_a_repeated_id_replaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("id", "left"), [("u2", ["one", "1"]), ("u1", []), ("gone", [])])
-def test_a_rewind_drops_the_message_and_all_after_it(
+def test_a_rewind_removes_the_message_and_all_after_it(
     tmp_path: Path, id: str, left: list[str]
 ) -> None:
     turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two"), gemini("g2", "2")]
@@ -109,7 +110,7 @@ def test_a_rewind_drops_the_message_and_all_after_it(
         assert texts(session) == [*left, "new"]
 
 
-def test_a_conversation_put_in_place_of_another(tmp_path: Path) -> None:
+def test_a_set_of_messages_replaces_the_conversation(tmp_path: Path) -> None:
     turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two")]
     patch = {"$set": {"messages": [turns[0], gemini("g1", "shorter")], "lastUpdated": "t"}}
     file = log(tmp_path / "s.jsonl", *turns, patch, {"$set": {"summary": "S"}}, user("u4", "new"))
@@ -123,7 +124,7 @@ def test_a_conversation_put_in_place_of_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.99])
-def test_a_document_cut_short_gives_the_messages_before(tmp_path: Path, left: float) -> None:
+def test_a_cut_document_gives_the_messages_before_the_cut(tmp_path: Path, left: float) -> None:
     file = document(tmp_path / "s.json", *(user(f"u{n}", f"say {n}") for n in range(50)))
     content = file.read_bytes()
     file.write_bytes(content[: int(len(content) * left)])
@@ -137,7 +138,7 @@ def test_a_document_cut_short_gives_the_messages_before(tmp_path: Path, left: fl
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_list_tells_what_a_document_says_however_it_is_laid_out(
+def test_the_facts_of_a_document_do_not_depend_on_its_layout(
     tmp_path: Path, indent: int | None
 ) -> None:
     file = tmp_path / "session-1.json"

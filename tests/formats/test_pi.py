@@ -19,6 +19,7 @@ import pytest
 from sessiontree import ForeignFormatError, ReadOnlyError, Session
 from sessiontree.formats import recognise
 from tests.formats.conftest import CORPUS, NO_CORPUS
+from tests.support.transcripts import written as written  # for the tests of other folders
 
 PI = os.environ.get("PI_CODING_AGENT", "")
 PI_V1 = CORPUS / "pi-v1" / "large-session.jsonl"
@@ -41,11 +42,6 @@ def message(id: str, parent: str | None, role: str, content: Any, **more: Any) -
 
 def text(said: str) -> list[Line]:
     return [{"type": "text", "text": said}]
-
-
-def written(path: Path, lines: list[Line]) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 CALL = [{"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}]
@@ -89,7 +85,7 @@ EVERYTHING: list[Line] = [
 ]
 
 
-def test_every_type_of_entry_is_kept(tmp_path: Path) -> None:
+def test_every_type_of_pi_entry_is_kept(tmp_path: Path) -> None:
     file = written(tmp_path / "s.jsonl", EVERYTHING)
     with Session.open(file, readonly=True) as session:
         assert (session.id, session.name) == ("s", "A name")
@@ -109,7 +105,7 @@ def test_every_type_of_entry_is_kept(tmp_path: Path) -> None:
             assert json.loads(session.original(line["id"])) == line
 
 
-def test_version_2_names_its_hook_messages_otherwise(tmp_path: Path) -> None:
+def test_a_hook_message_of_pi_version_2_is_a_custom_message(tmp_path: Path) -> None:
     lines = [{**HEADER, "version": 2}, message("e0", None, "hookMessage", "x", customType="h")]
     with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
         assert session.context().messages == [{"role": "custom", "content": "x", "customType": "h"}]
@@ -133,7 +129,7 @@ def test_a_second_root_hangs_below_the_header(tmp_path: Path) -> None:
         assert len(session.branches()) == 2
 
 
-def test_a_type_of_next_year_is_kept_shown_and_counted(tmp_path: Path) -> None:
+def test_an_unknown_type_is_kept_shown_and_counted(tmp_path: Path) -> None:
     odd = entry("e1", "e0", "hologram", beam=[1, None], spilled="?", lane="x", crc="y")
     lines = [HEADER, message("e0", None, "user", "old"), odd, {**odd, "id": "e2", "parentId": "e1"}]
     lines.append(message("e3", "e2", "user", "new"))
@@ -148,7 +144,7 @@ def test_a_type_of_next_year_is_kept_shown_and_counted(tmp_path: Path) -> None:
         assert "hologram" in told.cause
 
 
-def test_ours_and_the_next_pi_are_not_pis_versions_2_and_3(tmp_path: Path) -> None:
+def test_only_versions_2_and_3_are_recognised_as_pi(tmp_path: Path) -> None:
     Session.create(tmp_path / "ours.jsonl").close()
     assert recognise((tmp_path / "ours.jsonl").read_bytes()) is None
     assert recognise(b'{"type":"session","id":"x"}\n') is None
@@ -239,7 +235,7 @@ NO_PI = "the variable PI_CODING_AGENT does not name the folder of pi's package"
 
 
 @pytest.mark.skipif(not (PI and shutil.which("node")), reason=NO_PI)
-def test_a_context_is_what_pi_builds(tmp_path: Path) -> None:
+def test_a_context_is_the_one_that_pi_builds(tmp_path: Path) -> None:
     files = [written(tmp_path / "all.jsonl", EVERYTHING)]
     files += [written(tmp_path / f"{n}.jsonl", _any_session(n)) for n in range(300)]
     built = built_by_pi(files, tmp_path / "pi")
@@ -249,13 +245,13 @@ def test_a_context_is_what_pi_builds(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not (PI and shutil.which("node")), reason=NO_PI)
 @pytest.mark.skipif(not PI_V1.is_file(), reason=NO_CORPUS)
-def test_the_context_of_a_real_version_1_session_is_what_pi_builds(tmp_path: Path) -> None:
+def test_the_context_of_a_real_version_1_session_is_the_one_that_pi_builds(tmp_path: Path) -> None:
     (context,) = built_by_pi([PI_V1], tmp_path / "pi")
     assert len(context["messages"]) > 10
     assert built_by_us(PI_V1)["messages"] == _comparable(context)["messages"]
 
 
-def test_who_would_write_to_another_agents_session_is_told_to_import_it(tmp_path: Path) -> None:
+def test_a_write_to_another_agents_session_is_refused_and_names_import(tmp_path: Path) -> None:
     file = written(tmp_path / "s.jsonl", EVERYTHING)
     with Session.open(file, readonly=True) as session:
         with pytest.raises(ReadOnlyError, match=r"sessiontree import .*s\.jsonl"):

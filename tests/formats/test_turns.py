@@ -1,4 +1,4 @@
-"""What a program says in its user's name begins no turn, also once it is imported."""
+"""Messages that a program generates in its user's name begin no turn, imported or not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def claude_code(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", [codex, claude_code], ids=lambda make: str(make.__name__))
-def test_what_a_program_says_in_its_users_name_begins_no_turn(make: object, tmp_path: Path) -> None:
+def test_a_user_message_that_the_program_generated_begins_no_turn(
+    make: object, tmp_path: Path
+) -> None:
     assert callable(make)
     source = make(tmp_path / "s.jsonl")
     done = import_session(source, tmp_path / "out")

@@ -1,7 +1,8 @@
-"""What importing promises of any file."""
+"""The promises of every import, as helpers."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,6 @@ def imported(source: Path, folder: Path) -> ImportResult:
 
 def touched(file: Path) -> Path:
     """The same file with another time, so that it is read again."""
-    import os
-
     found = file.stat()
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1_000_000))
     return file

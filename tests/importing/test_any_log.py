@@ -1,8 +1,7 @@
-"""Any log of Gemini CLI, Codex or pi, as it grows: at each state what it says in place."""
+"""Random growing logs of Gemini CLI, Codex and pi: each state imported as it reads in place."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.importing.test_growing import assert_grows
+from tests.support.transcripts import encoded
 
 Line = dict[str, Any]
 
@@ -86,23 +86,22 @@ def _entries(id: str, parent: str | None, target: str) -> list[Line]:
 
 def assert_any_grows(lines: list[Line]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-        assert_grows(encoded, Path(folder) / "t", Path(folder) / "out")
+        assert_grows(encoded(lines), Path(folder) / "t", Path(folder) / "out")
 
 
 @few
 @given(st.lists(chat_lines, max_size=7))
-def test_any_growing_chat_is_followed(lines: list[Line]) -> None:
+def test_an_import_follows_any_growing_chat(lines: list[Line]) -> None:
     assert_any_grows([test_gemini.META, *lines])
 
 
 @few
 @given(st.lists(rollout_lines, max_size=7))
-def test_any_growing_rollout_is_followed(lines: list[Line]) -> None:
+def test_an_import_follows_any_growing_rollout(lines: list[Line]) -> None:
     assert_any_grows([test_codex.line("session_meta", **test_codex.META), *lines])
 
 
 @few
 @given(pi_logs())
-def test_any_growing_session_of_pi_is_followed(lines: list[Line]) -> None:
+def test_an_import_follows_any_growing_session_of_pi(lines: list[Line]) -> None:
     assert_any_grows(lines)

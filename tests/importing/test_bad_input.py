@@ -1,4 +1,4 @@
-"""Bad sources: the rest imported, what could not be named with its line, never a traceback."""
+"""Damaged sources: the rest is imported, the damage reported with its line, no traceback."""
 
 from __future__ import annotations
 
@@ -41,17 +41,11 @@ def assert_imported_or_refused(file: Path, out: Path) -> bool:
     return True
 
 
-def _folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    return folder
-
-
 @pytest.mark.parametrize("made", ALL)
 def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(
     made: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    file = made(_folder(tmp_path) / "s.jsonl")
+    file = made(tmp_path / "source" / "s.jsonl")
     whole = file.read_bytes()
     dice = random.Random(3)
     taken = 0
@@ -68,16 +62,16 @@ def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(
 def test_any_value_in_any_place_is_imported_or_refused(
     made: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    file = made(_folder(tmp_path) / "s.jsonl")
+    file = made(tmp_path / "source" / "s.jsonl")
     for number, _ in enumerate(odd_versions(file, made, seed=4, count=25)):
         assert_imported_or_refused(file, tmp_path / f"out{number}")
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_lines_of_other_formats_come_along(
+def test_lines_of_other_formats_are_imported(
     made: Callable[[Path], Path], tmp_path: Path, out: Path
 ) -> None:
-    file = made(_folder(tmp_path) / "s.jsonl")
+    file = made(tmp_path / "source" / "s.jsonl")
     lines = file.read_bytes().splitlines()
     foreign = [other(tmp_path / "other.jsonl").read_bytes().splitlines()[1] for other in LOGS]
     strange = [b'{"type":"next-year","data":[1]}', b"[1]", b"no JSON"]
@@ -90,7 +84,9 @@ def test_lines_of_other_formats_come_along(
     assert {"next-year", "line"} <= kept
 
 
-def test_references_to_nothing_are_mended_and_told(tmp_path: Path, out: Path) -> None:
+def test_references_to_missing_entries_are_corrected_and_reported(
+    tmp_path: Path, out: Path
+) -> None:
     entry, message = test_pi.entry, test_pi.message
     lines = [
         test_pi.HEADER,
@@ -105,7 +101,7 @@ def test_references_to_nothing_are_mended_and_told(tmp_path: Path, out: Path) ->
         message("late", "e7", "user", "four"),
         message("e10", "e9", "user", "five"),
     ]
-    file = test_pi.written(_folder(tmp_path) / "s.jsonl", lines)
+    file = test_pi.written(tmp_path / "source" / "s.jsonl", lines)
     assert assert_imported_or_refused(file, out)
     done = import_session(file, tmp_path / "again")
     assert [(found.kind, found.line) for found in done.damage] == [
@@ -120,25 +116,23 @@ def test_references_to_nothing_are_mended_and_told(tmp_path: Path, out: Path) ->
         assert session.entry("e6")["data"]["label"] == "mark"
 
 
-def test_circles_end_where_reading_in_place_ends_them(tmp_path: Path) -> None:
+def test_an_import_cuts_cycles_where_reading_in_place_cuts_them(tmp_path: Path) -> None:
     dice = random.Random(5)
     for number in range(30):
         ids = [f"e{n}" for n in range(dice.randint(1, 6))]
         lines = [test_pi.HEADER]
         lines += [test_pi.message(id, dice.choice([*ids, "gone"]), "user", id) for id in ids]
-        folder = tmp_path / f"t{number}"
-        folder.mkdir()
-        file = test_pi.written(folder / "s.jsonl", lines)
+        file = test_pi.written(tmp_path / f"t{number}" / "s.jsonl", lines)
         assert assert_imported_or_refused(file, tmp_path / f"out{number}")
 
 
 @pytest.mark.parametrize("id", ["../../up", "/root/x", "a\0b", "x" * 5_000, ".", "..", "\n", "é"])
-def test_no_id_leads_out_of_the_folder(
+def test_no_session_id_leads_an_import_out_of_the_folder(
     id: str, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = {**test_pi.HEADER, "id": id, "timestamp": f"../{id}", "cwd": f"/p/../../{id}"}
     lines = [header, test_pi.message("e1", None, "user", "one")]
-    file = test_pi.written(_folder(tmp_path) / "s.jsonl", lines)
+    file = test_pi.written(tmp_path / "source" / "s.jsonl", lines)
     before = sorted(path for path in tmp_path.rglob("*") if out not in path.parents)
     assert assert_imported_or_refused(file, out)
     assert [path.parent for path in out.rglob("*.jsonl")] == [out]
@@ -149,11 +143,11 @@ def test_no_id_leads_out_of_the_folder(
     assert found == {*before, out}
 
 
-def test_lone_surrogates_and_large_numbers_come_along(tmp_path: Path, out: Path) -> None:
+def test_lone_surrogates_and_large_numbers_are_imported(tmp_path: Path, out: Path) -> None:
     text = '{"big":123456789012345678901234567890,"exp":1e400000,"lone":"\\ud800","n":1.10}'
     line = json.dumps(user("a\ud800", None, toolUseResult="HERE")).replace('"HERE"', text)
     huge = json.dumps(user("b", None, ["\ud800" + "x" * 100_000, 10**30, "y" * 100_000]))
-    file = written(_folder(tmp_path) / "s.jsonl", [user("z", None)])
+    file = written(tmp_path / "source" / "s.jsonl", [user("z", None)])
     with file.open("a") as source:
         source.write(line + "\n" + huge + "\n")
     assert_imported_or_refused(file, out)
@@ -162,7 +156,7 @@ def test_lone_surrogates_and_large_numbers_come_along(tmp_path: Path, out: Path)
     assert "1.10" in content
 
 
-def test_a_session_of_ours_is_not_imported(tmp_path: Path, out: Path) -> None:
+def test_a_sessiontree_file_and_an_unknown_file_are_not_imported(tmp_path: Path, out: Path) -> None:
     with Session.create(tmp_path / "ours.jsonl"):
         pass
     with pytest.raises(NothingToDoError, match="already"):

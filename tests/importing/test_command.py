@@ -1,4 +1,4 @@
-"""`sessiontree import`: files and folders in, sessions of ours where `ls` finds them."""
+"""`sessiontree import`: converts files and folders to sessions that `ls` finds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_folder_of_all_agents_is_imported(everything: Path, out: Path) -> None
     assert state_of(everything) == before
 
 
-def test_a_dry_run_says_what_an_import_does_and_writes_nothing(
+def test_a_dry_run_reports_the_import_and_writes_nothing(
     everything: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "home"))
@@ -73,7 +73,7 @@ def test_a_dry_run_says_what_an_import_does_and_writes_nothing(
         assert json.loads(told.stdout) == printed_json("import", everything, *where)
 
 
-def test_a_dry_run_says_what_a_session_would_grow_by(tmp_path: Path, out: Path) -> None:
+def test_a_dry_run_reports_the_number_of_new_entries(tmp_path: Path, out: Path) -> None:
     large = {**user("c", "b"), "message": {"role": "user", "content": "x" * 40_000}}
     lines = [user("a", None), assistant("b", "a", "m"), large, user("d", "c")]
     file = written(tmp_path / "t" / f"{SESSION}.jsonl", lines[:2])
@@ -90,7 +90,7 @@ def test_a_dry_run_says_what_a_session_would_grow_by(tmp_path: Path, out: Path) 
 
 
 @pytest.mark.parametrize("prompts", [(), ("Build a CLI",)])
-def test_a_session_of_slash_commands_is_listed_as_it_was(
+def test_an_import_of_slash_commands_is_listed_like_its_source(
     tmp_path: Path, out: Path, prompts: tuple[str, ...]
 ) -> None:
     said = [
@@ -122,7 +122,7 @@ def test_a_dry_run_refuses_what_an_import_refuses(tmp_path: Path, out: Path) -> 
     assert "is there already" in refusals[0].stderr
 
 
-def test_sessions_go_to_the_store_of_the_user(
+def test_imports_go_to_the_users_store_by_default(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "home"))
@@ -138,7 +138,7 @@ def test_sessions_go_to_the_store_of_the_user(
     assert len(printed_json("ls", "--all")) == 5
 
 
-def test_each_file_is_told_as_json(everything: Path, out: Path) -> None:
+def test_import_json_has_an_object_for_each_file(everything: Path, out: Path) -> None:
     file = everything / "projects" / "-project" / f"{SESSION}.jsonl"
     (told,) = printed_json("import", file, "-o", out)
     assert told["source"] == str(file)
@@ -154,7 +154,7 @@ def test_each_file_is_told_as_json(everything: Path, out: Path) -> None:
     assert lost["next"]
 
 
-def test_what_fails_is_told_and_the_rest_imported(everything: Path, out: Path) -> None:
+def test_a_failed_import_is_reported_and_the_rest_is_imported(everything: Path, out: Path) -> None:
     (everything / "file").write_text("text")
     good = everything / "pi" / "t_s.jsonl"
     result = run("import", everything / "file", everything / "gone", good, "-o", out)
@@ -192,7 +192,7 @@ def test_an_import_into_its_own_folder_touches_no_source(everything: Path) -> No
     assert pi.read_bytes() == content
 
 
-def test_names_and_texts_do_not_drive_the_terminal(tmp_path: Path, out: Path) -> None:
+def test_names_and_texts_of_a_source_cannot_control_the_terminal(tmp_path: Path, out: Path) -> None:
     file = written(tmp_path / "t" / "s\x1b[31m.jsonl", [user("a", None, "\x1b[2J", id="\x1b")])
     with file.open("a") as source:
         source.write('{"type":"\\u001b[2J","uuid":"\\u001b","sessionId":"x"}\n')
@@ -249,7 +249,7 @@ def test_each_line_names_the_source_and_two_of_one_session_are_both_named(
 
 
 @pytest.mark.parametrize("command", ["context", "merge", "switch", "keep"])
-def test_the_lane_of_what_is_new_is_named_by_the_agent(
+def test_new_entries_beside_a_users_go_to_the_agents_lane(
     tmp_path: Path, out: Path, command: str
 ) -> None:
     lines = [user("a", None), assistant("b", "a", "m")]

@@ -1,4 +1,4 @@
-"""What was converted for another agent, gone on with there, and is imported again."""
+"""Sessions converted for another agent, continued there, and imported again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing import import_session
+from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.importing.conftest import messages
 from tests.support.pi_trees import PiShaped
 
-CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
 TARGETS = ("pi", "claude-code")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
@@ -92,9 +92,10 @@ def check(session: Path, to: str, tmp_path: Path) -> None:
         assert found.verify() == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 1 << 30), to=st.sampled_from(TARGETS))
-def test_of_any_session_only_what_was_said_since_comes_back(
+def test_importing_any_converted_session_adds_only_new_messages(
     seed: int, to: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -109,10 +110,10 @@ def test_of_any_session_only_what_was_said_since_comes_back(
         return
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the real sessions are not beside the checkout")
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 @pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("source", sorted(CORPUS.glob("*/*.jsonl")), ids=lambda path: path.stem)
-def test_of_a_real_session_only_what_was_said_since_comes_back(
+def test_importing_a_real_converted_session_adds_only_new_messages(
     source: Path, to: str, tmp_path: Path
 ) -> None:
     done = import_session(source, tmp_path / "in")
@@ -131,7 +132,9 @@ def chat(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_who_went_on_in_the_session_stays_there(to: str, tmp_path: Path) -> None:
+def test_importing_a_converted_session_does_not_move_the_users_leaf(
+    to: str, tmp_path: Path
+) -> None:
     session = chat(tmp_path / "in")
     file = converted(session, to, tmp_path / "for")
     with Session.open(session) as ours:
@@ -147,9 +150,7 @@ def test_who_went_on_in_the_session_stays_there(to: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_a_line_that_was_changed_since_is_an_entry_beside_the_one_it_was(
-    to: str, tmp_path: Path
-) -> None:
+def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(to: str, tmp_path: Path) -> None:
     session = chat(tmp_path / "in")
     content = session.read_bytes()
     file = converted(session, to, tmp_path / "for")
@@ -162,7 +163,9 @@ def test_a_line_that_was_changed_since_is_an_entry_beside_the_one_it_was(
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_facts_around_a_line_and_the_order_of_its_keys_may_change(to: str, tmp_path: Path) -> None:
+def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
+    to: str, tmp_path: Path
+) -> None:
     session = chat(tmp_path / "in")
     content = session.read_bytes()
     file = converted(session, to, tmp_path / "for")
@@ -177,7 +180,9 @@ def test_facts_around_a_line_and_the_order_of_its_keys_may_change(to: str, tmp_p
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_a_copy_made_of_a_converted_session_grows_by_what_is_new(to: str, tmp_path: Path) -> None:
+def test_a_copy_imported_from_a_converted_session_gets_new_messages(
+    to: str, tmp_path: Path
+) -> None:
     file = converted(chat(tmp_path / "in"), to, tmp_path / "for")
     copy = import_session(file, tmp_path / "elsewhere").file
     before = messages(copy)[1]
@@ -187,9 +192,7 @@ def test_a_copy_made_of_a_converted_session_grows_by_what_is_new(to: str, tmp_pa
 
 
 @pytest.mark.parametrize("to", TARGETS)
-def test_what_the_agents_lines_said_beside_is_named_where_it_is_lost(
-    to: str, tmp_path: Path
-) -> None:
+def test_the_original_keys_that_a_conversion_leaves_out_are_losses(to: str, tmp_path: Path) -> None:
     uuids = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]
     lines: list[dict[str, Any]] = [
         {"uuid": uuids[0], "parentUuid": None, "message": {"role": "user", "content": "a"}},
@@ -206,7 +209,7 @@ def test_what_the_agents_lines_said_beside_is_named_where_it_is_lost(
     assert [(loss.count, loss.entry) for loss in losses if "'slug'" in loss.what] == [(2, uuids[0])]
 
 
-def test_what_a_subagent_said_since_comes_on_the_lane_it_was(tmp_path: Path) -> None:
+def test_new_messages_of_a_converted_subagent_go_to_its_lane(tmp_path: Path) -> None:
     session = chat(tmp_path / "in")
     with Session.open(session) as ours, ours.lane("reviewer") as lane:
         lane.append_message({"role": "user", "content": "look"})

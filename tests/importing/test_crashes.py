@@ -1,4 +1,4 @@
-"""An import that is killed leaves the old or the new, and moves nobody."""
+"""A killed import leaves the old or the new state, and moves no user's leaf."""
 
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ def at_each_change() -> Iterator[int]:
     yield from range(1, 200)
 
 
+@pytest.mark.slow
 def test_an_import_killed_anywhere_leaves_all_or_nothing(tmp_path: Path) -> None:
     source = written(tmp_path / "t" / "s.jsonl", FIRST)
     before = state_of(source.parent)
@@ -106,7 +107,7 @@ def test_an_import_killed_anywhere_leaves_all_or_nothing(tmp_path: Path) -> None
     assert state_of(source.parent) == before
 
 
-def test_an_import_that_goes_on_and_is_killed_anywhere_keeps_what_was(tmp_path: Path) -> None:
+def test_an_update_killed_anywhere_keeps_every_earlier_entry(tmp_path: Path) -> None:
     for at in at_each_change():
         source = written(tmp_path / f"t{at}" / "s.jsonl", FIRST)
         out = tmp_path / f"out{at}"
@@ -133,7 +134,8 @@ def test_an_import_that_goes_on_and_is_killed_anywhere_keeps_what_was(tmp_path: 
     assert at > 5
 
 
-def test_a_user_is_not_moved_by_an_import_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_an_update_that_is_killed_does_not_move_the_users_leaf(tmp_path: Path) -> None:
     for at in at_each_change():
         source = written(tmp_path / f"t{at}" / "s.jsonl", FIRST)
         out = tmp_path / f"out{at}"

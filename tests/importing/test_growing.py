@@ -1,4 +1,4 @@
-"""A source that grows: what is new is added, and nothing twice; a user's place is theirs."""
+"""Growing sources: new entries are added once, and a user keeps the main lane."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.formats.test_bad_input import LOGS
 from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import assert_same, imported, messages, touched, without_origins
 from tests.importing.test_formats import REAL
-from tests.support.transcripts import Line, assistant, line, result, user, written
+from tests.support.transcripts import Line, assistant, encoded, line, result, user, written
 
 
 def grown(folder: Path, content: bytes, name: str = "s.jsonl") -> Path:
@@ -46,10 +46,9 @@ def assert_grows(lines: list[bytes], folder: Path, out: Path, start: int = 1) ->
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_a_growing_log_is_imported_line_by_line(
+def test_each_state_of_a_growing_log_is_imported(
     made: Callable[[Path], Path], tmp_path: Path, out: Path
 ) -> None:
-    (tmp_path / "made").mkdir()
     lines = made(tmp_path / "made" / "s.jsonl").read_bytes().splitlines(keepends=True)
     start = 2 if made is LOGS[0] else 1  # a title alone does not say whose it is
     target = assert_grows(lines, tmp_path / "t", out, start)
@@ -58,22 +57,22 @@ def test_a_growing_log_is_imported_line_by_line(
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_growing_chain_says_at_each_line_what_it_says_in_place(
+def test_a_growing_chain_has_at_each_line_the_context_of_reading_in_place(
     name: str, tmp_path: Path, out: Path
 ) -> None:
-    lines = [json.dumps(found).encode() + b"\n" for found in CHAINS[name]]
-    assert_grows(lines, tmp_path / "t", out)
+    assert_grows(encoded(CHAINS[name]), tmp_path / "t", out)
 
 
-def test_any_growing_transcript_says_what_it_says_in_place(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_any_growing_transcript_has_the_context_of_reading_in_place(tmp_path: Path) -> None:
     dice = random.Random(7)
     for seed in range(20):
-        lines = [json.dumps(found).encode() + b"\n" for found in _any_transcript(seed + 1000)]
+        lines = encoded(_any_transcript(seed + 1000))
         folder, out = tmp_path / f"t{seed}", tmp_path / f"o{seed}"
         assert_grows(lines, folder, out, start=dice.randint(1, len(lines)))
 
 
-def test_a_chat_that_is_rewound_and_rewritten_is_followed(tmp_path: Path, out: Path) -> None:
+def test_an_import_follows_a_chat_that_is_rewound_and_replaced(tmp_path: Path, out: Path) -> None:
     lines = [
         test_gemini.META,
         test_gemini.user("u1", "one"),
@@ -86,15 +85,13 @@ def test_a_chat_that_is_rewound_and_rewritten_is_followed(tmp_path: Path, out: P
         {"$set": {"messages": [test_gemini.user("u1", "one"), test_gemini.user("u9", "nine")]}},
         {"$set": {"summary": "A title"}},
     ]
-    encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-    target = assert_grows(encoded, tmp_path / "t", out)
+    target = assert_grows(encoded(lines), tmp_path / "t", out)
     with Session.open(target, readonly=True) as session:
         assert "part" in json.dumps([dict(entry.body) for entry in session.entries()])
 
 
-def test_what_was_torn_is_imported_when_it_is_whole(tmp_path: Path, out: Path) -> None:
-    lines = [json.dumps(found).encode() + b"\n" for found in CHAINS["plain"]]
-    whole = b"".join(lines)
+def test_a_torn_line_is_imported_once_it_is_whole(tmp_path: Path, out: Path) -> None:
+    whole = b"".join(encoded(CHAINS["plain"]))
     done = import_session(grown(tmp_path / "t", whole[:-30]), out)
     (torn,) = done.damage
     assert (torn.kind, torn.line) == ("cut short", 3)
@@ -121,7 +118,7 @@ def test_a_growing_subagent_moves_only_its_lane(tmp_path: Path, out: Path) -> No
 TURNS: list[Line] = [user("a", None), assistant("b", "a"), user("c", "b"), assistant("d", "c")]
 
 
-def test_the_leaf_follows_the_source(tmp_path: Path, out: Path) -> None:
+def test_the_main_leaf_follows_the_source(tmp_path: Path, out: Path) -> None:
     file = written(tmp_path / "t" / "s.jsonl", TURNS[:2])
     done = imported(file, out)
     with Session.open(done.file) as session:
@@ -133,7 +130,9 @@ def test_the_leaf_follows_the_source(tmp_path: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["append", "branch", "switch", "lane"])
-def test_who_went_on_in_the_import_stays_there(way: str, tmp_path: Path, out: Path) -> None:
+def test_the_main_lane_stays_with_a_user_who_appended_to_the_import(
+    way: str, tmp_path: Path, out: Path
+) -> None:
     file = written(tmp_path / "t" / "s.jsonl", TURNS[:2])
     done = imported(file, out)
     with Session.open(done.file) as session:
@@ -161,7 +160,7 @@ def test_who_went_on_in_the_import_stays_there(way: str, tmp_path: Path, out: Pa
                 assert lane_of_agent == messages(file)
 
 
-def test_a_writer_that_is_at_work_is_not_moved(tmp_path: Path, out: Path) -> None:
+def test_an_update_does_not_move_an_open_writer(tmp_path: Path, out: Path) -> None:
     file = written(tmp_path / "t" / "s.jsonl", TURNS[:2])
     done = imported(file, out)
     with Session.open(done.file) as session:
@@ -173,7 +172,7 @@ def test_a_writer_that_is_at_work_is_not_moved(tmp_path: Path, out: Path) -> Non
         assert session.verify() == []
 
 
-def test_a_new_title_is_taken_over_unless_the_user_gave_one(tmp_path: Path, out: Path) -> None:
+def test_a_new_title_is_imported_unless_the_user_set_a_name(tmp_path: Path, out: Path) -> None:
     def titled(*titles: str) -> list[Line]:
         side = [{"type": "ai-title", "aiTitle": found, "sessionId": SESSION} for found in titles]
         return [*TURNS[:2], *side]
@@ -190,7 +189,7 @@ def test_a_new_title_is_taken_over_unless_the_user_gave_one(tmp_path: Path, out:
         assert session.name == "Mine"
 
 
-def test_a_source_that_shrank_takes_nothing_away(tmp_path: Path, out: Path) -> None:
+def test_a_source_that_shrank_removes_nothing(tmp_path: Path, out: Path) -> None:
     file = written(tmp_path / "t" / "s.jsonl", TURNS)
     done = imported(file, out)
     before = Path(done.file).read_bytes()
@@ -199,7 +198,9 @@ def test_a_source_that_shrank_takes_nothing_away(tmp_path: Path, out: Path) -> N
     assert Path(done.file).read_bytes() == before
 
 
-def test_parallel_results_that_come_late_are_hung_as_in_place(tmp_path: Path, out: Path) -> None:
+def test_late_parallel_results_get_the_parents_of_reading_in_place(
+    tmp_path: Path, out: Path
+) -> None:
     lines = [
         user("a", None),
         assistant("b1", "a", "m", ["t1"]),
@@ -209,10 +210,8 @@ def test_parallel_results_that_come_late_are_hung_as_in_place(tmp_path: Path, ou
         line("p", "r1", "progress"),
         assistant("c", "r1", "n"),
     ]
-    encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-    target = assert_grows(encoded, tmp_path / "t", out)
-    assert_same_messages = messages(target)
-    assert len(assert_same_messages[0]) == 6
+    target = assert_grows(encoded(lines), tmp_path / "t", out)
+    assert len(messages(target)[0]) == 6
 
 
 def test_an_import_that_was_renamed_is_found_again(tmp_path: Path, out: Path) -> None:
@@ -226,9 +225,7 @@ def test_an_import_that_was_renamed_is_found_again(tmp_path: Path, out: Path) ->
     assert_same(file, again.file)
 
 
-def test_a_version_1_file_that_grows_and_that_pi_then_migrates_is_followed(
-    tmp_path: Path, out: Path
-) -> None:
+def test_an_import_follows_a_version_1_file_that_pi_migrates(tmp_path: Path, out: Path) -> None:
     header: Line = {
         "type": "session",
         "id": "s",
@@ -237,14 +234,13 @@ def test_a_version_1_file_that_grows_and_that_pi_then_migrates_is_followed(
     }
     said = [{"role": "user", "content": f"say {number}"} for number in range(5)]
     lines: list[Line] = [header, *({"type": "message", "message": message} for message in said)]
-    encoded = [json.dumps(found).encode() + b"\n" for found in lines]
-    target = assert_grows(encoded, tmp_path / "t", out)
+    target = assert_grows(encoded(lines), tmp_path / "t", out)
     anew = [{**header, "version": 3}]
     for number, message in enumerate(said):
         parent = f"{number - 1:08}" if number else None
         anew.append({**lines[1], "id": f"{number:08}", "parentId": parent, "message": message})
     anew.append({**lines[1], "id": "new", "parentId": "00000004", "message": said[0]})
-    file = grown(tmp_path / "t", b"".join(json.dumps(found).encode() + b"\n" for found in anew))
+    file = grown(tmp_path / "t", b"".join(encoded(anew)))
     done = import_session(file, out)
     assert done.file == target
     assert messages(target) == messages(file)
@@ -253,7 +249,9 @@ def test_a_version_1_file_that_grows_and_that_pi_then_migrates_is_followed(
 
 @pytest.mark.skipif(not REAL, reason=NO_CORPUS)
 @pytest.mark.parametrize("file", REAL, ids=lambda path: path.stem)
-def test_a_real_session_is_followed_as_it_grows(file: Path, tmp_path: Path, out: Path) -> None:
+def test_an_import_follows_a_real_session_as_it_grows(
+    file: Path, tmp_path: Path, out: Path
+) -> None:
     lines = file.read_bytes().splitlines(keepends=True)
     step = max(len(lines) // 6, 1)
     states = [b"".join(lines[:count]) for count in (*range(2, len(lines), step), len(lines))]

@@ -1,4 +1,4 @@
-"""Large sources: a line of any length, and memory that does not grow with the file."""
+"""Large sources: lines of any length, and memory that does not grow with the content."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from tests.formats.test_bad_input import claude_code
 from tests.support.transcripts import user
 
 
+@pytest.mark.slow
 def test_a_line_of_100_mb_is_imported(tmp_path: Path, out: Path) -> None:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    file = claude_code(folder / "s.jsonl")
+    file = claude_code(tmp_path / "source" / "s.jsonl")
     before, after = json.dumps(user("big", "last", "XX")).split("XX")
     with file.open("a") as source:
         source.write(f"{before}{'x' * 100_000_000}{after}\n")
@@ -48,8 +47,9 @@ def _memory(source: Path, out: Path) -> int:
     return int(told.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in KiB on Linux alone")
-def test_memory_is_that_of_the_structure_and_not_of_the_content(tmp_path: Path) -> None:
+def test_the_memory_of_an_import_does_not_grow_with_the_content(tmp_path: Path) -> None:
     peaks = []
     for size in (100, 20_000):
         file = tmp_path / f"of-{size}.jsonl"

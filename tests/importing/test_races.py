@@ -1,4 +1,4 @@
-"""Imports at the same time make one session, and see what others write meanwhile."""
+"""Simultaneous imports make one session, and see what others write meanwhile."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ print(done.file, flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("was_there", [False, True])
 def test_two_processes_at_once_make_one_session(was_there: bool, tmp_path: Path) -> None:
     lines = [user("u0", None)]
@@ -62,7 +63,7 @@ class Meddled(Disk):
         return super().lock(fd)
 
 
-def test_what_a_user_writes_during_an_import_is_seen(tmp_path: Path, out: Path) -> None:
+def test_an_update_sees_what_a_user_writes_during_it(tmp_path: Path, out: Path) -> None:
     source = written(tmp_path / "t" / "s.jsonl", FIRST)
     target = import_session(source, out).file
     written(source, MORE)
@@ -78,7 +79,7 @@ def test_what_a_user_writes_during_an_import_is_seen(tmp_path: Path, out: Path) 
         assert session.verify() == []
 
 
-def test_another_file_in_the_place_is_not_overwritten(tmp_path: Path, out: Path) -> None:
+def test_an_import_does_not_overwrite_another_file(tmp_path: Path, out: Path) -> None:
     source = written(tmp_path / "t" / "s.jsonl", FIRST)
     name = Path(import_session(source, out).file).name
     other = tmp_path / "other"

@@ -1,4 +1,4 @@
-"""What is damaged, empty or odd is converted as far as it can be read, and nothing fails hard."""
+"""Damaged, empty and unusual sessions are converted as far as they can be read."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sessiontree import (
     UsageError,
 )
 from sessiontree.operations.convert import TARGETS
+from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
@@ -68,6 +69,7 @@ def _odd(one: bytes, other: bytes, random: Random, *, hang: bool) -> bytes:
     return json.dumps(found).encode()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**64), st.sampled_from([Tree, PiShaped]))
 def test_a_damaged_session_is_converted_as_far_as_it_can_be_read(
@@ -109,21 +111,13 @@ def test_sessions_of_all_agents_are_converted(tmp_path: Path, to: Any) -> None:
             assert made.warnings == []
             told = Path(made.file).read_text()
             for message in session.context(verbatim=True).messages:
-                for text in _texts(message):
+                for text in texts_of(message.get("content")):
                     assert json.dumps(text, ensure_ascii=False)[1:-1] in told
-
-
-def _texts(message: Any) -> list[str]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [content]
-    blocks = content if isinstance(content, list) else []
-    return [b["text"] for b in blocks if isinstance(b.get("text"), str)]
 
 
 @each_target
 @pytest.mark.parametrize("key", ["stopReason", "stop_reason", "finish_reason"])
-def test_an_end_of_any_shape_is_converted(tmp_path: Path, to: Any, key: str) -> None:
+def test_a_session_with_any_leaf_is_converted(tmp_path: Path, to: Any, key: str) -> None:
     session = Session.create()
     session.append_message({"role": "assistant", "content": "said", key: {"not": "a word"}})
     made = session.convert(to, tmp_path / "made")
@@ -139,7 +133,7 @@ def test_an_empty_session_is_refused(tmp_path: Path, to: Any) -> None:
 
 
 @pytest.mark.parametrize("to", ["claude-code", "atif"])
-def test_a_session_that_stands_where_nothing_is_said_is_refused(tmp_path: Path, to: Any) -> None:
+def test_a_conversion_without_messages_on_the_path_is_refused(tmp_path: Path, to: Any) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "left"})
     session.branch(session.header)
@@ -148,14 +142,14 @@ def test_a_session_that_stands_where_nothing_is_said_is_refused(tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_target_is_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_target_is_refused_with_the_list_of_targets(tmp_path: Path) -> None:
     session = Session.create()
     with pytest.raises(UsageError, match="pi, claude-code, atif"):
         session.convert("codex", tmp_path / "made")  # type: ignore[arg-type]
 
 
 @each_target
-def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, to: Any) -> None:
+def test_a_conversion_never_overwrites_a_file(tmp_path: Path, to: Any) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
     file = tmp_path / "made.jsonl"
@@ -168,7 +162,7 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, to: Any) -> N
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_subagents_file_that_is_there_leaves_nothing_made(tmp_path: Path) -> None:
+def test_a_conversion_stopped_by_a_subagents_file_leaves_no_new_file(tmp_path: Path) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
     for name in ("one", "two"):
@@ -186,7 +180,9 @@ def test_a_subagents_file_that_is_there_leaves_nothing_made(tmp_path: Path) -> N
 
 
 @each_target
-def test_what_cannot_be_resolved_or_is_missing_is_told(tmp_path: Path, to: Any) -> None:
+def test_missing_blobs_and_unresolved_handles_are_warnings_of_a_conversion(
+    tmp_path: Path, to: Any
+) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
     handle = Handle("nobody", "1.0.0", "item", ("1",))
@@ -198,7 +194,7 @@ def test_what_cannot_be_resolved_or_is_missing_is_told(tmp_path: Path, to: Any) 
 
 
 @each_target
-def test_a_message_that_broke_off_is_told_as_far_as_it_came(tmp_path: Path, to: Any) -> None:
+def test_a_partial_message_is_converted(tmp_path: Path, to: Any) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
     session.append("block", messageUuid="m", index=0, block={"type": "text", "text": "half a"})
@@ -207,7 +203,7 @@ def test_a_message_that_broke_off_is_told_as_far_as_it_came(tmp_path: Path, to: 
 
 
 @each_target
-def test_lone_surrogates_and_deep_nesting_are_written(tmp_path: Path, to: Any) -> None:
+def test_lone_surrogates_and_deep_nesting_are_converted(tmp_path: Path, to: Any) -> None:
     deep = "[" * 600 + "]" * 600
     entry = '{"type":"message","uuid":"u%d","parentUuid":"%s","message":%s}'
     made = '{"type":"toolCall","id":"c","name":"n","arguments":{"a":%s}}'
@@ -226,7 +222,7 @@ def test_lone_surrogates_and_deep_nesting_are_written(tmp_path: Path, to: Any) -
     assert "end" in told
 
 
-def test_a_long_line_of_compactions_is_no_deeper_than_one(tmp_path: Path) -> None:
+def test_a_thousand_compactions_are_converted_without_deep_recursion(tmp_path: Path) -> None:
     header = {"type": "session", "version": 2, "uuid": "u0", "parentUuid": None, "id": "s"}
     lines: list[Any] = [header]
     for number in range(1, 1100):
@@ -246,7 +242,7 @@ def test_a_long_line_of_compactions_is_no_deeper_than_one(tmp_path: Path) -> Non
 
 @each_target
 @pytest.mark.parametrize("odd", [None, 1, [], {}], ids=repr)
-def test_a_piece_or_an_edit_of_no_name_stops_no_conversion(
+def test_a_piece_or_an_edit_without_a_target_is_converted(
     tmp_path: Path, to: Any, odd: Json
 ) -> None:
     file = tmp_path / "s.jsonl"

@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code, made up line by line."""
+"""Builders for transcripts of Claude Code, line by line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Line = dict[str, Any]
 
 
 def line(uuid: str, parent: str | None, kind: str = "user", **more: Any) -> Line:
-    """A line of the tree, without content unless it is given."""
+    """A line of the tree, without content by default."""
     return {
         "parentUuid": parent,
         "isSidechain": False,
@@ -48,20 +48,20 @@ def result(uuid: str, parent: str | None, call: str, **more: Any) -> Line:
     return user(uuid, parent, [block], **more)
 
 
-def encode(line: Line) -> bytes:
-    """A line as it stands in a file."""
-    return json.dumps(line).encode()
+def encoded(lines: Iterable[Line]) -> list[bytes]:
+    """The bytes of each line, with its LF."""
+    return [json.dumps(line).encode() + b"\n" for line in lines]
 
 
 def written(path: Path, lines: Iterable[Line]) -> Path:
-    """The lines in a file."""
+    """A file with these lines; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path.write_bytes(b"".join(encoded(lines)))
     return path
 
 
 def folder_of_a_user(home: Path) -> Path:
-    """A folder of Claude Code as a user has it: a session of a few turns, and its subagent."""
+    """A user's folder of Claude Code: a session of a few turns, and its subagent."""
     folder = home / ".claude" / "projects" / "-home-me-app"
     session = "5f0c8a52-1d8e-4a53-9c06-2f6f3f5b7d10"
     ids = [f"{n}{n}{n}{n}{n}{n}{n}{n}-0000-4000-8000-000000000000" for n in "1234567"]

@@ -6,7 +6,7 @@ Anthropic is left out, because Anthropic's API would refuse the whole conversati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sessiontree.context.providers.anthropic import source_of
@@ -23,14 +23,14 @@ from sessiontree.context.providers.parts import (
 )
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
+from sessiontree.core.usage import usage_of
 from sessiontree.formats.writing import (
+    OPENAI_BLOCKS,
     UNKNOWN,
     Losses,
-    anthropic_stop_reason,
-    anthropic_usage,
+    are_texts,
     arguments_of,
     block_list,
-    is_anthropic,
 )
 
 _PI_KEYS: Final = frozenset(
@@ -38,15 +38,30 @@ _PI_KEYS: Final = frozenset(
 )
 """The keys that pi adds to messages, also to those in Anthropic's shape."""
 
+_FOREIGN_KEYS: Final = (
+    *("tool_calls", "function_call", "refusal"),
+    *("api", "stopReason", "provider"),
+)
+_STOP_REASONS: Final = frozenset(
+    {
+        *("end_turn", "stop_sequence", "pause_turn", "max_tokens", "tool_use", "tool_calls"),
+        "refusal",
+    }
+)
+_STOP_REASON_OF: Final = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "toolUse": "tool_use",
+    "error": "end_turn",
+    "aborted": "end_turn",
+    "deferred": "pause_turn",
+}
+
 _UNSIGNED: Final = "thinking without a signature of Anthropic is left out"
 
 
 class AnthropicMessages:
-    """Makes user and assistant messages in Anthropic's shape.
-
-    Args:
-        losses: collects what is left out or changed.
-    """
+    """Makes user and assistant messages in Anthropic's shape."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -54,7 +69,7 @@ class AnthropicMessages:
 
     def of(self, message: Message, model: str | None) -> list[dict[str, Any]]:
         """The messages made from one; none if it has no content."""
-        if is_anthropic(message):
+        if _is_anthropic(message):
             own = {key: value for key, value in message.items() if key not in _PI_KEYS}
             return [self._completed(own, message, model)]
         made: list[tuple[Side, list[Part]]] = []
@@ -94,9 +109,9 @@ class AnthropicMessages:
         if isinstance(id, str) and id:
             made.setdefault("id", id)
         made.setdefault("type", "message")
-        made.setdefault("stop_reason", anthropic_stop_reason(message, calls=calls))
+        made.setdefault("stop_reason", _stop_reason(message, calls=calls))
         made.setdefault("stop_sequence", None)
-        made["usage"] = anthropic_usage(message.get("usage"))
+        made["usage"] = _usage(message.get("usage"))
         return made
 
     def _block(self, part: Part, side: Side) -> dict[str, Any]:
@@ -132,3 +147,57 @@ class AnthropicMessages:
             self._losses.add(f"the {stand_in(media)[1:-1]} is replaced by its name")
             return {"type": "text", "text": stand_in(media)}
         return {"type": media.kind, "source": source}
+
+
+def _stop_reason(message: Message, *, calls: bool) -> str:
+    """Why a message ended, in Anthropic's words."""
+    given = message.get("stop_reason", message.get("stopReason"))
+    if isinstance(given, str) and given in _STOP_REASONS:
+        return given
+    return _STOP_REASON_OF.get(str(given), "tool_use" if calls else "end_turn")
+
+
+def _usage(reported: Any) -> dict[str, Any]:
+    if isinstance(reported, Mapping) and "input_tokens" in reported:
+        return dict(reported)
+    used = usage_of(reported)
+    return {
+        "input_tokens": used.input,
+        "cache_creation_input_tokens": used.cache_write,
+        "cache_read_input_tokens": used.cache_read,
+        "output_tokens": used.output,
+    }
+
+
+def _is_anthropic(message: Message) -> bool:
+    """Whether a message has the shape of Anthropic's Messages API."""
+    role, content = message.get("role"), message.get("content")
+    if role not in ("user", "assistant") or any(message.get(key) for key in _FOREIGN_KEYS):
+        return False
+    if isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(_is_anthropic_block(b, str(role)) for b in content)
+
+
+def _is_anthropic_block(block: Any, role: str) -> bool:
+    if not isinstance(block, dict):
+        return False
+    kind = kind_of(block)
+    if kind == "text":
+        return isinstance(block.get("text"), str)
+    if kind in ("image", "document"):
+        return role == "user" and isinstance(block.get("source"), Mapping)
+    if kind == "thinking":
+        return are_texts(block, "thinking", "signature") and bool(block["signature"])
+    if kind == "tool_use":
+        return isinstance(block.get("input"), dict) and are_texts(block, "id", "name")
+    if kind == "tool_result":
+        return role == "user" and are_texts(block, "tool_use_id") and _has_own_content(block)
+    return bool(kind) and kind not in OPENAI_BLOCKS and kind != "toolCall"
+
+
+def _has_own_content(block: Mapping[str, Any]) -> bool:
+    content = block.get("content")
+    if content is None or isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(_is_anthropic_block(b, "user") for b in content)

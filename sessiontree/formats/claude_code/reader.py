@@ -130,14 +130,12 @@ class ClaudeCode:
 
 
 def lane_name(agent: str) -> str:
-    """The lane of a subagent."""
     return f"agent-{_NOT_IN_LANE_NAME.sub('-', agent).strip('-') or 'unnamed'}"
 
 
 def _subagent(
     source: Source, number: int, main: _Transcript, lines: Lines, report: Report
 ) -> Iterator[Translated]:
-    """The lane of a subagent: an entry with the facts about it, then its lines."""
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
     lane = lane_name(agent)
     transcript = _Transcript(source, number, _CollectedFacts(), lane)
@@ -154,13 +152,7 @@ def _subagent(
 
 
 class _Transcript:
-    """One file: its structure, and then its lines.
-
-    Args:
-        source: the file.
-        number: the file's number, for `Place.source`.
-        collected: collects the facts of the session.
-        lane: the lane of all its entries; None for main.
+    """One file, with the number `Place.source`: its structure, and then its lines.
 
     Attributes:
         callers: for each tool call the uuid of the entry that made it.
@@ -345,7 +337,6 @@ class _Transcript:
         return lane
 
     def _is_in_conversation(self, node: Node, lane: str | None) -> bool:
-        """Whether a node is a message of its lane's conversation."""
         if not node.is_message:
             return False
         if self._is_subagents or lane is not None:
@@ -388,8 +379,6 @@ def _is_generated(text: str) -> bool:
 
 
 class _CollectedFacts:
-    """The facts of a session, collected line by line."""
-
     def __init__(self) -> None:
         self._id: str | None = None
         self._cwd: str | None = None

@@ -39,12 +39,10 @@ class Node(msgspec.Struct, gc=False):
         place: the index of its line in the file, from 0.
         type: `user`, `assistant`, `progress`, `system`, `attachment` or another.
         uuid, parent, logical_parent: as stored; None if absent or not a string.
-        sidechain: whether a subagent wrote it.
+        sidechain, agent: whether a subagent wrote it, and the subagent's id or None.
         meta: whether the program wrote it for the model, hidden from the user.
         team: whether it belongs to a team of agents.
-        summary: whether it is the summary of a compaction.
-        boundary: whether it is the mark of a compaction.
-        agent: the id of the subagent that wrote it, or None.
+        summary, boundary: whether it is the summary, or the mark, of a compaction.
         timestamp: as stored, or empty.
         response: the `message.id` of an assistant's entry, or None.
         calls: the ids of its tool calls.
@@ -229,13 +227,7 @@ def last_message(nodes: Sequence[Node]) -> Node | None:
 
 
 def path_to(leaf: Node, nodes_by_uuid: Mapping[str, Node], visited: set[str]) -> list[Node]:
-    """A node and those above it, the topmost first; stops below a visited one.
-
-    Args:
-        leaf: the node.
-        nodes_by_uuid: all nodes.
-        visited: the uuids of visited nodes; those of the path are added.
-    """
+    """A node and those above it, the topmost first, up to a visited one; they become visited."""
     path: list[Node] = []
     current: Node | None = leaf
     while current is not None and current.uuid not in visited:
@@ -284,12 +276,7 @@ class Responses:
                 yield node.uuid
 
     def completed(self, path: list[Node], visited: set[str]) -> list[Node]:
-        """A path with the parallel calls and results that it misses.
-
-        Args:
-            path: the path.
-            visited: the uuids of the nodes with a place; those of the added nodes are added.
-        """
+        """A path with the parallel calls and results that it misses, which become visited."""
         anchors = {node.response: node for node in path if node.response is not None}
         missed: dict[str, list[Node]] = {}
         for response in dict.fromkeys(node.response for node in path if node.response is not None):
@@ -299,7 +286,6 @@ class Responses:
         return [found for node in path for found in (node, *missed.get(node.uuid, ()))]
 
     def _missed(self, response: str, path: Sequence[Node], visited: set[str]) -> list[Node]:
-        """The nodes of a response that were not visited, in order."""
         members = self._members[response]
         uuids = {member.uuid for member in members}
         candidates = {

@@ -70,12 +70,6 @@ _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end
 class ClaudeCodeWriter:
     """Writes one session as a transcript, and its lanes as subagents' transcripts.
 
-    Attributes:
-        source: the session.
-        session_id: its id, or a UUID derived from it.
-        used: the uuids of the lines of all files.
-        model: the id of the current model, or None.
-
     Raises:
         NothingToDoError: there is no message on the path to the leaf.
     """
@@ -85,7 +79,7 @@ class ClaudeCodeWriter:
         self._losses = source.losses
         is_uuid = _UUID.fullmatch(source.id) is not None
         self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
-        self.used: set[str] = set()
+        self.used: set[str] = set()  # the uuids of the lines of all files
         self.model = source.model_id()
         self._note_losses()
         tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]
@@ -201,7 +195,6 @@ class _Node:
     uuids: tuple[str, ...] = ()
 
     def up(self) -> Iterator[_Node]:
-        """This node and those above it."""
         node: _Node | None = self
         while node is not None:
             yield node
@@ -222,17 +215,12 @@ class _Node:
 
     @property
     def compaction(self) -> Entry | None:
-        """The compaction whose summary it is, or None."""
         entry = None if self.kept is None else self.kept[1]
         return entry if entry is not None and entry.type == "compaction" else None
 
 
 class _Conversations:
-    """Conversations that share the nodes they begin with.
-
-    Args:
-        is_same: whether two nodes of the same entry have the same message.
-    """
+    """Conversations that share the nodes they begin with, by `is_same`."""
 
     def __init__(self, is_same: Callable[[_Node, _Node], bool]) -> None:
         self._roots: tuple[_Node, ...] = ()
@@ -263,11 +251,7 @@ class _Conversations:
 
 
 class _SharedIds:
-    """Finds the response ids that other branches go on from.
-
-    Args:
-        current: the nodes of the current conversation.
-    """
+    """Finds the response ids in the current conversation that other branches go on from."""
 
     def __init__(self, current: Iterable[_Node]) -> None:
         self._current = set(current)
@@ -278,7 +262,6 @@ class _SharedIds:
         self._ids: dict[_Node, list[str]] = {}
 
     def note(self, node: _Node, messages: Sequence[Message], uuid: str) -> None:
-        """Add a node after its parent: its messages, and the uuid of its entry."""
         ids = [id for m in messages if isinstance(id := m.get("id"), str) and id]
         if ids:
             self._ids[node] = ids
@@ -306,13 +289,7 @@ class _SharedIds:
 
 
 class _Transcript:
-    """The conversations of one lane.
-
-    Args:
-        writer: of the whole session.
-        tips: the rows at which conversations end, the current one last.
-        lane: the lane; None for the main transcript.
-    """
+    """The conversations of one lane, which end at the rows `tips`, the current one last."""
 
     def __init__(self, writer: ClaudeCodeWriter, tips: list[int], lane: str | None) -> None:
         self._writer = writer
@@ -333,7 +310,6 @@ class _Transcript:
 
     @property
     def has_messages(self) -> bool:
-        """Whether the current conversation has a message."""
         return self._last is not None
 
     def agent_id(self, used: Iterable[str]) -> str:
@@ -347,7 +323,6 @@ class _Transcript:
         return self._agent
 
     def lines(self) -> Iterator[bytes]:
-        """The lines, each with its LF."""
         for _, uuid in sorted(self._shared.items()):
             self._source.losses.at(uuid, "the id of a response that other branches go on from")
         messages = AnthropicMessages(Losses())  # the losses are counted already
@@ -384,7 +359,6 @@ class _Transcript:
         ]
 
     def _read(self, node: _Node) -> tuple[Message, Entry]:
-        """The message of a node, and its entry."""
         if node.kept is not None:
             return node.kept
         entry = self._source.entry(node.row)
@@ -400,11 +374,7 @@ class _Transcript:
         return entry == other_entry and message == other_message
 
     def _translate(self, current: list[_Node]) -> dict[str, str]:
-        """Give each node its model and its lines' uuids; note the losses.
-
-        Returns:
-            What `_SharedIds` finds for the current conversation.
-        """
+        """Give each node its model and its lines' uuids; find the shared ids; note losses."""
         losses = self._source.losses
         messages = AnthropicMessages(losses)
         nodes = self._conversations.in_order(None)
@@ -477,7 +447,6 @@ def _translated(node: _Node, message: Message, messages: AnthropicMessages) -> l
 
 
 def _mark(node: _Node, entry: Entry, uuid: str) -> dict[str, Any]:
-    """The mark of a compaction, which starts a new chain."""
     tokens = entry.get("tokensBefore")
     before = tokens if isinstance(tokens, int) else 0
     return {
@@ -500,7 +469,6 @@ def _is_own(message: Message, entry: Entry) -> bool:
 
 
 def _summary_in(path: list[_Node]) -> Entry | None:
-    """The compaction whose summary a path starts with, or None."""
     return path[0].compaction if path else None
 
 

@@ -71,11 +71,7 @@ def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place
 
 
 def is_plain_log(lines: Iterable[bytes]) -> bool:
-    """Whether each message of a log is there once and is never replaced.
-
-    Args:
-        lines: all lines but the first.
-    """
+    """Whether a log has each message once; `lines` are all but the first."""
     ids: set[str] = set()
     for line in filter(None, lines):
         try:
@@ -152,7 +148,6 @@ def _ids_once(document: bytes) -> frozenset[bytes]:
 
 
 def _ids(part: bytes) -> Iterator[bytes]:
-    """The ids of messages, each as written."""
     at = stringzilla.find(part, _ID)
     while at >= 0:
         stop = part.find(b"\n", at + len(_ID))

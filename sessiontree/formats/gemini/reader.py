@@ -38,6 +38,7 @@ from sessiontree.formats.base import (
     numbered,
     prompt_text,
     values,
+    whole_value,
 )
 from sessiontree.formats.gemini.layout import first_message
 from sessiontree.text.pattern import lines_with
@@ -94,13 +95,7 @@ class Gemini:
         yield from chat.finish()
 
     def translate_alone(self, session_id: str, place: Place, message: bytes) -> Iterator[bytes]:
-        """The lines made from one message of a document; only their parents differ.
-
-        Args:
-            session_id: the document's.
-            place: the message's position in the document.
-            message: its bytes.
-        """
+        """The lines made from one message of a document; only their parents differ."""
         chat = _Chat(Lines(self, _ignore, session_id))
         for _, line in chain(chat.take(place, message, False), chat.finish()):
             yield line
@@ -126,14 +121,7 @@ def _ignore(kind: str, place: Place, cause: str) -> None:
 
 
 class _Turn(NamedTuple):
-    """A message of the current conversation.
-
-    Attributes:
-        id: its own id.
-        parent: the uuid of the entry before it.
-        line: its bytes.
-        place: its position.
-    """
+    """A message of the current conversation; `parent` is the uuid of the entry before it."""
 
     id: str
     parent: str
@@ -187,7 +175,6 @@ class _Chat:
         self._lines.report_unknown()
 
     def settled(self) -> Iterator[Translated]:
-        """The entries of the message that waits."""
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None
             yield from self._entries(*waiting)
@@ -247,7 +234,6 @@ class _Chat:
     def _entries(
         self, id: str, place: Place, line: bytes, found: Values | None
     ) -> Iterator[Translated]:
-        """The entries of one message: the message, and the results of its tool calls."""
         lines = self._lines
         message = decode_leniently(line) if found is not None else None
         if found is None or not isinstance(message, dict):
@@ -319,12 +305,12 @@ def _assistant_message(message: dict[str, Any]) -> dict[str, Any]:
         }
         for call in _calls_of(message)
     ]
-    said: dict[str, Any] = {"role": "assistant", "content": blocks}
+    made: dict[str, Any] = {"role": "assistant", "content": blocks}
     if isinstance(message.get("model"), str):
-        said |= {"provider": "google", "model": message["model"]}
+        made |= {"provider": "google", "model": message["model"]}
     if isinstance(message.get("tokens"), dict):
-        said["usage"] = message["tokens"]
-    return said
+        made["usage"] = message["tokens"]
+    return made
 
 
 def _thought(thought: dict[str, Any]) -> str:
@@ -439,23 +425,14 @@ _decode_document: Final = msgspec.json.Decoder(_Document).decode
 
 def _messages_of_start(document: bytes) -> Iterator[tuple[int, bytes]]:
     """The same for a document that is cut or damaged."""
-    text = document.decode("utf-8", "surrogateescape")
+    text = document.decode("latin-1")  # a character for each byte, so that offsets are equal
     key = text.find('"messages"')
-    at = text.find("[", key) if key >= 0 else -1
-    offset = len(text[: at + 1].encode("utf-8", "surrogateescape"))
-    while at >= 0:
-        start = at + 1
-        while text[start : start + 1] in (" ", "\t", "\r", "\n", ","):
-            start += 1
-        try:
-            end = _JSON.raw_decode(text, start)[1]
-        except (ValueError, RecursionError):
+    at = text.find("[", key) + 1 if key >= 0 else 0
+    while at:
+        while text[at : at + 1] in (" ", "\t", "\r", "\n", ","):
+            at += 1
+        message = whole_value(text, at)
+        if message is None:
             return
-        offset += start - at - 1
-        message = text[start:end].encode("utf-8", "surrogateescape")
-        yield offset, message
-        offset += len(message)
-        at = end - 1
-
-
-_JSON: Final = json.JSONDecoder(parse_int=float)  # int() refuses thousands of digits
+        yield at, message
+        at += len(message)

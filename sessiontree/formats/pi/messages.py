@@ -7,7 +7,8 @@ bytes. Each message gets the other keys that pi requires: model, usage, time.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from sessiontree.context.providers.parts import (
     Call,
@@ -18,32 +19,43 @@ from sessiontree.context.providers.parts import (
     Side,
     Text,
     Thinking,
+    maker_of,
     stand_in,
 )
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
+from sessiontree.core.usage import usage_of
 from sessiontree.formats.writing import (
+    OPENAI_BLOCKS,
     UNKNOWN,
     Losses,
-    api_of,
+    are_texts,
     arguments_of,
     block_list,
-    is_pi,
-    pi_stop_reason,
-    pi_usage,
-    provider_of,
 )
+
+_APIS: Final = {"anthropic": "anthropic-messages", "openai": "openai-responses"}
+_STOP_REASONS: Final = frozenset({"stop", "length", "toolUse", "error", "aborted", "deferred"})
+_STOP_REASON_OF: Final = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "tool_use": "toolUse",
+    "tool_calls": "toolUse",
+    "refusal": "error",
+}
+_ANTHROPIC: Final = frozenset(
+    {"tool_use", "tool_result", "redacted_thinking", "server_tool_use", "document"}
+)
+_FOREIGN_KEYS: Final = ("tool_calls", "function_call", "refusal", "type", "stop_reason")
 
 Model = tuple[str | None, str]
 """The provider, or None if it is not known, and the model's id."""
 
 
 class PiMessages:
-    """Makes messages in pi's shape.
-
-    Args:
-        losses: collects what is left out or changed.
-    """
+    """Makes messages in pi's shape."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -52,14 +64,8 @@ class PiMessages:
         self._counted: set[str] = set()
 
     def of(self, message: Message, model: Model | None, time: int) -> list[dict[str, Any]]:
-        """The messages made from one; none if it has no content.
-
-        Args:
-            message: of any shape.
-            model: the current model.
-            time: its entry's, in milliseconds since 1970.
-        """
-        made = [dict(message)] if is_pi(message) else self._translated(message)
+        """The messages made from one; `time` is the entry's, in milliseconds since 1970."""
+        made = [dict(message)] if _is_pi(message) else self._translated(message)
         for each in made:
             self._complete(each, message, model, time)
         return made
@@ -85,7 +91,7 @@ class PiMessages:
         """The new content of a message, in the form that its role requires."""
         if isinstance(content, str):
             return content if role in ("user", "custom") else block_list(content)
-        if is_pi({"role": role, "content": content, "toolCallId": ""}):
+        if _is_pi({"role": role, "content": content, "toolCallId": ""}):
             return content
         side: Side = "assistant" if role == "assistant" else "user"
         parts = self._reading.parts_of({"role": side, "content": content})
@@ -148,9 +154,9 @@ class PiMessages:
         provider = provider_of(id, message)
         if provider == UNKNOWN and model is not None and model[1] == id and model[0]:
             provider = model[0]
-        made.update(api=api_of(message, provider), provider=provider, model=id)
+        made.update(api=_api_of(message, provider), provider=provider, model=id)
         made["usage"] = self._usage(message)
-        made["stopReason"] = pi_stop_reason(message, calls=bool(calls))
+        made["stopReason"] = _stop_reason(message, calls=bool(calls))
         made.pop("partial", None)
 
     def _usage(self, message: Message) -> dict[str, Any]:
@@ -162,7 +168,7 @@ class PiMessages:
                 reported = None
             elif reported is not None:
                 self._counted.add(id)
-        return pi_usage(reported)
+        return _pi_usage(reported)
 
 
 def _thinking(part: Thinking) -> dict[str, Any]:
@@ -174,3 +180,87 @@ def _thinking(part: Thinking) -> dict[str, Any]:
     if part.redacted:
         block["redacted"] = True
     return block
+
+
+def provider_of(model: str, message: Message) -> str:
+    """The provider in the message, or else the one that the model's name implies."""
+    given = message.get("provider")
+    if isinstance(given, str) and given:
+        return given
+    maker = maker_of({**message, "model": model})
+    if maker:
+        return maker
+    if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
+        return "openai"
+    return "google" if model.startswith("gemini") else UNKNOWN
+
+
+def _api_of(message: Message, provider: str) -> str:
+    """The API of a message, in pi's words."""
+    given = message.get("api")
+    if isinstance(given, str) and given:
+        return given
+    if "tool_calls" in message:
+        return "openai-completions"
+    return _APIS.get(provider, UNKNOWN)
+
+
+def _stop_reason(message: Message, *, calls: bool) -> str:
+    """Why a message ended, in pi's words."""
+    if message.get("partial"):
+        return "aborted"
+    given = message.get("stopReason", message.get("stop_reason", message.get("finish_reason")))
+    if isinstance(given, str) and given in _STOP_REASONS:
+        return given
+    return _STOP_REASON_OF.get(str(given), "toolUse" if calls else "stop")
+
+
+def _pi_usage(reported: Any) -> dict[str, Any]:
+    if isinstance(reported, Mapping) and isinstance(reported.get("cost"), Mapping):
+        return dict(reported)
+    used = usage_of(reported)
+    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": used.cost}
+    return {
+        "input": used.input,
+        "output": used.output,
+        "cacheRead": used.cache_read,
+        "cacheWrite": used.cache_write,
+        "totalTokens": used.input + used.output + used.cache_read + used.cache_write,
+        "cost": cost,
+    }
+
+
+def _is_pi(message: Message) -> bool:
+    """Whether a message has the shape of the pi coding agent."""
+    role, content = message.get("role"), message.get("content")
+    if role == "bashExecution":
+        return isinstance(message.get("command"), str)
+    if role == "assistant":
+        if any(message.get(key) for key in _FOREIGN_KEYS):
+            return False
+    elif role == "toolResult":
+        if not isinstance(message.get("toolCallId"), str):
+            return False
+    elif role not in ("user", "custom"):
+        return False
+    if content is None or isinstance(content, str):
+        return True
+    return isinstance(content, list) and all(_is_pi_block(block, str(role)) for block in content)
+
+
+def _is_pi_block(block: Any, role: str) -> bool:
+    if not isinstance(block, dict):
+        return False
+    kind = kind_of(block)
+    if kind == "text":
+        return isinstance(block.get("text"), str)
+    if kind == "image":
+        return role != "assistant" and are_texts(block, "data", "mimeType")
+    if kind == "thinking":
+        return role == "assistant" and "signature" not in block and are_texts(block, "thinking")
+    if kind == "toolCall":
+        called = isinstance(block.get("arguments"), dict) and are_texts(block, "id", "name")
+        return role == "assistant" and called
+    return (
+        bool(kind) and kind not in OPENAI_BLOCKS | _ANTHROPIC and not kind.endswith("_tool_result")
+    )

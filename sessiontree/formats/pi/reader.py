@@ -113,7 +113,6 @@ def _named_in(part: bytes) -> Iterator[Values]:
 
 
 def _prompt_in(entry: Values) -> str | None:
-    """The text of a prompt; None for any other entry."""
     message = entry.value("message") if entry.text("type") == "message" else None
     if not isinstance(message, dict) or message.get("role") != "user":
         return None
@@ -121,8 +120,6 @@ def _prompt_in(entry: Values) -> str | None:
 
 
 class _Entries:
-    """The state of one file while its entries are read in order."""
-
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
         self._roles: dict[str, str] = {}

@@ -24,7 +24,7 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
-from sessiontree.formats.pi.messages import Model, PiMessages
+from sessiontree.formats.pi.messages import Model, PiMessages, provider_of
 from sessiontree.formats.writing import (
     LONG_AGO,
     PIECES,
@@ -32,7 +32,6 @@ from sessiontree.formats.writing import (
     SideFile,
     json_of,
     milliseconds,
-    provider_of,
 )
 
 OWN: Final = "sessiontree:"
@@ -79,7 +78,7 @@ class PiWriter:
         self._tips: list[str | None] = [None] * count
         self._models: list[Model | None] = [None] * count
         self._systems: list[str | None] = [None] * count
-        self._pieces = _Pieces(source)
+        self._pieces = _pieces_of(source)
         self._targets = {
             str(source.stored(row).get("targetUuid"))
             for row in self._tree.rows_of_type("context_edit")
@@ -148,9 +147,8 @@ class PiWriter:
         if isinstance(model, dict) and isinstance(model.get("modelId"), str):
             made.append(_Line("model_change", self._model(0, model)))
         if "thinkingLevel" in settings:
-            made.append(
-                _Line("thinking_level_change", {"thinkingLevel": settings["thinkingLevel"]})
-            )
+            level = {"thinkingLevel": settings["thinkingLevel"]}
+            made.append(_Line("thinking_level_change", level))
         if "system" in settings:
             self._systems[0] = settings["system"]
             made.append(_Line("message", {"message": self._prompt(0, header, {})}))
@@ -159,7 +157,6 @@ class PiWriter:
     def _placed(
         self, row: int, entry: Entry, made: list[_Line], parent: int | None
     ) -> Iterator[bytes]:
-        """The lines of an entry, the first of them below its parent's last."""
         tip = None if parent is None else self._tips[parent]
         self._time = entry.timestamp or self._time
         if isinstance(entry.get("metadata"), dict) and row and made:
@@ -267,7 +264,7 @@ class PiWriter:
         return self._of_message(self._source.resolved(entry), entry, row) or [_as_custom(entry)]
 
     def _piece(self, entry: Entry, row: int) -> list[_Line]:
-        members = self._pieces.at(row)
+        members = self._pieces.get(row)
         if members is None:
             self._losses.add("a piece of a streamed message that another branch has is left out")
             return []
@@ -306,19 +303,15 @@ class PiWriter:
             topmost = above or topmost
         if self._is_cut_above(topmost):
             return kept
-        self._losses.add(
-            "the first kept entry of a compaction is not on its path: it keeps nothing"
-        )
+        self._losses.add("a compaction whose first kept entry is not on its path keeps nothing")
         return None
 
     def _whole_of(self, row: int) -> str | None:
         """The id of a streamed message, for a row that is a later piece of it; else None."""
-        members = self._pieces.at(row)
+        members = self._pieces.get(row)
         if not members or members[0] == row:
             return None
-        self._losses.add(
-            "a compaction that kept part of a streamed message keeps the whole message"
-        )
+        self._losses.add("a compaction that kept part of a message keeps the whole message")
         return self._firsts[members[0]]
 
     def _is_cut_above(self, topmost: int) -> bool:
@@ -330,14 +323,12 @@ class PiWriter:
     def _summary(self, entry: Entry, row: int) -> list[_Line]:
         if entry.type == "stack_summary":
             self._losses.add("a stack_summary is a branch_summary")
-        return [_Line("branch_summary", self._summarized(entry, entry.get("fromUuid")))]
+        return self._branch_summary(entry, entry.get("fromUuid"))
 
-    def _summarized(self, entry: Entry, left: Any) -> dict[str, Any]:
-        return {
-            "fromId": self._id_of(left),
-            "summary": _text_or_empty(entry.get("summary")),
-            **_summary_fields(entry),
-        }
+    def _branch_summary(self, entry: Entry, left: Any) -> list[_Line]:
+        summary = _text_or_empty(entry.get("summary"))
+        fields = {"fromId": self._id_of(left), "summary": summary, **_summary_fields(entry)}
+        return [_Line("branch_summary", fields)]
 
     def _id_of(self, uuid: Any) -> str | None:
         row = self._tree.row(uuid) if isinstance(uuid, str) else NO_ROW
@@ -346,7 +337,7 @@ class PiWriter:
     def _merge(self, entry: Entry, row: int) -> list[_Line]:
         if entry.get("summary") is not None:
             self._losses.add("a merge is a branch_summary")
-            return [_Line("branch_summary", self._summarized(entry, entry.get("mergedUuid")))]
+            return self._branch_summary(entry, entry.get("mergedUuid"))
         self._losses.add("a merge: its messages are repeated in its place")
         made = [_as_custom(entry)]
         before = self._models[row]
@@ -360,7 +351,6 @@ class PiWriter:
         return made
 
     def _contributed(self, message: Message, entry: Entry, row: int) -> list[_Line]:
-        """The lines for one merged message."""
         role = message.get("role")
         summary = message.get("summary")
         if role in ("branchSummary", "compactionSummary") and isinstance(summary, str):
@@ -436,13 +426,7 @@ _CONVERTERS: Final[dict[str, Callable[[PiWriter, Entry, int], list[_Line]]]] = {
 
 
 class _Line(NamedTuple):
-    """A line without its place in the tree.
-
-    Attributes:
-        type: pi's type of the entry.
-        fields: all keys but the id, the parent and the timestamp.
-        of: the uuids of further entries whose content it holds.
-    """
+    """A line without its place in the tree; `of` names further entries whose content it has."""
 
     type: str
     fields: dict[str, Any]
@@ -450,7 +434,6 @@ class _Line(NamedTuple):
 
 
 def _fields_of(entry: Entry, *without: str) -> dict[str, Any]:
-    """The fields of an entry beside its place in the tree."""
     return {k: v for k, v in entry.body.items() if k not in _STRUCTURE and k not in without}
 
 
@@ -463,7 +446,6 @@ def _text_or_empty(value: Any) -> str:
 
 
 def _as_custom(entry: Entry) -> _Line:
-    """An entry as a custom one of pi's, with all its fields."""
     fields = _fields_of(entry)
     return _Line("custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})})
 
@@ -496,26 +478,23 @@ class PiIds:
         return id
 
 
-class _Pieces:
-    """The pieces of each streamed message: those on the current path, or on the last piece's."""
+def _pieces_of(source: SessionSource) -> dict[int, list[int]]:
+    """For each piece of a streamed message that is written, the rows of all its pieces.
 
-    def __init__(self, source: SessionSource) -> None:
-        tree = source.tree
-        groups: dict[str, list[int]] = {}
-        for row in tree.rows_of_type(*PIECES):
-            named = source.stored(row).get("messageUuid")
-            groups.setdefault(named if isinstance(named, str) else "", []).append(row)
-        self._members: dict[int, list[int]] = {}
-        current = {row: n for n, row in enumerate(tree.rows_up(source.leaf))} if groups else {}
-        for rows in groups.values():
-            above = current if any(row in current for row in rows) else _above(tree, rows)
-            members = sorted((row for row in rows if row in above), key=above.__getitem__)
-            members.reverse()
-            self._members.update((row, members) for row in members)
-
-    def at(self, row: int) -> list[int] | None:
-        """The rows of the message that a piece belongs to; None if the piece is left out."""
-        return self._members.get(row)
+    Those on the current path are written, or else those on the last piece's path.
+    """
+    tree = source.tree
+    groups: dict[str, list[int]] = {}
+    for row in tree.rows_of_type(*PIECES):
+        named = source.stored(row).get("messageUuid")
+        groups.setdefault(named if isinstance(named, str) else "", []).append(row)
+    current = {row: n for n, row in enumerate(tree.rows_up(source.leaf))} if groups else {}
+    found: dict[int, list[int]] = {}
+    for rows in groups.values():
+        above = current if any(row in current for row in rows) else _above(tree, rows)
+        written = sorted((row for row in rows if row in above), key=above.__getitem__, reverse=True)
+        found.update(dict.fromkeys(written, written))
+    return found
 
 
 def _above(tree: TreeIndex, rows: list[int]) -> dict[int, int]:
