@@ -278,10 +278,10 @@ CASES = {
         ["x"],
         "invalid UTF-8 83 bytes into the line",
     ),
-    "no JSON": Case([b"hello"], [(0, "json")], [], "the line is no JSON"),
+    "no JSON": Case([b"hello"], [(0, "json")], [], "the line is not JSON"),
     "half an entry": Case([X[:50]], [(0, "json")], [], "it ends in the middle of an entry"),
-    "two entries fused": Case([X + X], [(0, "json")], [], "the line is no JSON"),
-    "NaN": Case([X.replace(b'"text"', b"NaN")], [(0, "json")], [], "the line is no JSON"),
+    "two entries fused": Case([X + X], [(0, "json")], [], "the line is not JSON"),
+    "NaN": Case([X.replace(b'"text"', b"NaN")], [(0, "json")], [], "the line is not JSON"),
     "a list": Case([b"[1,2]"], [(0, "object")], [], "but a list, not an object"),
     "a number": Case([b"17"], [(0, "object")], [], "but a number, not an object"),
     "a string": Case([b'"x"'], [(0, "object")], [], "but a string, not an object"),
@@ -322,7 +322,7 @@ CASES = {
         [b'{"type":"message","uuid":"x","parentUuid":3,"message":{"role":"user","content":"x"}}'],
         [(0, "missing parent")],
         ["x"],
-        "the parentUuid of x is no string",
+        "the parentUuid of x is not a string",
         None,
     ),
     "a self-parent": Case(
@@ -361,7 +361,7 @@ CASES = {
     ),
     "NUL bytes alone": Case([b"\0" * 9000], [(0, "nul")], [], "9000 NUL bytes in the line"),
     "NUL bytes in a string": Case(
-        [X.replace(b"text", b"t\0xt")], [(0, "json")], [], "the line is no JSON"
+        [X.replace(b"text", b"t\0xt")], [(0, "json")], [], "the line is not JSON"
     ),
 }
 
