@@ -25,7 +25,7 @@ from msgspec.structs import force_setattr
 
 from sessiontree.core.display import printable
 from sessiontree.core.message import check_message
-from sessiontree.core.spill import Fetch, spilled_body
+from sessiontree.core.spill import Fetch, SpilledBody
 from sessiontree.errors import EntryError
 
 HEADER: Final = "session"
@@ -119,7 +119,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         if self._body is None:
             body: Mapping[str, Any] = decode_object(self.line)
             if self._spilled is not UNSET:
-                body = spilled_body(body, cast(Fetch | None, self._fetch))
+                body = SpilledBody(body, cast(Fetch | None, self._fetch))
             force_setattr(self, "_body", body)
         return cast(Mapping[str, Any], self._body)
 

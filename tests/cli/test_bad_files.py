@@ -76,8 +76,8 @@ NO_SESSIONS = {
         "does not start with a JSON object",
     ),
     "a torn header": (HEADER[:40], "does not start with a JSON object"),
-    "no header": (message("m", None) + b"\n", "is no header, its type is 'message'"),
-    "an empty object": (b"{}\n", "is no header, its type is None"),
+    "no header": (message("m", None) + b"\n", "is not a header, its type is 'message'"),
+    "an empty object": (b"{}\n", "is not a header, its type is None"),
     "a header without a uuid": (
         b'{"type":"session","version":2,"format":"sessiontree/2"}\n',
         "its header has no usable uuid; restore it from a backup",
@@ -95,7 +95,7 @@ def test_a_file_that_is_no_session_is_refused(tmp_path: Path, name: str) -> None
     path = tmp_path / "s.jsonl"
     path.write_bytes(content)
     said = refusal(path, NotASessionError)
-    assert said.startswith(f"{path} is no session: ")
+    assert said.startswith((f"{path} is not a session: ", f"{path} is no session: "))
     assert cause in said
     assert path.read_bytes() == content
 
@@ -165,7 +165,7 @@ def test_a_newer_format_is_refused_and_left_untouched(
     path.write_bytes(header + b"\n")
     said = refusal(path, NewerFormatError)
     assert said.startswith(f"{path} has {what}, ")
-    assert said.endswith("it was left untouched: upgrade sessiontree to open it")
+    assert said.endswith("the file is unchanged: upgrade sessiontree to open it")
     assert path.read_bytes() == header + b"\n"
 
 
@@ -607,7 +607,7 @@ def test_a_damaged_version_1_file_is_migrated_with_all_that_was_in_it(tmp_path: 
 def test_a_refusal_names_the_line_that_is_no_header(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     file.write_bytes(b'\n\n{"type":"message"}\n')
-    with pytest.raises(NotASessionError, match=r"line 3 \(byte 2\) is no header"):
+    with pytest.raises(NotASessionError, match=r"line 3 \(byte 2\) is not a header"):
         Session.open(file)
 
 

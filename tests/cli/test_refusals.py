@@ -38,7 +38,7 @@ NO_SESSIONS = {
     "binary": (b"\x7fELF\x02\x01\x01\x00\x00\x00", "is binary"),
     "text": (b"hello\n", "does not start with a JSON object"),
     "list": (b"[1]\n", "does not start with a JSON object"),
-    "no header": (b'{"type":"message","uuid":"m"}\n', "is no header"),
+    "no header": (b'{"type":"message","uuid":"m"}\n', "is not a header"),
     "newer": (
         b'{"type":"session","version":2,"format":"sessiontree/9","uuid":"x"}\n',
         "upgrade sessiontree",
