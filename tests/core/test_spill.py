@@ -344,7 +344,7 @@ def test_an_entry_can_be_checked_without_its_blobs() -> None:
 
 
 def test_a_blob_that_is_no_text_is_an_error() -> None:
-    with pytest.raises(SpilledError, match="no text"):
+    with pytest.raises(SpilledError, match="not text"):
         restore({"content": HANDLE, "spilled": [[["content"], HANDLE]]}, lambda handle: b"\xff")
 
 
