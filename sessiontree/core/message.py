@@ -275,8 +275,8 @@ def preview_of(message: Message) -> str:
         return " ".join(f"{call.name}({_arguments_text(call.arguments)})" for call in calls)
     if kind_of(message) == "reasoning":
         summary = message.get("summary")
-        parts = summary if isinstance(summary, list) else []
-        words = " ".join(block_text(part) for part in parts if isinstance(part, dict))
+        thoughts = summary if isinstance(summary, list) else []
+        words = " ".join(block_text(part) for part in thoughts if isinstance(part, dict))
         return f"(thinking) {words}".rstrip()
     if message.get("role") == "bashExecution":
         return f"$ {message.get('command', '')}"

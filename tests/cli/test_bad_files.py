@@ -339,14 +339,14 @@ CASES = {
         [message("x", "y"), message("y", "m2")],
         [(0, "late parent")],
         ["x", "y"],
-        "the parent y of entry x stands after it",
+        "the parent y of entry x is after it",
         "y",
     ),
     "the same uuid twice": Case(
         [message("x", "m2"), message("x", "m1")],
         [(1, "duplicate")],
         ["x", "x"],
-        "the uuid x stands in an earlier line too",
+        "the uuid x is in an earlier line too",
     ),
     "a second header": Case(
         [HEADER.replace(b'"root"', b'"root2"')],
