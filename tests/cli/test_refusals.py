@@ -159,7 +159,7 @@ def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
         (("label", "@", "a@b"), "no @ ~ :"),
         (("label", "@", ""), "not empty"),
         (("branch-here", "@", "--name", "a:b"), "no @ ~ :"),
-        (("branch-here", "@", "--summary", "  "), "text that is not empty"),
+        (("branch-here", "@", "--summary", "  "), "non-empty text"),
         (("append", "--lane", "a b", "--text", "x"), "no spaces"),
         (("append", "--role", "", "--text", "x"), "role"),
         (("rename", " "), "must be non-empty text"),
