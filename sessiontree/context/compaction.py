@@ -1,7 +1,7 @@
-"""When a context grows too long: how many tokens it has, and where to cut it.
+"""Compaction: how many tokens a context has, and where to cut it.
 
 Tokens are estimated as the pi coding agent does: four characters each, an image and a page of a PDF
-at a fixed cost. A counter of the caller's own may take the estimate's place.
+at a fixed cost. The caller may pass another counter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sessiontree.core.message import (
 CHARACTERS_PER_TOKEN: Final = 4
 IMAGE_TOKENS: Final = 1200
 PDF_PAGE: Final = 65_536
-"""Characters of base64 that a page of a PDF is taken to have."""
+"""The estimated characters of base64 for one page of a PDF."""
 KEEP_TOKENS: Final = 20_000
 
 TokenCounter = Callable[[Message], int]
@@ -36,10 +36,7 @@ TokenCounter = Callable[[Message], int]
 
 
 def estimate_tokens(message: Message) -> int:
-    """The estimated tokens of one message: four characters each, an image 1,200.
-
-    As the pi coding agent estimates them.
-    """
+    """The estimated tokens of one message: four characters each, an image 1,200."""
     characters, images = _size_of_content(message)
     for call in calls_of(message):
         characters += len(call.name) + _size_of_value(call.arguments)
@@ -76,16 +73,12 @@ def _size_of_block(block: dict[str, Any]) -> tuple[int, int]:
         return 0, _pages_of(block)
     if kind in RESULT_BLOCKS:
         return _size_of_content(block)
-    said = 0
-    for key in ("text", "thinking"):
-        value = block.get(key)
-        if isinstance(value, str):
-            said += len(value)
-    return said, 0
+    texts = (block.get("text"), block.get("thinking"))
+    return sum(len(text) for text in texts if isinstance(text, str)), 0
 
 
 def _pages_of(block: dict[str, Any]) -> int:
-    """About how many pages a PDF has, each of which a model is shown as an image too."""
+    """The estimated pages of a PDF, each of which a model also gets as an image."""
     source = block.get("source")
     if not isinstance(source, dict) or source.get("media_type") != PDF:
         return 0
@@ -98,12 +91,12 @@ def _size_of_value(value: Any) -> int:
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What one entry puts into a context.
+    """What one entry contributes to a context.
 
     Attributes:
-        uuid: the entry on the path it stands for.
-        messages: its messages, in order; empty for an entry that says nothing.
-        sources: the entry each message came from; those of a merge are others.
+        uuid: the entry on the path.
+        messages: its messages, in order; empty for an entry without any.
+        sources: the entry each message came from; a merge has those of another branch.
     """
 
     uuid: str
@@ -114,9 +107,9 @@ class Piece(msgspec.Struct, frozen=True):
 def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | None:
     """The uuid of the first entry to keep, so that about `keep` tokens stay.
 
-    A cut falls before a prompt where one lies within half and one and a half times `keep`, else
-    before the assistant message, or other message that is no result, nearest to `keep`; never
-    between a call and its result.
+    A cut falls before a prompt where there is one between half and one and a half times `keep`,
+    else before the message nearest to `keep` that is not a result; never between a call and its
+    result.
 
     Args:
         pieces: what the entries of the context contribute, oldest first.
@@ -124,7 +117,7 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
         count: the token counter.
 
     Returns:
-        None where everything fits into `keep`, or nothing could be left out.
+        None where everything fits into `keep`, or nothing can be left out.
     """
     costs = [sum(map(count, piece.messages)) for piece in pieces]
     if sum(costs) <= keep:
@@ -133,7 +126,7 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
     kept = 0
     prompts: list[tuple[int, int]] = []
     others: list[tuple[int, int]] = []
-    first = next((at for at, piece in enumerate(pieces) if _says_something_new(piece)), 0)
+    first = next((at for at, piece in enumerate(pieces) if _is_new(piece)), 0)
     for place in range(len(pieces) - 1, first, -1):
         kept += costs[place]
         messages = pieces[place].messages
@@ -148,13 +141,13 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
     return pieces[best[1]].uuid if best else None
 
 
-def _says_something_new(piece: Piece) -> bool:
-    """Whether a piece holds more than an earlier compaction's summary."""
+def _is_new(piece: Piece) -> bool:
+    """Whether a piece has more than an earlier compaction's summary."""
     return any(role_of(message) != "compactionSummary" for message in piece.messages)
 
 
 def _open_calls(pieces: Sequence[Piece]) -> list[bool]:
-    """For each piece, whether a call made up to it gets its result only after it."""
+    """For each piece, whether a call up to it gets its result only after it."""
     answered_by = [-1] * len(pieces)
     waiting: dict[str, list[int]] = {}
     for place, piece in enumerate(pieces):

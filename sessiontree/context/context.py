@@ -1,7 +1,7 @@
-"""What the model sees at a leaf: messages, and the settings in force.
+"""The context: what a model gets at a leaf, as messages and settings in force.
 
 Invariants: the same entries always give the same messages, which are the stored objects themselves
-wherever nothing had to be changed. How they come about is in `context.fold`.
+wherever nothing had to change. `context.fold` makes them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """The messages a model would get at a leaf, and what they were made from.
+    """The messages for a model at a leaf, and the entries they came from.
 
     Attributes:
         leaf: the entry the context belongs to.
-        messages: dicts with a `role`, in order; shared with the session, not to be changed.
+        messages: dicts with a `role`, in order; shared with the session, read-only.
         entries: for each message the entry it came from.
-        warnings: what had to be corrected or left out, in words.
+        warnings: corrections and omissions, in words.
     """
 
     __slots__ = ("_count", "_settings", "_tokens", "entries", "leaf", "messages", "warnings")
@@ -49,20 +49,20 @@ class Context:
 
     @property
     def tokens(self) -> int:
-        """The estimated tokens of all messages, counted when first asked for."""
+        """The estimated tokens of all messages, counted at the first access."""
         if self._tokens < 0:
             self._tokens = sum(map(self._count, self.messages))
         return self._tokens
 
     @property
     def model(self) -> dict[str, Any] | None:
-        """`{"provider", "modelId"}` in force, or None; looked up when asked for."""
+        """`{"provider", "modelId"}` in force, or None; looked up at the access."""
         model: dict[str, Any] | None = self._settings("model")
         return model
 
     @property
     def thinking_level(self) -> str | None:
-        """The thinking level in force, or None; looked up when asked for."""
+        """The thinking level in force, or None; looked up at the access."""
         level: str | None = self._settings("thinkingLevel")
         return level
 

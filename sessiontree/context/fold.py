@@ -3,11 +3,9 @@
 Invariants: only the path counts, so a compaction, an edit or a setting on another branch has no
 effect; the latest compaction puts its summary in place of everything before its first kept entry; a
 merge contributes each entry at most once; the same entries always give the same messages. Messages
-are the stored objects themselves wherever nothing had to be changed.
+are the stored objects themselves wherever nothing had to change.
 
 A fold is kept between two contexts: an entry that only adds to the end costs that entry alone.
-
-What an entry contributes to a context by itself, and what an edit makes of it.
 """
 
 from __future__ import annotations
@@ -26,35 +24,31 @@ from sessiontree.core.message import Message, is_result_block, result_ids, role_
 
 
 def replaced(message: Message, replacement: Any) -> Message | None:
-    """A message with what an edit puts in the place of its content; None where it drops it."""
+    """A message with its content replaced by an edit; None where the edit drops it."""
     if not isinstance(replacement, dict):
         return None
-    said = replacement.get("content")
+    content = replacement.get("content")
     key = _content_key(message)
     if key is None:
-        return {"role": role_of(message), "content": said}
-    if isinstance(said, str) and result_ids(message) and message.get("role") == "user":
-        said = _with_results_saying(message, said)
-    edited = {**message, key: said}
+        return {"role": role_of(message), "content": content}
+    if isinstance(content, str) and result_ids(message) and message.get("role") == "user":
+        results = filter(is_result_block, message["content"])  # so that the calls stay answered
+        content = [{**block, "content": content} for block in results]
+    edited = {**message, key: content}
     if "summary" in edited:
-        edited["summary"] = said
+        edited["summary"] = content
     return edited
 
 
 def _content_key(message: Message) -> str | None:
-    """Where a message says what it says; None for an item that has no such place.
+    """The key of a message's content; None for an item that has no such key.
 
-    A command that was run, and a result of Responses, say it as `output`. A call or a piece of
-    reasoning there is sealed, or made of fields: other words are a message.
+    A command and a result of Responses have it as `output`. A call or reasoning there is sealed, or
+    made of fields: its replacement is a new message.
     """
     if "output" in message and "content" not in message:
         return "output"
     return "content" if "role" in message else None
-
-
-def _with_results_saying(message: Message, text: str) -> list[Any]:
-    """Blocks of results with another text, so that the calls stay answered."""
-    return [{**block, "content": text} for block in message["content"] if is_result_block(block)]
 
 
 def summary_message(role: str, entry: Entry) -> dict[str, Any]:
@@ -75,7 +69,7 @@ def custom_message(entry: Entry) -> dict[str, Any]:
 
 
 Segment = Callable[[str, str], Sequence[Entry]]
-"""Takes `baseUuid` and `mergedUuid`, gives the path below the one down to the other."""
+"""Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second."""
 
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
@@ -87,7 +81,7 @@ class PathRead(Protocol):
         entries: oldest first, the leaf last; from the first kept entry of the latest compaction, or
             from the top where there is none.
         compaction: the latest compaction among them.
-        whole: whether the entries reach up to the top of the path.
+        whole: whether the entries reach the top of the path.
         cut_above: whether the file itself ends above them, as in a subtree export.
     """
 
@@ -98,7 +92,7 @@ class PathRead(Protocol):
 
 
 class _Verbatim:
-    """Takes messages and gives them back as they are; stands where a Pairing would."""
+    """Takes messages and gives them back unchanged, in place of a Pairing."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
@@ -182,29 +176,29 @@ class Fold:
             self._out.take(message, source)
             return
         self._note_setting(entry)
-        said = self._message(entry)
-        if said is not None and self._speaks(said):
-            self._out.take(said, source)
+        message = self._message(entry)
+        if message is not None and self._is_kept(message):
+            self._out.take(message, source)
 
-    def _speaks(self, message: Message) -> bool:
-        """Whether a message is one, and no setting."""
+    def _is_kept(self, message: Message) -> bool:
+        """Whether the context keeps a message: not a system message, unless verbatim."""
         return self._verbatim or message.get("role") != "system"
 
     def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
         """For each message: the entry of this path it stands for, itself, its source."""
-        told: set[str] = set()
+        seen: set[str] = set()
         for entry in visible:
             self._note_setting(entry)
             if entry.type == "merge":
-                for message, source in self._merge(entry, told):
+                for message, source in self._merge(entry, seen):
                     yield entry, message, source
                 continue
             own = self._edited(entry, self._edits, self._blocks)
-            told.add(entry.uuid)
-            if own is not None and self._speaks(own):
+            seen.add(entry.uuid)
+            if own is not None and self._is_kept(own):
                 yield entry, own, entry
 
-    def _merge(self, merge: Entry, told: set[str]) -> Iterator[tuple[Message, Entry]]:
+    def _merge(self, merge: Entry, seen: set[str]) -> Iterator[tuple[Message, Entry]]:
         """What a merge contributes, merges inside it included, each entry once."""
         frames: list[tuple[Iterator[Entry], dict[str, Any], Blocks]] = [
             (iter([merge]), self._edits, self._blocks)
@@ -215,11 +209,11 @@ class Fold:
             if entry is None:
                 frames.pop()
                 continue
-            if entry.uuid in told:
+            if entry.uuid in seen:
                 continue
-            told.add(entry.uuid)
-            is_told = entry.get("summary") is not None or entry.uuid in edits
-            if entry.type == "merge" and not is_told:
+            seen.add(entry.uuid)
+            is_whole = entry.get("summary") is not None or entry.uuid in edits
+            if entry.type == "merge" and not is_whole:
                 segment = _visible_segment(self._segment_of(entry))
                 self._contents.prepare(segment)
                 visible = [self._contents.whole(below) for below in segment]
@@ -227,7 +221,7 @@ class Fold:
                 frames.append((iter(visible), inside, Blocks(visible, self._warnings)))
                 continue
             message = self._edited(entry, edits, blocks)
-            if message is not None and self._speaks(message):
+            if message is not None and self._is_kept(message):
                 yield message, entry
 
     def _segment_of(self, merge: Entry) -> Sequence[Entry]:
@@ -235,7 +229,9 @@ class Fold:
         named = isinstance(base, str) and isinstance(merged, str)
         segment = self._segment(base, merged) if named else ()
         if not segment:
-            self._warnings.append(f"merge {merge.uuid} says nothing: {merged} is not in the file")
+            self._warnings.append(
+                f"merge {merge.uuid} contributes nothing: {merged} is not in the file"
+            )
         return segment
 
     def _edited(self, entry: Entry, edits: Mapping[str, Any], blocks: Blocks) -> Message | None:
@@ -267,7 +263,9 @@ class Fold:
             return self._contents.of_handle(entry)
         elif kind not in KNOWN and kind not in self._unknown:
             self._unknown.add(kind)
-            self._warnings.append(f"entries of the unknown type {kind!r} are kept and say nothing")
+            self._warnings.append(
+                f"entries of the unknown type {kind!r} are kept, but are not in the context"
+            )
         return None
 
     def _note_setting(self, entry: Entry) -> None:
@@ -288,16 +286,18 @@ class Fold:
     def pieces(self, path: PathRead) -> list[Piece]:
         """What each entry of a path contributes, for choosing where to cut it."""
         visible = _visible(path, [])
-        said: dict[str, tuple[list[Message], list[Entry]]] = {e.uuid: ([], []) for e in visible}
+        parts: dict[str, tuple[list[Message], list[Entry]]] = {e.uuid: ([], []) for e in visible}
         for entry, message, source in self._contributions(visible):
-            messages, sources = said[entry.uuid]
+            messages, sources = parts[entry.uuid]
             messages.append(message)
             sources.append(source)
-        return [Piece(uuid, *told) for uuid, told in said.items()]
+        return [Piece(uuid, *part) for uuid, part in parts.items()]
 
 
 def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
-    """The entries that count, in the order they speak: a compaction before what it kept."""
+    """The entries that count, in the order of their messages: a compaction before the entries it
+    kept.
+    """
     compaction = path.compaction
     if compaction is None:
         return path.entries
@@ -314,13 +314,13 @@ def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
         return [compaction, *_without_compactions(entries[:at]), *after]
     warnings.append(
         f"the first kept entry {first_kept} of compaction {compaction.uuid} is not on the path; "
-        "only what follows the compaction was taken"
+        "only what follows the compaction is in the context"
     )
     return [compaction, *after]
 
 
 def _visible_segment(entries: Sequence[Entry]) -> list[Entry]:
-    """The same for a merged segment, whose first kept entry may lie above its base."""
+    """The same for a merged segment, whose first kept entry may be above its base."""
     at = next((i for i in reversed(range(len(entries))) if entries[i].type == "compaction"), None)
     if at is None:
         return list(entries)
@@ -334,7 +334,7 @@ def _visible_segment(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _without_compactions(entries: Sequence[Entry]) -> list[Entry]:
-    """What a later compaction keeps: the earlier ones contribute nothing any more."""
+    """The entries without earlier compactions, which contribute nothing after a later one."""
     return [entry for entry in entries if entry.type != "compaction"]
 
 

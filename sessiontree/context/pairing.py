@@ -1,25 +1,24 @@
-"""Tool calls and their results: each result directly behind its call.
+"""Pairing: each result of a tool directly behind its call.
 
 Providers refuse a context in which a call has no result, or a result no call. Stored histories have
-both: a run that was interrupted, a user who steered while a tool ran, a branch taken between the
-two. The rules:
+both: a run was interrupted, a user steered while a tool ran, a branch was taken between the two.
+The rules:
 
-- a result stands directly behind its call, parallel ones in the order of the calls, and before all
-  else that the messages which bring them say;
+- a result is directly behind its call, parallel ones in the order of the calls, and before all
+  other content of the messages that bring them;
 - a call that was never answered gets a result that says it was interrupted;
 - a result without its call, or a second one for the same call, is left out.
 
-The messages that hold one response in pieces, all of one `id`, make their calls together: the
-results stand behind the last piece, in the order in which they came. So do the call items of OpenAI
-Responses that follow one another, with reasoning between.
+Messages that hold one response in pieces, all of one `id`, make their calls together: the results
+follow the last piece, in the order in which they came. So do consecutive call items of OpenAI
+Responses, with reasoning between them.
 
-Each correction is a warning. What needs none is passed on untouched, the very same objects in the
-same order. An id may be used again by a later call: a result answers the nearest call before it
-that is still open.
+Each correction is a warning. Messages that need none are passed on as the same objects in the same
+order. A later call may use an id again: a result answers the nearest open call before it.
 
-The messages are taken in one by one, and everything before the last group of calls is settled, so
-that one more message costs one message. Only a result that comes after its call was given up makes
-all of it be looked at again.
+Messages are taken one by one, and everything before the last group of calls is settled, so that one
+more message costs one message. Only a result that comes after its call was given up makes all
+messages be paired again.
 """
 
 from __future__ import annotations
@@ -40,13 +39,12 @@ from sessiontree.core.message import (
 
 Source = TypeVar("Source")
 
-
 _RESULT_ROLES = frozenset({"toolResult", "tool"})
-"""Roles of messages that are one result whole."""
+"""Roles of messages that are one result."""
 
 
 class Answer(Generic[Source]):
-    """A message that brings results, and where it came from."""
+    """A message that brings results, and its source."""
 
     __slots__ = ("ids", "message", "source")
 
@@ -85,7 +83,7 @@ class Group(Generic[Source]):
         return kind in CALL_ITEMS and self.open.isdisjoint(call.id for call in calls_of(message))
 
     def go_on(self, calls: list[Call], place: int) -> None:
-        """Take in the next piece."""
+        """Add the next piece."""
         self.calls = [*self.calls, *calls]
         self.in_pieces = self.in_pieces or bool(calls)
         self.open.update(call.id for call in calls)
@@ -93,7 +91,7 @@ class Group(Generic[Source]):
 
 
 class Pairing(Generic[Source]):
-    """Messages going in, the same messages with calls and results paired coming out."""
+    """Takes messages, and gives them back with calls and results paired."""
 
     def __init__(self) -> None:
         self._taken: list[Message] = []
@@ -108,7 +106,7 @@ class Pairing(Generic[Source]):
         self._given_up: set[str] = set()
 
     def take(self, message: Message, source: Source) -> None:
-        """Take in the next message."""
+        """Take the next message."""
         self._taken.append(message)
         self._taken_sources.append(source)
         role = message.get("role")
@@ -137,7 +135,7 @@ class Pairing(Generic[Source]):
                 self._tail = Group(calls, message, source, len(self._messages))
 
     def _closes_tail(self, id: str) -> bool:
-        """Whether this answers the one call that is open, as most results do; closes it then."""
+        """Whether this answers the only open call, as most results do; closes it then."""
         tail = self._tail
         if tail is None or tail.answers or len(tail.calls) != 1 or tail.calls[0].id != id:
             return False
@@ -158,7 +156,7 @@ class Pairing(Generic[Source]):
         self._look_again()
 
     def _leave_out(self, answer: Answer[Source]) -> None:
-        """Drop results that answer no open call; keep what else the message says."""
+        """Drop results that answer no open call; keep the other content of the message."""
         self._warnings.extend(_orphan_warning(id) for id in answer.ids)
         rest = _without_results(answer.message)
         if rest is not None:
@@ -178,7 +176,7 @@ class Pairing(Generic[Source]):
         self._tail = None
 
     def _look_again(self) -> None:
-        """Pair everything taken so far, knowing all results."""
+        """Pair all messages again, with all results known."""
         self._start_over()
         taken = list(zip(self._taken, self._taken_sources, strict=True))
         groups, leftovers = _assign(taken, self._warnings)
@@ -196,7 +194,7 @@ class Pairing(Generic[Source]):
     def result(self) -> tuple[list[Message], list[Source], list[str]]:
         """The paired messages, the source of each, and the warnings, in fresh lists.
 
-        A result made up for a call has the source of its call.
+        A result made for an unanswered call has the source of the call.
         """
         if self._tail is None:
             return self._messages.copy(), self._sources.copy(), self._warnings.copy()
@@ -218,8 +216,9 @@ def _assign(
 ) -> tuple[dict[int, Group[Source]], dict[int, Message | None]]:
     """Give every result to its call.
 
-    Returns the groups by the place of their calls, and what is left of each message that brought
-    results (None for nothing) by its place.
+    Returns:
+        The groups by the place of their calls, and what is left of each message that brought
+            results (None for nothing) by its place.
     """
     groups: dict[int, Group[Source]] = {}
     open_calls: dict[str, list[Group[Source]]] = {}
@@ -244,14 +243,14 @@ def _assign(
             continue
         leftovers[place] = _hand_out(Answer(ids, message, source), place, open_calls, warnings)
         if leftovers[place] is not None:
-            group = None  # words between two pieces end the response
+            group = None  # other content between two pieces ends the response
     return groups, leftovers
 
 
 def _hand_out(
     answer: Answer[Source], at: int, open_calls: dict[str, list[Group[Source]]], warnings: list[str]
 ) -> Message | None:
-    """Give the results of one message to their groups; what is left of the message."""
+    """Give the results of one message to their groups; returns what is left of the message."""
     home = _home(answer, at, open_calls)
     if home is not None:
         home.place += 1
@@ -267,14 +266,14 @@ def _hand_out(
         group = open_calls[id].pop()
         group.open.discard(id)
         group.answers.append(Answer([id], _only_result(answer.message, place), answer.source))
-        warnings.append(f"the result of call {id} stood apart from it and was moved behind it")
+        warnings.append(f"the result of call {id} was apart from it and was moved behind it")
     return _without_results(answer.message)
 
 
 def _home(
     answer: Answer[Source], place: int, open_calls: dict[str, list[Group[Source]]]
 ) -> Group[Source] | None:
-    """The group that a message of results stands directly behind and answers, if any."""
+    """The group that a message of results is directly behind and answers, if any."""
     nearest = open_calls.get(answer.ids[0])
     if not nearest or nearest[-1].place != place:
         return None
@@ -283,7 +282,7 @@ def _home(
 
 
 def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[str]]:
-    """The results of a group in call order, made up where there are none."""
+    """The results of a group in call order, made where there are none."""
     order = [call.id for call in group.calls]
     brought = [id for answer in group.answers for id in answer.ids]
     lead = _results_lead(group.answers)
@@ -297,7 +296,7 @@ def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[s
     sources: list[Source] = []
     warnings = [] if _in_order(brought, order) else ["parallel results were put in call order"]
     if not lead:
-        warnings.append("results were put before what was said between them")
+        warnings.append("results were put before the content between them")
     by_id = {id: answer for answer in group.answers for id in answer.ids}
     for call in {call.id: call for call in group.calls}.values():
         answer = by_id.get(call.id)
@@ -337,20 +336,20 @@ def _holds_blocks(message: Message) -> bool:
 
 
 def _results_lead(answers: Sequence[Answer[Source]]) -> bool:
-    """Whether nothing is said before the last of the results."""
-    said = False
+    """Whether no other content is before the last of the results."""
+    has_other = False
     for answer in answers:
         message = answer.message
         for block in message["content"] if _holds_blocks(message) else (None,):
             if block is not None and not is_result_block(block):
-                said = True
-            elif said:
+                has_other = True
+            elif has_other:
                 return False
     return True
 
 
 def _only_result(message: Message, place: int) -> Message:
-    """The message with one of its results alone; itself where results are whole messages."""
+    """The message with one of its results alone; itself where a message is one result."""
     if not _holds_blocks(message) or len(message["content"]) == 1:
         return message
     blocks = [block for block in message["content"] if is_result_block(block)]
@@ -358,7 +357,7 @@ def _only_result(message: Message, place: int) -> Message:
 
 
 def _without_results(message: Message) -> Message | None:
-    """What a message says beside its results, or None."""
+    """The content of a message other than results, or None."""
     if not _holds_blocks(message):
         return None
     blocks = [block for block in message["content"] if not is_result_block(block)]

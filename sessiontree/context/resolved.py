@@ -1,8 +1,8 @@
-"""What a handle resolved to, and what of it a model gets.
+"""Resolved handles, and the messages a model gets for them.
 
 Invariants: the data of a `ResolvedHandle` has the shape of its kind; the same resolved handle gives
-the same message; what cannot be shown to a model is named in one line, never left out, and the lack
-is told.
+the same message; content that a model cannot get is named in one line, never left out, and the lack
+is reported.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from sessiontree.core.message import RESPONSES_ITEMS, Message, check_message, js
 from sessiontree.errors import EntryError, HandleDataError
 
 LONGEST_TEXT: Final = 256 * 1024
-"""Bytes of a text that are shown to a model; a longer one is named."""
+"""The most bytes of a text that a model gets whole."""
 
 LARGEST_PDF: Final = 20 * 1024 * 1024
-"""Bytes of a PDF that are shown to a model: as base64, with room beside it in a request of the 32
-MB that Anthropic takes (docs.anthropic.com, PDF support).
+"""The most bytes of a PDF that a model gets: in base64 it leaves room in a request of 32 MB, the
+limit of Anthropic (docs.anthropic.com, PDF support).
 """
 
 _SHOWN: Final = "images, PDF of up to 20 MiB, text of up to 256 KiB"
 
 
 class ResolvedHandle(msgspec.Struct, frozen=True):
-    """A handle and what it points to.
+    """A handle and its content.
 
     Attributes:
-        handle: what was resolved.
+        handle: the handle that was resolved.
         kind: `message`, `output`, `document` or `binary`.
         data: message: a dict with a `role`; output: `{stdout, stderr, exitCode}`, the code None
             where there is none; document: any JSON; binary: bytes.
         media_type: of a binary; else None.
 
     Raises:
-        HandleDataError: when made with data that is not of its kind.
+        HandleDataError: the data is not of the kind.
     """
 
     handle: Handle
@@ -55,10 +55,10 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
         if self.kind not in KINDS:
             fault = f"the kind {self.kind!r}; a kind is one of {', '.join(KINDS)}"
         else:
-            fault = _FAULTS[self.kind](self.data) or ""
+            fault = _fault(self.kind, self.data) or ""
         if fault:
             raise HandleDataError(
-                f"{self.handle} resolved to {fault}; mend what it points to, or its resolver",
+                f"{self.handle} resolved to {fault}; correct its content, or its resolver",
                 str(self.handle),
             )
 
@@ -86,36 +86,31 @@ def _output_fault(data: Any) -> str | None:
         return f"a {type(data).__name__}, not {{stdout, stderr, exitCode}}"
     for key in ("stdout", "stderr"):
         if not isinstance(data.get(key), str):
-            return f"an output whose {key} is no string"
+            return f"an output whose {key} is not a string"
     code = data.get("exitCode", "")
     if not isinstance(code, int | None) or isinstance(code, bool):
         return "an output whose exitCode is neither a number nor None"
     return None
 
 
-def _document_fault(data: Any) -> str | None:
-    return "bytes, not a document" if isinstance(data, bytes | bytearray) else None
-
-
-def _binary_fault(data: Any) -> str | None:
+def _fault(kind: Kind, data: Any) -> str | None:
+    """What is wrong with the data of a kind, or None."""
+    if kind == "message":
+        return _message_fault(data)
+    if kind == "output":
+        return _output_fault(data)
+    if kind == "document":
+        return "bytes, not a document" if isinstance(data, bytes | bytearray) else None
     return None if isinstance(data, bytes) else f"a {type(data).__name__}, not bytes"
 
 
-_FAULTS: Final = {
-    "message": _message_fault,
-    "output": _output_fault,
-    "document": _document_fault,
-    "binary": _binary_fault,
-}
-
-
 def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
-    """What a resolved handle contributes to a context.
+    """The message of a resolved handle in a context.
 
-    A message is itself; an output is a fenced text; a document its JSON; an image an image block; a
-    PDF of up to 20 MiB a document block; a text of up to 256 KiB a fenced text; any other binary is
-    named in one line. The `role` of the entry goes before that of a message, and is `user` where
-    neither says.
+    A message is itself; an output is fenced text; a document its JSON; an image an image block; a
+    PDF of up to 20 MiB a document block; text of up to 256 KiB fenced text; any other binary is
+    named in one line. The `role` of the entry overrides that of a message, and is `user` where
+    neither has one.
     """
     role = role_of_entry(entry)
     if resolved.kind == "message":
@@ -128,8 +123,8 @@ def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
 def carried_of(resolved: ResolvedHandle, entry: Entry) -> Message:
     """The same message with all the bytes in it.
 
-    What a model is not shown, or not as it is, becomes a document block of its own media type,
-    which a provider that does not take it is told the name of.
+    Content that a model would not get whole becomes a document block of its own media type. A
+    provider that does not accept it gets its name.
     """
     message, lack = message_of(resolved, entry)
     if not lack:
@@ -138,13 +133,13 @@ def carried_of(resolved: ResolvedHandle, entry: Entry) -> Message:
 
 
 def role_of_entry(entry: Entry) -> str | None:
-    """The role that a `handle` entry asks for, or None."""
+    """The role of a `handle` entry, or None."""
     role = entry.get("role")
     return role if isinstance(role, str) and role else None
 
 
 def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
-    """What of a resolved handle is shown, and what is lacking of it."""
+    """The content of a message for a resolved handle, and what it lacks."""
     if resolved.kind == "output":
         return output_text(resolved.data), ""
     if resolved.kind == "document":
@@ -159,8 +154,8 @@ def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
     found = text_in(resolved.data)
     if found is None:
         return reference(resolved.handle, media_type, size), (
-            f"is only named to a model: it is called {media_type} and is not UTF-8; store it "
-            "as UTF-8, or under the media type that it has"
+            f"is only named to a model: its type is {media_type}, but it is not UTF-8; store it "
+            "as UTF-8, or with its true media type"
         )
     text, wrong = found
     places = "one place that is" if wrong == 1 else f"{wrong:,} places that are"
@@ -184,7 +179,7 @@ def _base64(content: bytes) -> str:
 
 
 def is_shown(media_type: str, size: int) -> bool:
-    """Whether content of a type and size (bytes) is shown to a model, or only named."""
+    """Whether a model gets content of a type and size (bytes), or only its name."""
     if media_type in IMAGES:
         return True
     if media_type == PDF:
@@ -193,18 +188,18 @@ def is_shown(media_type: str, size: int) -> bool:
 
 
 def only_named(handle: Handle, media_type: str, size: int) -> tuple[str, str]:
-    """The line that stands for content that no model is shown, and what is lacking by it."""
+    """The line in place of content that a model does not get, and the lack in words."""
     lack = f"is only named to a model, as {media_type} of {size:,} bytes; models are shown {_SHOWN}"
     return reference(handle, media_type, size), lack
 
 
 def reference(handle: Handle, media_type: str, size: int) -> str:
-    """Content in one line, by its handle, where a model cannot be shown it."""
+    """Content named in one line, by its handle."""
     return f"[{media_type}, {size:,} bytes: {handle}]"
 
 
 def output_text(output: Mapping[str, Any]) -> str:
-    """What a command put out, each stream in a fence that nothing inside it ends."""
+    """The output of a command, each stream in a fence that its text cannot end."""
     parts = []
     if output["stdout"] or not output["stderr"]:
         parts.append(fenced(output["stdout"]))

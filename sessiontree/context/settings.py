@@ -1,7 +1,7 @@
-"""Settings: what is in force without being said in the conversation.
+"""Settings: the model, the thinking level, the system message and the session's name.
 
-The model, the thinking level, the system message and the session's name. The latest on the path
-counts; a compaction repeats those in force at its place, so that nothing older need be read.
+The latest on the path is in force. A compaction repeats those in force at its place, so that older
+entries need not be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sessiontree.core.message import Message, system_text
 SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
 
 _SHAPES: Final = {"model": dict | None, **dict.fromkeys(SETTING_KEYS[1:], str | None)}
-"""What each may be in the state of a compaction; another program may have written any."""
+"""The type of each in the state of a compaction, which another program may have written."""
 
 
 def model_of(message: Message) -> dict[str, Any] | None:
@@ -72,11 +72,12 @@ def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class InForce:
-    """The settings at the end of a path, which is read further up only for one not found.
+    """The settings at the end of a path. Entries further up are read only for a setting not found
+    yet.
 
     Args:
-        settings: what is known to be in force, by `SETTING_KEYS`.
-        above: the entries above those, nearest first.
+        settings: those known to be in force, by `SETTING_KEYS`.
+        above: the entries above, nearest first.
         header: the session's, whose settings count last.
     """
 

@@ -1,4 +1,4 @@
-"""A summary that needs no model: what was asked, which files were touched, how it ended."""
+"""A summary made without a model: the requests, the files touched and the last answer."""
 
 from __future__ import annotations
 
@@ -11,31 +11,17 @@ from sessiontree.core.message import calls_of, is_prompt, text_of
 from sessiontree.errors import EntryError
 
 Summarizer = Callable[[Sequence[Entry]], str]
-"""Takes the entries being left, oldest first, gives the text that stands for them."""
+"""Takes the entries that are left, oldest first, gives the text that replaces them."""
 
 Summary = str | Summarizer
 
 _REQUEST_WIDTH: Final = 200
 _ANSWER_WIDTH: Final = 1000
-_READING: Final = frozenset(
-    {"read", "view", "cat", "open", "read_file", "readfile", "notebookread"}
-)
-_CHANGING: Final = frozenset(
-    {
-        "write",
-        "edit",
-        "multiedit",
-        "create",
-        "write_file",
-        "edit_file",
-        "str_replace",
-        "str_replace_editor",
-        "str_replace_based_edit_tool",
-        "insert",
-        "apply_patch",
-        "notebookedit",
-    }
-)
+_READING: Final = {"read", "view", "cat", "open", "read_file", "readfile", "notebookread"}
+_CHANGING: Final = {
+    *("write", "edit", "multiedit", "create", "write_file", "edit_file", "insert", "apply_patch"),
+    *("str_replace", "str_replace_editor", "str_replace_based_edit_tool", "notebookedit"),
+}
 _PATH_KEYS: Final = ("path", "file_path", "filePath", "filename", "file", "notebook_path")
 
 
@@ -44,25 +30,27 @@ def summarize(entries: Sequence[Entry]) -> str:
     seen = _Seen()
     for entry in entries:
         seen.take(entry)
-    told = [part for part in seen.parts() if part]
-    return "\n\n".join(told) or f"{len(entries)} entries without a request or an answer."
+    return (
+        "\n\n".join(filter(None, seen.parts()))
+        or f"{len(entries)} entries without a request or an answer."
+    )
 
 
 def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
-    """A summary as text: itself, or what the summarizer makes of the entries.
+    """A summary as text: itself, or the result of the summarizer.
 
     Raises:
-        EntryError: it is empty, or no text.
+        EntryError: it is empty, or not text.
     """
     text = summary(entries) if callable(summary) else summary
     if not isinstance(text, str) or not text.strip():
         source = "the summarizer returned" if callable(summary) else "the summary is"
-        raise EntryError(f"{source} {text!r:.60}; a summary is text that is not empty")
+        raise EntryError(f"{source} {text!r:.60}; a summary must be non-empty text")
     return text
 
 
 class _Seen:
-    """What was found in the entries so far; none of them is kept."""
+    """What was found in the entries so far. It keeps no entry."""
 
     def __init__(self) -> None:
         self._asked: list[str] = []

@@ -1,4 +1,4 @@
-"""The blob: content kept in a file of its own, known by the hash of its bytes."""
+"""The blob: content in a file of its own, named by the hash of its bytes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sessiontree.errors import HandleError
 
 
 class Blob(NamedTuple):
-    """What tells one blob from all others.
+    """The identity of a blob.
 
     Attributes:
-        sha256: the SHA-256 of its bytes, 64 lower-case hex digits; its file's name.
-        size: its bytes.
+        sha256: the SHA-256 of its bytes, 64 lower-case hex digits; also its file's name.
+        size: the number of its bytes.
     """
 
     sha256: str
@@ -23,7 +23,7 @@ class Blob(NamedTuple):
 
 
 def blob_of(handle: Any) -> Blob | None:
-    """The blob that the text form of a handle stands for; None where it is no blob's handle."""
+    """The blob of a handle's text form; None where it is not a blob's handle."""
     try:
         parsed = Handle.parse(handle)
     except HandleError:
@@ -37,11 +37,7 @@ def blob_of(handle: Any) -> Blob | None:
 
 
 def blobs_needed(keys: Mapping[str, Any]) -> Iterator[Blob]:
-    """The blobs that an entry cannot be read whole without.
-
-    Args:
-        keys: the keys of its line as stored.
-    """
+    """The blobs that an entry needs to be whole, given its keys as stored."""
     spilled = keys.get("spilled")
     places = spilled if isinstance(spilled, list) else []
     handles = [place[1] for place in places if isinstance(place, list) and len(place) in (2, 3)]
@@ -54,12 +50,12 @@ def blobs_needed(keys: Mapping[str, Any]) -> Iterator[Blob]:
 
 
 def hashes_named(line: bytes) -> set[str]:
-    """The hash of each blob that a line names, in a quotation too: what must not be removed."""
+    """The hash of each blob that a line names, also in a quotation: blobs that must stay."""
     return {found[1].decode() for found in _NAMED.finditer(line)}
 
 
 MARK: Final = b"sha256:"
-"""What a line has in it that names a blob."""
+"""The bytes in each line that names a blob."""
 
 _SHA256: Final = re.compile("[0-9a-f]{64}")
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")

@@ -1,10 +1,11 @@
-"""Blocks: messages that were written piece by piece, folded into one again.
+"""Blocks and contents: messages folded from their blocks, and entries made whole.
 
-What entries say, whole: spilled strings put back, handles resolved.
+`Blocks` folds messages that were written block by block. `Contents` puts spilled strings back and
+resolves handles.
 
-Invariants: what cannot be had is never left out in silence: a placeholder that tells why stands in
-its place, with a warning, or the error is raised where the caller is strict; a call or a result
-keeps its id either way, so the context stays valid.
+Invariants: content that cannot be read is never left out in silence: a placeholder with the cause
+takes its place, with a warning, or the error is raised where the caller is strict; a call or a
+result keeps its id either way, so the context stays valid.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sessiontree.errors import (
 
 
 class Blocks:
-    """The messages that were written block by block, each at its first block's place."""
+    """The messages written block by block, each at its first block's place."""
 
     def __init__(self, entries: Iterable[Entry], warnings: list[str]) -> None:
         self._warnings = warnings
@@ -56,14 +57,14 @@ def message_uuid(entry: Entry) -> str:
 def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     """One message from its `block` entries and, where it was closed, its `message_end`.
 
-    Blocks stand by `index`, a later one in place of an earlier with the same index, and its last
-    end counts. Without one the message is marked `"partial": true`.
+    Blocks are ordered by `index`. A later block replaces an earlier one of the same index, and the
+    last end counts. Without an end the message is marked `"partial": true`.
     """
-    blocks = {
-        _index(entry, place): entry.get("block")
-        for place, entry in enumerate(members)
-        if entry.type == "block"
-    }
+    blocks: dict[float, Any] = {}
+    for place, entry in enumerate(members):
+        if entry.type == "block":
+            index = entry.get("index")
+            blocks[index if isinstance(index, int | float) else place] = entry.get("block")
     content = [blocks[index] for index in sorted(blocks) if isinstance(blocks[index], dict)]
     end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
     if end is None:
@@ -75,13 +76,8 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
 _OF_THE_END: Final = ("id", "provider", "model", "usage", "stopReason")
 
 
-def _index(entry: Entry, place: int) -> float:
-    index = entry.get("index")
-    return index if isinstance(index, int | float) else place
-
-
 class Shown(NamedTuple):
-    """What a `handle` entry says to a model.
+    """The message of a `handle` entry.
 
     Attributes:
         message: the message.
@@ -95,7 +91,7 @@ class Shown(NamedTuple):
 Resolution = Shown | SessionTreeError
 
 Resolve = Callable[[Sequence[Entry]], Sequence[Resolution]]
-"""Takes `handle` entries, gives for each its message, or why there is none."""
+"""Takes `handle` entries, gives for each its message, or the error."""
 
 
 class Contents:
@@ -103,11 +99,11 @@ class Contents:
 
     Args:
         resolve: resolves `handle` entries; None leaves them as references.
-        strict: whether what cannot be had is an error.
-        warnings: told of every placeholder.
+        strict: whether content that cannot be read is an error.
+        warnings: takes one for every placeholder.
 
     Attributes:
-        complete: whether everything could be had so far.
+        complete: whether all content could be read so far.
     """
 
     def __init__(self, resolve: Resolve | None, strict: bool, warnings: list[str]) -> None:
@@ -119,17 +115,17 @@ class Contents:
         self._resolved: dict[str, Resolution] = {}
 
     def whole(self, entry: Entry) -> Entry:
-        """The entry, or where its blobs fail one like it that says so."""
+        """The entry, or one with placeholders where its blobs cannot be read."""
         if not entry.has_spilled or entry.uuid in self._stand_ins:
             return self._stand_ins.get(entry.uuid, entry)
         try:
             for key in entry:
                 entry[key]
         except SessionTreeError as error:
-            cannot = f"what was spilled of {entry.type} {entry.uuid} cannot be had"
+            cannot = f"the spilled strings of {entry.type} {entry.uuid} cannot be read"
             self._note(f"{cannot}: {error}", error)
-            body = _without_blobs(entry, error)
-            entry = stored(_like(entry), entry.line, entry.offset, body)
+            like = Entry(entry.type, entry.uuid, entry.parent_uuid, entry.lane, entry.timestamp)
+            entry = stored(like, entry.line, entry.offset, _without_blobs(entry, error))
             self._stand_ins[entry.uuid] = entry
         return entry
 
@@ -163,9 +159,9 @@ class Contents:
 
 
 def _cause(error: SessionTreeError) -> str:
-    """Why content is not there, in words that are the same wherever the file lies.
+    """Why content is missing, in words that do not depend on where the file is.
 
-    What broke inside a resolver is for who mends it, in the warning; it tells a model nothing.
+    The fault within a resolver is only in the warning.
     """
     if isinstance(error, ResolverFailedError):
         return "its resolver failed"
@@ -178,7 +174,7 @@ def _cause(error: SessionTreeError) -> str:
 
 
 def reference(entry: Entry, cause: str = "") -> Message:
-    """A message that names a handle in place of what it stands for."""
+    """A message that names a handle in place of its content."""
     role = entry.get("role")
     role = role if isinstance(role, str) and role else "user"
     text = handle_text(entry)
@@ -193,12 +189,8 @@ def handle_text(entry: Entry) -> str:
     return str(handle)
 
 
-def _like(entry: Entry) -> Entry:
-    return Entry(entry.type, entry.uuid, entry.parent_uuid, entry.lane, entry.timestamp)
-
-
 def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
-    """The keys of an entry with a placeholder for each string that its blobs should give."""
+    """The keys of an entry with a placeholder for each spilled string."""
     blobs = set(blobs_needed(entry.as_stored))
     text = f"[missing: {_cause(error)}]"
     return {
@@ -209,7 +201,7 @@ def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
 
 
 def _replaced(value: Any, blobs: set[Blob], text: str) -> Any:
-    """A value with a text for each of the blobs; an image without its bytes becomes text."""
+    """A value with a text in place of each blob; an image without its bytes becomes text."""
     if isinstance(value, str):
         return text if blob_of(value) in blobs else value
     if isinstance(value, list):
@@ -222,7 +214,7 @@ def _replaced(value: Any, blobs: set[Blob], text: str) -> Any:
 
 
 def _bytes_are_missing(block: Mapping[str, Any], blobs: set[Blob]) -> bool:
-    """Whether a block of an image or a document lacks the bytes that it shows."""
+    """Whether a block of an image or a document lacks its bytes."""
     source = block.get("source")
     found = [block.get("data"), block.get("image_url"), block.get("file_data")]
     if isinstance(source, dict):

@@ -1,14 +1,14 @@
-"""The byte format of a line, and the way to and from an entry.
+"""The byte format of a line: encoding and decoding entries.
 
-A session is UTF-8 text, one JSON object a line, each ended by LF. A line that we write has its keys
+A session is UTF-8 text, one JSON object a line, each ended by LF. A line is written with its keys
 in this order:
 
     type, [version, format,] uuid, parentUuid, [lane,] timestamp,
     the fields of its type, [metadata,] [spilled,] crc
 
-and its last 18 bytes are `,"crc":"xxxxxxxx"}`: the CRC-32 of zlib, in lower-case hexadecimal, of
-all bytes before that comma. A line that ends in any other way is unverifiable, not wrong. When
-read, keys may stand in any order and spacing.
+Its last 18 bytes are `,"crc":"xxxxxxxx"}`: the CRC-32 of zlib, in lower-case hexadecimal, of all
+bytes before that comma. A line that ends otherwise is unverifiable, not wrong. When read, keys may
+have any order and spacing.
 
 Invariants: `decode(encode(x))` gives x back; a line is an entry exactly when it is a JSON object
 with a non-empty string `uuid` and a string `type`, whichever decoder reads it; a sound line is
@@ -38,9 +38,9 @@ VERSION: Final = 2
 
 CRC_LENGTH: Final = 18
 _UUID_AT: Final = len('{"type":"","uuid":')
-"""Where a line of ours has its uuid, but for the length of its type."""
+"""The offset of the uuid in a line written here, less the length of the type."""
 
-_CRC_KEY: Final = b',"crc":"'
+CRC_KEY: Final = b',"crc":"'
 _HEX: Final = frozenset(b"0123456789abcdef")
 
 _LEADING: Final = ("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp")
@@ -48,7 +48,7 @@ _TRAILING: Final = ("metadata", "spilled")
 
 
 class Head(msgspec.Struct, gc=False):
-    """The structural keys of a line; all else is skipped without decoding."""
+    """The structural keys of a line. All others are skipped without decoding."""
 
     type: str
     uuid: str
@@ -62,21 +62,16 @@ _decode_values: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def crc(body: bytes) -> bytes:
-    """The checksum of a line's bytes before its `,"crc"`, as eight hex digits."""
-    return b"%08x" % crc32(body)
-
-
 def seal(body: bytes) -> bytes:
-    """A JSON object's bytes with the `crc` key added as its last."""
+    """A JSON object's bytes with the `crc` key added as the last."""
     open_body = body[:-1]
     return open_body + b',"crc":"%08x"}' % crc32(open_body)
 
 
 def encode(fields: Mapping[str, Any]) -> bytes:
-    """The line of an entry, in the key order of the format, sealed, without LF.
+    """The line of an entry, sealed, without LF, its keys in the order of the format.
 
-    Values may be anything JSON can carry, and `orjson.Fragment` for bytes that are JSON already.
+    Values may be `orjson.Fragment` for bytes that are JSON already.
 
     Raises:
         EntryError: a value that JSON cannot carry.
@@ -87,7 +82,7 @@ def encode(fields: Mapping[str, Any]) -> bytes:
 def encode_new(
     type: str, uuid: str, parent: str, lane: str | None, timestamp: str, fields: Mapping[str, Any]
 ) -> bytes:
-    """The line of a new entry: its structural keys, and `fields` for all else; as `encode`."""
+    """The line of a new entry: its structural keys, then `fields`; see `encode`."""
     keys: dict[str, Any] = {"type": type, "uuid": uuid, "parentUuid": parent}
     if lane is not None:
         keys["lane"] = lane
@@ -113,25 +108,25 @@ def _put_last(keys: dict[str, Any]) -> None:
 
 
 def lines_in(block: bytes) -> list[bytes]:
-    """The lines of a block of whole lines, without the LF that ends each.
+    """The lines of a block of whole lines, without their LF.
 
-    On lines of 2 KB many times as fast as `bytes.split`, which looks at every byte by itself.
+    On lines of 2 KB this is many times as fast as `bytes.split`, which tests every byte.
     """
     return [line[:-1] for line in BytesIO(block)]
 
 
 def ended_lines(block: bytes) -> list[bytes]:
-    """The same lines, each with its LF: half the cost where nobody minds it."""
+    """The same lines with their LF, at half the cost."""
     return BytesIO(block).readlines()
 
 
 def raw_values(line: bytes) -> dict[str, orjson.Fragment]:
-    """The keys of a line, each value as the very bytes it was written with."""
+    """The keys of a line, each value as the bytes it was written with."""
     return {key: orjson.Fragment(raw) for key, raw in raw_json(line).items()}
 
 
 def raw_json(line: bytes) -> dict[str, bytes]:
-    """The same as bytes."""
+    """The keys of a line, each value as its raw bytes."""
     try:
         values = _decode_values(line)
     except msgspec.MsgspecError:
@@ -140,7 +135,7 @@ def raw_json(line: bytes) -> dict[str, bytes]:
 
 
 def _raw_json_with_surrogates(line: bytes) -> dict[str, bytes]:
-    """The same where lone surrogates are in the way: private characters stand in for them."""
+    """The same for a line with lone surrogates: private characters replace them while decoding."""
     values = _decode_values(_SURROGATE.sub(lambda found: _respelled(found, 1), line))
     if _STAND_IN.search(line) or any(_PRIVATE.search(key) for key in values):
         raise msgspec.DecodeError("lone surrogates cannot be told from private characters")
@@ -156,12 +151,12 @@ _PRIVATE: Final = re.compile("[\ue800-\uefff]")
 
 
 def _respelled(escape: re.Match[bytes], step: int) -> bytes:
-    """An escape with its first digit moved: `\\ud83d` becomes `\\ue83d`, and back."""
+    r"""An escape with its first digit changed by a step: `\ud83d` becomes `\ue83d`, and back."""
     return b"\\u%c%b" % (ord(escape[1]) + step, escape[2])
 
 
 def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
-    """The structural keys of a line, or None when it is no entry (reported)."""
+    """The structural keys of a line, or None where it is not an entry (reported)."""
     try:
         found = _decode_head(line)
     except _REFUSED:
@@ -172,9 +167,9 @@ def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
 
 
 def heads_of(lines: list[bytes]) -> list[Head]:
-    """The structural keys of lines, as they stand there; none at all where one is not sound.
+    """The structural keys of lines as written; empty where one line is not sound.
 
-    Such a line is for `head` to look at, which also tells the main lane by its name.
+    `head` decodes such a line, and also turns the lane name `main` into None.
     """
     try:
         return list(map(_decode_head, lines))
@@ -191,17 +186,17 @@ class Decode(Protocol):
         Args:
             line: its bytes, without the LF.
             offset: the offset of its first byte in the file.
-            uuid: the entry wanted: for a line that holds another, or spells its uuid with escapes,
-                the answer is None.
+            uuid: the entry wanted. Where the line has another, or spells its uuid with escapes, the
+                result is None.
         """
 
 
 def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
-    """A function that gives the entry of a line.
+    """A function that decodes lines.
 
     Args:
-        report: told of everything in a line that is not sound.
-        fetch: gives the strings that entries spilled, when somebody asks for them.
+        report: called for everything in a line that is not sound.
+        fetch: reads the blobs of spilled strings, when they are asked for.
     """
 
     def decode(line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
@@ -219,7 +214,7 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
             return hard(line, offset, uuid)
         if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]):
             _check_unsealed(line, offset, report)
-        force_setattr(entry, "_line", line)  # as `stored`: this is what every line of a path costs
+        force_setattr(entry, "_line", line)  # `stored`, inlined: every line of a path gets here
         force_setattr(entry, "_at", offset)
         if entry.lane is not None and entry.lane == MAIN:
             force_setattr(entry, "lane", None)
@@ -237,7 +232,7 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
 
 
 def quoted(uuid: str) -> bytes:
-    """A uuid as its line spells it, unless with escapes."""
+    """A uuid as its line spells it without escapes."""
     return b'"%b"' % uuid.encode("utf-8", "surrogatepass")
 
 
@@ -247,14 +242,14 @@ def decode(line: bytes, offset: int, report: Report) -> Entry | None:
 
 
 def check_seal(line: bytes, offset: int, report: Report) -> None:
-    """Report a wrong checksum, and what else may be wrong with a line that has none."""
+    """Report a wrong checksum, or what is wrong with a line that has none."""
     if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]):
         _check_unsealed(line, offset, report)
 
 
 def is_sealed(line: bytes) -> bool:
-    """Whether the line ends in a checksum of ours, right or wrong."""
-    return line[-18:-10] == _CRC_KEY and line[-2:] == b'"}' and _HEX.issuperset(line[-10:-2])
+    """Whether the line ends in a checksum, right or wrong."""
+    return line[-18:-10] == CRC_KEY and line[-2:] == b'"}' and _HEX.issuperset(line[-10:-2])
 
 
 def is_utf_8(line: bytes) -> bool:
@@ -269,12 +264,12 @@ def is_utf_8(line: bytes) -> bool:
 
 
 def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
-    """Report what can be wrong with a line whose checksum does not match as it lies."""
+    """Report what is wrong with a line whose last bytes are not its checksum."""
     if line.endswith(b"\r"):
         report("crlf", offset, "the line ends in CR LF")
         line = line[:-1]
     if is_sealed(line):
-        right = crc(line[:-CRC_LENGTH])
+        right = b"%08x" % crc32(line[:-CRC_LENGTH])
         if line[-10:-2] != right:
             cause = f"wrong crc: the line says {line[-10:-2].decode()}, its bytes {right.decode()}"
             report("crc", offset, cause)
@@ -288,7 +283,7 @@ def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
 def _decode_hard(
     line: bytes, offset: int, report: Report, fetch: Fetch | None = None
 ) -> Entry | None:
-    """Decode a line that the fast decoder refused, and report why it did."""
+    """Decode a line that the fast decoder refused, and report why."""
     bare = line.strip(b"\0")
     if len(bare) != len(line):
         report("nul", offset, f"{len(line) - len(bare)} NUL bytes in the line")
@@ -304,7 +299,7 @@ def _decode_hard(
     if value is None and bare.strip() != b"null":
         breaks_off = bare.startswith(b'{"type":') and not bare.rstrip(b"\r").endswith(b"}")
         more = ": it ends in the middle of an entry" if breaks_off else ""
-        report("json", offset, f"the line is no JSON{more}")
+        report("json", offset, f"the line is not JSON{more}")
         return None
     entry = _from_object(value, offset, report)
     if entry is None:
@@ -327,7 +322,7 @@ def _from_object(value: Any, offset: int, report: Report) -> Entry | None:
         return None
     parent, lane, timestamp = (value.get(key) for key in ("parentUuid", "lane", "timestamp"))
     if not isinstance(parent, str | None):
-        report("missing parent", offset, f"the parentUuid of {uuid} is no string")
+        report("missing parent", offset, f"the parentUuid of {uuid} is not a string")
         parent = None
     return Entry(
         type=kind,

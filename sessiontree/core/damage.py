@@ -1,4 +1,4 @@
-"""Damage: what a reader met in a file and could not take at its word.
+"""Damage: what a reader found wrong in a file.
 
 A reader never stops at damage and never hides it: it reports, and reads on.
 """
@@ -14,28 +14,28 @@ Report = Callable[[str, int, str], None]
 """Takes the kind of damage, the byte offset of its line, and the cause."""
 
 NEXT_STEP: Final = {
-    "header": "all else is read; 'repair' writes a header anew, and keeps the original",
-    "blank": "nothing is lost; 'repair' takes the line out",
-    "bom": "nothing is lost; 'repair' takes it out",
-    "crlf": "nothing is lost; 'repair' puts it right",
-    "torn": "no append that succeeded wrote it; 'repair' keeps a copy and takes it out",
-    "nul": "they carry nothing, as after a power cut; 'repair' takes them out",
-    "json": "'repair' parts fused lines and takes out fragments; look at what it leaves",
+    "header": "the rest is read; 'repair' writes a new header and keeps the original",
+    "blank": "nothing is lost; 'repair' removes the line",
+    "bom": "nothing is lost; 'repair' removes it",
+    "crlf": "nothing is lost; 'repair' corrects it",
+    "torn": "no append that succeeded wrote it; 'repair' keeps a copy and removes it",
+    "nul": "they hold no data, as after a power cut; 'repair' removes them",
+    "json": "'repair' splits fused lines and removes fragments; look at what it leaves",
     "utf-8": "the entry is used with the bad bytes replaced; look at the line",
-    "crc": "the entry is used as it stands; compare it with a backup",
+    "crc": "the entry is used as it is; compare it with a backup",
     "no uuid": "an older program wrote it; 'repair' adopts it into the tree",
-    "object": "look at the line; it takes no part in the tree",
+    "object": "look at the line; it is not part of the tree",
     "missing parent": "the path starts at this entry; look for the lost line in a backup",
-    "late parent": "the tree is right; the lines were reordered",
+    "late parent": "the tree is complete; the lines were reordered",
     "cycle": "the path ends here; the file was edited by hand or by a faulty program",
-    "duplicate": "children hang below the nearest one before them",
+    "duplicate": "children belong to the nearest one before them",
     "second header": "two files were joined; the first header counts",
-    "reference": "what it names is lost or elsewhere; look at the entry, nothing is guessed",
+    "reference": "what it names is lost or elsewhere; look at the entry",
     "blob": "put the folder of blobs back beside the file, or the blob from a backup",
-    "blob folder": "only the blobs that entries name were looked for",
-    "unreadable": "look at the line; what stands before and after it is read",
-    "cut short": "what stands before is read; the program may be writing, or have been cut off",
-    "foreign line": "nothing is lost; it is kept as a custom entry and says nothing to a model",
+    "blob folder": "only the blobs that entries name were checked",
+    "unreadable": "look at the line; the lines before and after it are read",
+    "cut short": "the rest is read; the program may be writing, or was stopped",
+    "foreign line": "nothing is lost; it is kept as a custom entry outside of the context",
     "repeated": "the last line with this uuid counts, the others are custom entries",
     "open end": "nothing is lost; the next entry starts a new line, or 'repair' ends it",
 }
@@ -65,4 +65,4 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 def ignore(kind: str, offset: int, cause: str) -> None:
-    """The report of a reader that was told of the damage before."""
+    """A report that does nothing, for damage that was reported before."""

@@ -1,4 +1,4 @@
-"""Text as a terminal may show it: without the characters that drive one."""
+"""Text for a terminal, without control characters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 WIDTH: Final = 60
 _LOOK: Final = 2000
-"""Characters looked at for a preview; a screenshot is not searched to its end."""
+"""Characters read for a preview, so that a screenshot is not read to its end."""
 
 
 def one_line(text: str, width: int = WIDTH) -> str:
-    """Text on one line: line breaks as ↵, control characters left out, cut at `width`."""
+    """Text on one line: line breaks as ↵, control characters removed, cut at `width`."""
     shown = _on_one_line(text[: 2 * width])
-    if len(shown) <= width and len(text) > 2 * width:  # much of it is not to be shown
+    if len(shown) <= width and len(text) > 2 * width:  # most was removed
         shown = _on_one_line(text[: max(_LOOK, 2 * width)])
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
@@ -23,7 +23,7 @@ def _on_one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text without the characters that drive a terminal, line breaks and tabs kept."""
+    """Text without control characters; line breaks and tabs stay."""
     if text.isprintable():
         return text
     for c in set(text):
@@ -33,7 +33,7 @@ def printable(text: str) -> str:
 
 
 JOINERS: Final = "\u200c\u200d"
-"""Characters that words of some scripts, and many emoji, cannot be spelled without."""
+"""Characters that some scripts and many emoji need."""
 
 _KEPT: Final = "\n\t" + JOINERS
 _DRIVING: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -1,4 +1,4 @@
-"""Embedded bytes: what a message spells in base64, such as an image, told by its type and size."""
+"""Embedded bytes: what a message holds in base64, such as an image, by media type and size."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,\s]{0,100};base64,")
 
 
 def left_out(media_type: str, size: int) -> str:
-    """What stands in the place of bytes that cannot be looked into."""
+    """The text in place of bytes that cannot be searched."""
     return f"[{media_type}, {size:,} bytes, left out: it cannot be searched for secrets]"
 
 
 def binary_in(block: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The media type and the size of the bytes that a content block shows, or None."""
+    """The media type and the size of the bytes in a content block, or None."""
     kind = kind_of(block)
     if not kind:
         return None
@@ -36,7 +36,7 @@ def binary_in(block: Mapping[str, Any]) -> tuple[str, int] | None:
 
 
 def binary(key: str | None, text: str, siblings: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The media type and the size of what a string spells in base64, or None."""
+    """The media type and the size of the bytes that a string holds in base64, or None."""
     if text.startswith("data:") and (match := _DATA_URL.match(text)):
         return match[1], _decoded(text[match.end() :])
     if key not in ("data", "base64"):
@@ -52,5 +52,5 @@ _MEDIA_TYPES: Final = ("mimeType", "media_type", "mime_type")
 
 
 def _decoded(text: str) -> int:
-    """The bytes that base64 stands for."""
+    """The number of bytes that base64 text stands for."""
     return len(text.rstrip("=\n")) * 3 // 4

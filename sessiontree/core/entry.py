@@ -1,18 +1,15 @@
 """The entry: one line of a session file, and the types it may have.
 
-An entry is frozen. Its structural keys are attributes, all else is read by key
-(`entry["message"]`), and `entry.line` is the line as stored. What `entry[...]` returns is shared
-and read-only by convention.
+An entry is frozen. Its structural keys are attributes, all others are read by key
+(`entry["message"]`), and `entry.line` is the line as stored. What `entry[...]` returns is shared:
+treat it as read-only.
 
-A session of a million entries is a million of these, so an entry holds no dict of its own beside
-the message, is not tracked by the garbage collector (it cannot be part of a cycle), and decodes its
-remaining keys when first asked. The strings that were spilled into blobs are put back then too, and
-not before: `as_stored` is for those who need the structure alone.
+A session may have a million entries. So an entry keeps no dict beside the message, the garbage
+collector does not track it (it cannot be part of a cycle), and its other keys are decoded when
+first asked for. Spilled strings are put back then too; `as_stored` gives the keys without them.
 
-What each known type of entry must hold to be written.
-
-Reading is lenient and never asks this; writing a known type that a reader could make nothing of is
-refused. Unknown types are written as they are given.
+Reading is lenient. Writing refuses an entry of a known type that a reader could not use
+(`check_fields`). Entries of unknown types are written as given.
 """
 
 from __future__ import annotations
@@ -28,35 +25,29 @@ from msgspec.structs import force_setattr
 
 from sessiontree.core.display import printable
 from sessiontree.core.message import check_message
-from sessiontree.core.spill import Fetch, spilled_body
+from sessiontree.core.spill import Fetch, SpilledBody
 from sessiontree.errors import EntryError
 
 HEADER: Final = "session"
 
 MAIN: Final = "main"
-"""The name of the lane of entries that name none. One that names it is on it too."""
+"""The name of the main lane. Entries of it have no `lane` key; one with this name is on it too."""
 
 SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
 """Types that put a summary into the context."""
 
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
-"""Types that speak for the whole file and never move a leaf."""
+"""Types that apply to the whole file and never move a leaf."""
 
 MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}
-"""Types that mark a place and say nothing to a model."""
+"""Types that contribute nothing to a context."""
 
 SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
 
 CONTENT: Final = SUMMARIES | {
-    "message",
-    "handle",
-    "compaction",
-    "merge",
-    "custom_message",
-    "block",
-    "message_end",
+    *("message", "handle", "compaction", "merge", "custom_message", "block", "message_end")
 }
-"""Types that stand for something in the context: what `@~3` counts."""
+"""Types that contribute to a context: what `@~3` counts."""
 
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
 
@@ -68,9 +59,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         type: the entry type, such as `message` or `compaction`.
         uuid: unique in the file.
         parent_uuid: the parent's uuid; None on the header.
-        lane: the lane it was written on; None is main.
+        lane: the lane of the entry; None for main.
         timestamp: RFC 3339 as stored; None where the line has none.
-        offset: the byte offset of its line in the file; -1 before it is written.
+        offset: the byte offset of the line in the file; -1 until it is written.
     """
 
     type: str
@@ -80,8 +71,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     timestamp: str | None = None
     _message: Any = field(default=UNSET, name="message")
     _spilled: Any = field(default=UNSET, name="spilled")
-    # Set after decoding. A line that holds these names with a value fails the
-    # type check, and is then decoded the long way: no key of a file gets here.
+    # Set after decoding. A line with one of these names fails the type check and is decoded the
+    # long way, so no key of a file gets here.
     _line: None = field(default=None, name="(line)")
     _body: None = field(default=None, name="(body)")
     _at: None = field(default=None, name="(offset)")
@@ -97,18 +88,18 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return cast(int, self._at)
 
     def __getitem__(self, key: str) -> Any:
-        """The value of a key, whole.
+        """The value of a key, with spilled strings put back.
 
         Raises:
             KeyError: the entry has no such key.
-            BlobError: what was spilled of this entry cannot be had back.
+            BlobError: a blob of the entry cannot be read.
         """
         if key == "message" and self._message is not UNSET:
             return self._message
         return self.body[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, whole, or `default`; raises as `entry[key]` does."""
+        """The value of a key, or `default`; raises BlobError as `entry[key]` does."""
         if key == "message" and self._message is not UNSET:
             return self._message
         return self.body.get(key, default)
@@ -123,28 +114,28 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     def body(self) -> Mapping[str, Any]:
         """All keys of the line, decoded once. Read-only by convention.
 
-        Where strings were spilled, a key raises BlobError if they cannot be had back.
+        Where strings were spilled, reading a key raises BlobError if their blobs cannot be read.
         """
         if self._body is None:
             body: Mapping[str, Any] = decode_object(self.line)
             if self._spilled is not UNSET:
-                body = spilled_body(body, cast(Fetch | None, self._fetch))
+                body = SpilledBody(body, cast(Fetch | None, self._fetch))
             force_setattr(self, "_body", body)
         return cast(Mapping[str, Any], self._body)
 
     @property
     def as_stored(self) -> Mapping[str, Any]:
-        """All keys as they stand in the line: a handle's text where a string was spilled."""
+        """All keys as the line has them, with a handle's text where a string was spilled."""
         return self.body if self._spilled is UNSET else decode_object(self.line)
 
     @property
     def has_spilled(self) -> bool:
-        """Whether strings of the entry lie in blobs."""
+        """Whether strings of the entry are in blobs."""
         return self._spilled is not UNSET
 
     @property
     def message_as_stored(self) -> Any:
-        """The `message` as it stands in the line, or None: enough to tell a role or a call."""
+        """The `message` as the line has it, or None. It is enough to see a role or a call."""
         return self.as_stored.get("message") if self._message is UNSET else self._message
 
     def __eq__(self, other: object) -> bool:
@@ -153,7 +144,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.uuid == other.uuid and self.line == other.line
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # the base class has one, which goes by identity
+        return not self == other  # the base class compares by identity
 
     def __hash__(self) -> int:
         return hash(self.uuid)
@@ -163,12 +154,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def is_content(self) -> bool:
-        """Whether the entry stands for something in a context."""
+        """Whether the entry contributes to a context."""
         return self.type in CONTENT
 
 
 def stored(entry: Entry, line: bytes, offset: int, body: Mapping[str, Any] | None = None) -> Entry:
-    """Give a fresh entry its line, its place and, where known, its decoded keys."""
+    """Set the line, the offset and, where known, the decoded keys of a fresh entry."""
     force_setattr(entry, "_line", line)
     force_setattr(entry, "_at", offset)
     if body is not None:
@@ -177,15 +168,15 @@ def stored(entry: Entry, line: bytes, offset: int, body: Mapping[str, Any] | Non
 
 
 def with_fetch(entry: Entry, fetch: Fetch | None) -> Entry:
-    """The same entry, able to reach its blobs, and to put back what was spilled of it."""
+    """Give an entry the function that reads its blobs."""
     force_setattr(entry, "_fetch", fetch)
     if entry._spilled is not UNSET:
-        force_setattr(entry, "_message", UNSET)  # it is not whole: `body` gives it
+        force_setattr(entry, "_message", UNSET)  # `body` gives it whole
     return entry
 
 
 def moved(entry: Entry, offset: int) -> Entry:
-    """The same entry, now that its place in the file is known."""
+    """Set the offset of an entry that was written."""
     force_setattr(entry, "_at", offset)
     return entry
 
@@ -194,17 +185,17 @@ _decode_any: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
-    """The keys of a line; empty when it is no JSON object even when read leniently."""
+    """The keys of a line; empty where it is not a JSON object even when read leniently."""
     value = decode_leniently(line)
     return value if isinstance(value, dict) else {}
 
 
 def decode_leniently(line: bytes) -> Any:
-    """A line's JSON value by the first decoder that accepts it, or None.
+    """A line's JSON value from the first decoder that accepts it, or None.
 
-    msgspec reads every number as it was written; what it refuses (a lone surrogate, a stray byte, a
-    number too large) the standard library may not; orjson reads a nesting as deep as 1,024 levels
-    however deep the caller stands.
+    msgspec keeps every number exact. The standard library accepts some lines that msgspec refuses
+    (a lone surrogate, a stray byte, a number too large). orjson reads 1,024 levels of nesting,
+    whatever the depth of the caller's stack.
     """
     try:
         return _decode_any(line)
@@ -227,50 +218,40 @@ def decode_leniently(line: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _whole_number(digits: str) -> int | float:
     try:
         return int(digits)
-    except ValueError:  # Python refuses thousands of digits; too large, as 1e999 is
+    except ValueError:  # Python refuses thousands of digits; infinity, as for 1e999
         return float(digits)
 
 
 RESERVED: Final = frozenset(
     {"type", "version", "format", "uuid", "parentUuid", "lane", "timestamp", "spilled", "crc"}
 )
-"""Keys that the session itself writes."""
-
+"""Keys that only the session writes."""
 
 _MAPPINGS: Final = (dict, Mapping)
-"""For `isinstance`: the plain question is much the faster, and nearly always enough."""
+"""For `isinstance`: a check for dict alone is faster, and nearly always enough."""
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _is_text_or_null(value: Any) -> bool:
-    return value is None or _is_text(value)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, _MAPPINGS)
-
-
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_replacement(value: Any) -> bool:
-    return value is None or (isinstance(value, Mapping) and "content" in value)
-
-
 _Check = tuple[Callable[[Any], bool], str]
-_TEXT: Final[_Check] = (_is_text, "a string that is not empty")
-_OBJECT: Final[_Check] = (_is_object, "a dict")
-_NULLABLE: Final[_Check] = (_is_text_or_null, "a string that is not empty, or None")
+_TEXT: Final[_Check] = (_is_text, "a non-empty string")
+_OBJECT: Final[_Check] = (lambda value: isinstance(value, _MAPPINGS), "a dict")
+_NULLABLE: Final[_Check] = (
+    lambda value: value is None or _is_text(value),
+    "a non-empty string, or None",
+)
 
 _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     "message": {"message": _OBJECT},
@@ -285,7 +266,10 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     "merge": {"mergedUuid": _TEXT, "baseUuid": _TEXT},
     "context_edit": {
         "targetUuid": _TEXT,
-        "replacement": (_is_replacement, "None, or a dict with 'content'"),
+        "replacement": (
+            lambda value: value is None or (isinstance(value, Mapping) and "content" in value),
+            "None, or a dict with 'content'",
+        ),
     },
     "model_change": {"provider": _NULLABLE, "modelId": _TEXT},
     "thinking_level_change": {"thinkingLevel": _TEXT},
@@ -309,45 +293,45 @@ REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "context_edit": ("targetUuid",),
     "label": ("targetUuid",),
 }
-"""The fields of a type that name other entries, which must be there."""
+"""The fields of a type that name other entries, which must exist."""
 
 
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
-    """Refuse an entry that may not be written.
+    """Check that an entry may be written.
 
     Raises:
-        EntryError: with what is missing or wrong.
+        EntryError: names what is missing or wrong.
     """
     if not _is_text(kind):
-        raise EntryError(f"an entry's type is a string that is not empty, not {kind!r}")
+        raise EntryError(f"an entry's type must be a non-empty string, not {kind!r}")
     if kind == HEADER:
-        raise EntryError("a session has one header, and it is written already; see update_metadata")
+        raise EntryError("a session has only one header; change its facts with update_metadata")
     if not RESERVED.isdisjoint(fields):
         key = next(key for key in fields if key in RESERVED)
-        raise EntryError(f"the key {key!r} is written by the session itself; leave it out")
+        raise EntryError(f"only the session writes the key {key!r}; leave it out")
     for key, (is_right, wanted) in _REQUIRED.get(kind, {}).items():
         if key not in fields:
             raise EntryError(f"a {kind} needs {key!r}: {wanted}")
         if not is_right(fields[key]):
-            raise EntryError(f"{key!r} of a {kind} is {wanted}, not {fields[key]!r:.60}")
+            raise EntryError(f"{key!r} of a {kind} must be {wanted}, not {fields[key]!r:.60}")
     if kind == "message":
         check_message(fields["message"])
     if kind == "session_info" and fields.get("name") is not None:
         check_session_name(fields["name"])
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise EntryError(f"metadata is a dict, not {metadata!r:.60}")
+        raise EntryError(f"metadata must be a dict, not {metadata!r:.60}")
 
 
 def check_session_name(name: Any) -> None:
-    """Refuse a session's name that could not be shown on one line as it is.
+    """Check that a session's name fits on one line.
 
     Raises:
-        EntryError: no text, or with line breaks or control characters.
+        EntryError: not text, empty, or with line breaks or control characters.
     """
     if not isinstance(name, str) or not name.strip():
-        raise EntryError(f"a session's name is some text, not {name!r:.60}")
+        raise EntryError(f"a session's name must be non-empty text, not {name!r:.60}")
     if (bad := next((c for c in name if c in "\n\t" or not printable(c)), None)) is not None:
         raise EntryError(
-            f"a session's name is one line without control characters; {name!r:.60} holds {bad!r}"
+            f"a session's name must be a line without control characters; {name!r:.60} has {bad!r}"
         )

@@ -1,9 +1,8 @@
-"""Garbage: what was tried on scratch lanes and never kept.
+"""Garbage: entries of scratch lanes that were never kept.
 
 Invariants: an entry of a lasting lane is never garbage, nor is one that such an entry reaches, by
-its parents or by any reference (merged, labelled, edited, kept by a compaction, pointed to by a
-handle); an entry is garbage only when it and all below it were written before a given moment, and
-say so.
+its parents or by any reference (merge, label, edit, first kept entry, handle); an entry is garbage
+only when it and all below it have timestamps before a given moment.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.errors import HandleError
 
 SCRATCH: Final = "scratch/"
-"""What the name of every ephemeral lane starts with."""
+"""The prefix of the name of every scratch lane."""
 
 
 def is_scratch(lane: str | None) -> bool:
-    """Whether what is written on a lane is garbage unless it is kept."""
+    """Whether the entries of a lane are garbage unless they are kept."""
     return lane is not None and lane.startswith(SCRATCH)
 
 
@@ -31,7 +30,7 @@ EntryAt = Callable[[int], Entry | None]
 
 
 def expired(
-    tree: TreeIndex, entry_at: EntryAt, session_id: str, before: datetime, standing: Iterable[str]
+    tree: TreeIndex, entry_at: EntryAt, session_id: str, before: datetime, leaves: Iterable[str]
 ) -> list[int]:
     """The rows of the garbage that was written before a moment, in file order.
 
@@ -39,39 +38,34 @@ def expired(
         tree: the index of the whole file.
         entry_at: reads entries that refer to others, and the candidates.
         session_id: the id by which handles name this session.
-        before: what was written at this moment or later stays.
-        standing: uuids of entries that somebody stands at.
+        before: entries written at this moment or later stay.
+        leaves: uuids of entries that open sessions are at.
     """
-    garbage = unkept(tree, entry_at, session_id, standing)
+    garbage = unkept(tree, entry_at, session_id, leaves)
     fresh: set[int] = set()
     for row in garbage:
         if not _is_older(entry_at(row), before):
-            _add_with_ancestors(tree, row, fresh)
+            for above in tree.rows_up(row):
+                if above in fresh:
+                    break
+                fresh.add(above)
     return sorted(garbage - fresh)
 
 
-def unkept(
-    tree: TreeIndex, entry_at: EntryAt, session_id: str, standing: Iterable[str]
-) -> set[int]:
+def unkept(tree: TreeIndex, entry_at: EntryAt, session_id: str, leaves: Iterable[str]) -> set[int]:
     """The rows of scratch lanes that nothing lasting reaches, whenever they were written.
 
-    What hangs below one of them is one of them too. Args: as of `expired`.
+    All rows below such a row are among them too. Args: as of `expired`.
     """
-    scratch = _scratch_rows(tree)
-    if not scratch:
-        return set()
-    return scratch - _reached(tree, entry_at, session_id, scratch, standing)
-
-
-def _scratch_rows(tree: TreeIndex) -> set[int]:
     lanes = {lane for lane in tree.lanes if is_scratch(lane)}
     if not lanes:
         return set()
-    return {row for row in range(1, len(tree)) if tree.lane_of(row) in lanes}
+    scratch = {row for row in range(1, len(tree)) if tree.lane_of(row) in lanes}
+    return scratch - _reached(tree, entry_at, session_id, scratch, leaves)
 
 
 def _reached(
-    tree: TreeIndex, entry_at: EntryAt, session_id: str, scratch: set[int], standing: Iterable[str]
+    tree: TreeIndex, entry_at: EntryAt, session_id: str, scratch: set[int], leaves: Iterable[str]
 ) -> set[int]:
     """The scratch rows that something lasting reaches."""
     referring = {*tree.rows_of_type(*REFERENCES, "handle")}
@@ -86,12 +80,12 @@ def _reached(
         for row in of_uuid.get(uuid, ()):
             for above in tree.rows_up(row):
                 if above in reached or above not in scratch:
-                    break  # what a lasting entry reaches is seen to below
+                    break  # a lasting entry reaches others further down
                 reached.add(above)
                 new.append(above)
         return new
 
-    for uuid in standing:
+    for uuid in leaves:
         reach(uuid)
     for row in range(len(tree)):
         parent = tree.parents[row]
@@ -106,7 +100,7 @@ def _reached(
 
 
 def _referred(entry: Entry, session_id: str) -> Iterable[str]:
-    """The uuids that an entry refers to, besides its parent's."""
+    """The uuids that an entry refers to, other than its parent."""
     for key in REFERENCES.get(entry.type, ()):
         uuid = entry.as_stored.get(key)
         if isinstance(uuid, str):
@@ -121,7 +115,6 @@ def _referred(entry: Entry, session_id: str) -> Iterable[str]:
 
 
 def _is_older(entry: Entry | None, before: datetime) -> bool:
-    """Whether an entry says that it was written before a moment."""
     if entry is None or entry.timestamp is None:
         return False
     try:
@@ -129,10 +122,3 @@ def _is_older(entry: Entry | None, before: datetime) -> bool:
     except ValueError:
         return False
     return (written if written.tzinfo is not None else written.replace(tzinfo=UTC)) < before
-
-
-def _add_with_ancestors(tree: TreeIndex, row: int, rows: set[int]) -> None:
-    for above in tree.rows_up(row):
-        if above in rows:
-            return
-        rows.add(above)

@@ -1,18 +1,18 @@
-"""Handle: a small, immutable pointer to content that somebody else keeps.
+"""Handle: a small, immutable pointer to content that is stored elsewhere.
 
-Its text form is `plugin@version::method:meta0:meta1`. Inside a part `%`, `:`, `@` and every
-character that drives a terminal are percent-encoded, as their UTF-8 bytes.
+Its text form is `plugin@version::method:meta0:meta1`. Inside a part `%`, `:`, `@` and every control
+character are percent-encoded, as their UTF-8 bytes.
 
-Invariants: `Handle.parse(str(handle)) == handle` for any parts; a text form is one printable line,
-so what was printed can be given back; a handle that exists is well formed. Whether its plugin is
-known, and its meta what the plugin wants, is the registry's question (`sessiontree.handles`).
+Invariants: `Handle.parse(str(handle)) == handle` for any parts; a text form is one printable line;
+every handle is well formed. Whether its plugin is known, and its meta fits the plugin's schema, is
+checked by the registry (`sessiontree.handles`).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NoReturn, get_args
 
 import msgspec
@@ -27,15 +27,15 @@ Kind = Literal["message", "output", "document", "binary"]
 KINDS: Final = get_args(Kind)
 
 LONGEST: Final = 8192
-"""Characters of a text form: room for any path, and for nothing that is content."""
+"""Characters of a text form: enough for any path, too few for content."""
 
 LARGEST_METADATA: Final = 1024
-"""Bytes, as JSON, of the metadata of a `handle` entry: hints, not content."""
+"""Bytes of the metadata of a `handle` entry as JSON."""
 
 NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _IDENTIFIER: Final = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 EARLY: Final = rf"-{_IDENTIFIER}(?:\.{_IDENTIFIER})*"
-"""What marks a version as a pre-release (semver.org 2.0.0, 9)."""
+"""The suffix of a pre-release version (semver.org 2.0.0, 9)."""
 _VERSION: Final = re.compile(
     rf"{NUMBER}\.{NUMBER}\.{NUMBER}(?:{EARLY})?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
@@ -53,13 +53,13 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
     """A pointer to content. Hashable; `str(handle)` is its text form.
 
     Attributes:
-        plugin: who owns the content, such as `blob`.
+        plugin: the owner of the content, such as `blob`.
         version: the semantic version of the plugin's handles.
-        method: what of the plugin's it is, such as `sha256`.
-        meta: how to find it; each part a string that is not empty.
+        method: the kind of pointer within the plugin, such as `sha256`.
+        meta: the location of the content; each part a non-empty string.
 
     Raises:
-        HandleError: when made with an empty part or a wrong version; names the part.
+        HandleError: a part is empty or the version is wrong; names the part.
     """
 
     plugin: str
@@ -69,23 +69,23 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if isinstance(self.meta, str) or not isinstance(self.meta, Iterable):
-            message = f"the meta of a handle is a list of strings, not {_shown(self.meta)}"
+            message = f"the meta of a handle must be a list of strings, not {_shown(self.meta)}"
             raise HandleError(message, "meta")
         force_setattr(self, "meta", tuple(self.meta))
         for name, part in self._parts():
             if not isinstance(part, str) or not part:
-                message = f"the {name} of a handle is a string that is not empty"
+                message = f"the {name} of a handle must be a non-empty string"
                 raise HandleError(f"{message}, not {_shown(part)}", name)
         if not _VERSION.fullmatch(self.version):
             raise HandleError(
-                f"{_shown(self.version)} is no version of a handle; give MAJOR.MINOR.PATCH, "
+                f"{_shown(self.version)} is not a version of a handle; give MAJOR.MINOR.PATCH, "
                 "such as 1.0.0",
                 "version",
             )
         if sum(len(part) for _, part in self._parts()) > LONGEST or len(str(self)) > LONGEST:
             raise HandleError(
                 f"a handle of {self.plugin:.40} has more than {LONGEST:,} characters; "
-                "keep the content elsewhere, and let the handle point to it",
+                "store the content elsewhere, and point the handle to it",
                 "meta",
             )
 
@@ -101,18 +101,18 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
     def parse(cls, text: str) -> Handle:
         """The handle of a text form.
 
-        More may be percent-encoded than need be, as other programs do it.
+        More characters may be percent-encoded than necessary.
 
         Raises:
-            HandleError: it is none; the message says which part is wrong.
+            HandleError: the text is not a handle; names the wrong part.
         """
         if not isinstance(text, str):
-            raise HandleError(f"a handle is text, not {_shown(text)}", "handle")
+            raise HandleError(f"a handle must be text, not {_shown(text)}", "handle")
         head, colons, after = text.partition("::")
         plugin, at, version = head.partition("@")
         if not at or not colons:
             raise HandleError(
-                f"{_shown(text)} is no handle; give plugin@version::method:meta, such as "
+                f"{_shown(text)} is not a handle; give plugin@version::method:meta, such as "
                 "file@1.0.0::path:notes.md",
                 "handle",
             )
@@ -126,7 +126,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def from_json(cls, value: Any) -> tuple[Handle, Mapping[str, Any] | None]:
-        """A handle as JSON holds it, and the metadata that its older form carried.
+        """The handle of a JSON value, and the metadata that its older form had.
 
         Args:
             value: the text form; or `{plugin, version, method, meta}`; or the older `{source,
@@ -135,16 +135,16 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
                 one.
 
         Raises:
-            HandleError: none of these, or not well formed.
+            HandleError: another value, or a handle that is not well formed.
         """
         if isinstance(value, str):
             return cls.parse(value), None
         if not isinstance(value, Mapping):
-            raise HandleError(f"a handle is text or an object, not {_shown(value)}", "handle")
+            raise HandleError(f"a handle must be text or an object, not {_shown(value)}", "handle")
         if "plugin" in value:
-            plugin, version, method = _values(value, "plugin", "version", "method")
-            return cls(plugin, version, method, value.get("meta", ())), None
-        return _from_older(value), _older_metadata(value)
+            plugin, version, method = map(value.get, ("plugin", "version", "method"))
+            return cls(plugin, version, method, value.get("meta", ())), None  # type: ignore[arg-type]
+        return _from_older(value)
 
     def as_dict(self) -> dict[str, Any]:
         """The parts by name, `meta` as a list."""
@@ -157,7 +157,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def blob(cls, sha256: str, size: int, media_type: str) -> Handle:
-        """Content in the session's own sidecar.
+        """A blob in the session's sidecar.
 
         Args:
             sha256: of the content, in lower-case hexadecimal.
@@ -165,118 +165,109 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
             media_type: such as `image/png`.
         """
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-            raise HandleError(f"{_shown(sha256)} is no SHA-256 in lower-case hex", "meta[0]")
+            raise HandleError(f"{_shown(sha256)} is not a SHA-256 in lower-case hex", "meta[0]")
         if not isinstance(media_type, str) or not re.fullmatch(MEDIA_TYPE, media_type):
-            raise HandleError(f"{_shown(media_type)} is no media type like image/png", "meta[2]")
+            raise HandleError(f"{_shown(media_type)} is not a media type like image/png", "meta[2]")
         return cls("blob", "1.0.0", "sha256", (sha256, _count(size, "meta[1]"), media_type))
 
     @classmethod
     def file(cls, path: str) -> Handle:
-        """A file below the root that whoever resolves it names.
+        """A file below the root that the reader names.
 
         Args:
             path: relative, with `/` between its parts, and none of them `..`.
         """
         if not isinstance(path, str):
-            raise HandleError(f"a path is a string, not {_shown(path)}", "meta[0]")
+            raise HandleError(f"a path must be a string, not {_shown(path)}", "meta[0]")
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if path.startswith("/") or ".." in parts or "\0" in path or not parts:
             raise HandleError(
-                f"{_shown(path)} is no path below a root; give a relative one without '..'",
+                f"{_shown(path)} is not a path below a root; give a relative one without '..'",
                 "meta[0]",
             )
         return cls("file", "1.0.0", "path", ("/".join(parts),))
 
     @classmethod
     def entry(cls, session_id: str, uuid: str) -> Handle:
-        """An entry of a session, by the id in the session's header and its own uuid."""
+        """An entry of a session, by the id in the session's header and the entry's uuid."""
         return cls("session", "2.0.0", "entry", (session_id, uuid))
 
     @classmethod
     def block(cls, session_id: str, uuid: str, index: int) -> Handle:
-        """One content block of a message, counted from 0.
+        """One content block of a message.
 
         Args:
             session_id: the id in the session's header.
-            uuid: of the entry that holds the message, or the `messageUuid` of one that was written
-                block by block.
-            index: the block's place.
+            uuid: of the entry with the message, or the `messageUuid` of a message written in
+                blocks.
+            index: the block's index, from 0.
         """
         return cls("session", "2.0.0", "block", (session_id, uuid, _count(index, "meta[2]")))
 
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> None:
-    """Refuse metadata of a `handle` entry that is content rather than hints.
+    """Check the metadata of a `handle` entry: small hints, not content.
 
     Raises:
-        HandleError: more than 1 KB as JSON, no dict, or no JSON.
+        HandleError: more than 1 KB as JSON, not a dict, or not JSON.
     """
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
-        raise HandleError(f"metadata is a dict, not {_shown(metadata)}", "metadata")
+        raise HandleError(f"metadata must be a dict, not {_shown(metadata)}", "metadata")
     try:
         size = len(dumps(dict(metadata)))
     except EntryError as error:
         raise HandleError(f"the metadata of a handle is {error}", "metadata") from error
     if size > LARGEST_METADATA:
         raise HandleError(
-            f"the metadata of a handle has {size:,} bytes as JSON, and {LARGEST_METADATA:,} are "
-            "allowed; keep what is large in a blob",
+            f"the metadata of a handle has {size:,} bytes as JSON, more than {LARGEST_METADATA:,}; "
+            "store large content in a blob",
             "metadata",
         )
 
 
-def _values(value: Mapping[Any, Any], *keys: str) -> Iterator[Any]:
-    """The values of keys, whatever they are: what is made of them checks them."""
-    return map(value.get, keys)
-
-
-def _from_older(value: Mapping[Any, Any]) -> Handle:
-    source, version, identifier = _values(value, "source", "source_version", "identifier")
+def _from_older(value: Mapping[Any, Any]) -> tuple[Handle, Mapping[str, Any] | None]:
+    """The handle and the metadata of the form `{source, source_version, …}`."""
+    source, version, identifier = map(value.get, ("source", "source_version", "identifier"))
     if not isinstance(identifier, str):
         raise HandleError(
-            f"the identifier of a handle is a string, not {_shown(identifier)}", "identifier"
+            f"the identifier of a handle must be a string, not {_shown(identifier)}", "identifier"
         )
     method, meta = "item", [identifier]
     if identifier.startswith("msg-"):
         parts = identifier.removeprefix("msg-").split(":", 2)
         if len(parts) == 3 and all(parts):
             method, meta = "message", parts
-    return Handle(source, version, method, tuple(meta))
-
-
-def _older_metadata(value: Mapping[Any, Any]) -> Mapping[str, Any] | None:
+    handle = Handle(source, version, method, tuple(meta))  # type: ignore[arg-type]
     metadata = value.get("metadata")
     if metadata is None or isinstance(metadata, Mapping):
-        return metadata
-    return {"metadata": metadata}  # any JSON was allowed there; here it is a dict
+        return handle, metadata
+    return handle, {"metadata": metadata}  # any JSON was allowed there; here it is a dict
 
 
 def _count(number: int, part: str) -> str:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise HandleError(f"{part} of the handle is a whole number, not {_shown(number)}", part)
+        raise HandleError(f"{part} of a handle must be a whole number, not {_shown(number)}", part)
     return str(number)
 
 
 def _quoted(part: str) -> str:
     if part.isprintable() and _ENCODED.isdisjoint(part):
         return part
-    return "".join(_escaped(c) if _needs_escape(c) else c for c in part)
+    return "".join(map(_quoted_character, part))
 
 
-def _needs_escape(character: str) -> bool:
-    return character in _ENCODED or unicodedata.category(character) in _DRIVING
-
-
-def _escaped(character: str) -> str:
+def _quoted_character(character: str) -> str:
+    if character not in _ENCODED and unicodedata.category(character) not in _DRIVING:
+        return character
     return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def _unquoted(part: str, name: str) -> str:
     if any(unicodedata.category(c) == "Cc" for c in part):
         raise HandleError(
-            f"the {name} of a handle holds a control character: {_shown(part)}; encode it as "
+            f"the {name} of a handle has a control character: {_shown(part)}; encode it as "
             "%0A encodes a line break",
             name,
         )
@@ -299,7 +290,7 @@ def _unquoted(part: str, name: str) -> str:
 def _refuse_escape(part: str, name: str) -> NoReturn:
     raise HandleError(
         f"the {name} of a handle is not percent-encoded UTF-8: {_shown(part)}; "
-        "a % itself is written %25",
+        "write % itself as %25",
         name,
     )
 

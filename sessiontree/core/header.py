@@ -1,8 +1,8 @@
-"""The header: the first line, the root of the tree, and what tells a session apart.
+"""The header: the first line, the root of the tree, and the sign of a session.
 
 `format` decides where it is present, because other programs number and rewrite `version` in their
-own way. A first line that is no header of ours is named for what it is, so that nobody's file is
-mistaken for a damaged one of ours.
+own way. The error for a first line that is not a header names what the file is, so that another
+program's file is not taken for a damaged session.
 """
 
 from __future__ import annotations
@@ -13,25 +13,20 @@ from typing import Any
 from sessiontree.core.codec import FORMAT, VERSION
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import kind_of
-from sessiontree.errors import (
-    ForeignFormatError,
-    NewerFormatError,
-    NotASessionError,
-    SessionTreeError,
-)
+from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
 
 AGENT_SESSION_KEY = "agentSessionId"
-"""The metadata key that holds the agent's own session id; a fork leaves it out."""
+"""The metadata key of the agent's own session id; a fork omits it."""
 
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
-"""How a file compressed by Zstandard starts (RFC 8878)."""
+"""The first bytes of a file compressed by Zstandard (RFC 8878)."""
 
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})
 
 
 def is_version_1(header: Mapping[str, Any]) -> bool:
-    """Whether a header, known to be a session's, is of the linear version 1."""
+    """Whether the header of a session is of the linear version 1."""
     return "format" not in header and "uuid" not in header and header.get("version", 1) == 1
 
 
@@ -41,71 +36,61 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
     Args:
         line: the first line that is not blank.
         file: the path, for the message.
-        place: where in the file the line stands, for the message.
+        place: the place of the line in the file, for the message.
 
     Raises:
-        NotASessionError: no header at all.
+        NotASessionError: the line is not a header.
         ForeignFormatError: another program's file.
         NewerFormatError: a format newer than this package.
     """
-    value = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf"))
-    refused = _refusal(value, line, file, place)
-    if refused is not None:
-        raise refused
-    assert isinstance(value, dict)
-    return value
-
-
-def _refusal(value: Any, line: bytes, file: str, place: str) -> SessionTreeError | None:
     if line.startswith(_ZSTANDARD):
-        return NotASessionError(
-            f"{file} is compressed, and what is inside is no session of an agent that is known; "
-            "if it is one of ours, decompress it",
+        raise NotASessionError(
+            f"{file} is compressed and does not contain another agent's session; if it contains "
+            "a session of sessiontree, decompress it",
             file,
         )
+    value = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf"))
     if not isinstance(value, dict):
         what = "is binary" if b"\0" in line[:4096] else "does not start with a JSON object"
-        return NotASessionError(
-            f"{file} is no session: {place} {what}; give a file of sessiontree, or one of "
+        raise NotASessionError(
+            f"{file} is not a session: {place} {what}; give a file of sessiontree, or one of "
             "another agent that it reads",
             file,
         )
     program = _foreign_program(value)
     if program is not None:
-        return ForeignFormatError(
+        raise ForeignFormatError(
             f"{file} is a file of {program}, not of sessiontree; open it with that program",
             file,
             program,
         )
     if value.get("type") != "session":
-        return NotASessionError(
-            f"{file} is no session: {place} is no header, "
+        raise NotASessionError(
+            f"{file} is not a session: {place} is not a header, "
             f"its type is {value.get('type')!r}; a session starts with type 'session'",
             file,
         )
-    return _version_refusal(value, file)
+    newer = _newer(value)
+    if newer is not None:
+        raise NewerFormatError(
+            f"{file} has {newer}, and this sessiontree reads up to {FORMAT!r}; "
+            "the file is unchanged: upgrade sessiontree to open it",
+            file,
+        )
+    return value
 
 
-def _version_refusal(header: Mapping[str, Any], file: str) -> SessionTreeError | None:
+def _newer(header: Mapping[str, Any]) -> str | None:
+    """The format or version that this package cannot read, or None."""
     form, version = header.get("format"), header.get("version", 1)
-    if form is None:
-        known = type(version) is int and 1 <= version <= VERSION
-        if known and (version == 1 or "uuid" in header):
-            return None
-        newer = f"version {version!r}"
-    elif form == FORMAT:
-        return None
-    else:
-        newer = f"format {form!r}"
-    return NewerFormatError(
-        f"{file} has {newer}, and this sessiontree reads up to {FORMAT!r}; "
-        "it was left untouched: upgrade sessiontree to open it",
-        file,
-    )
+    if form is not None:
+        return None if form == FORMAT else f"format {form!r}"
+    is_known = type(version) is int and 1 <= version <= VERSION
+    return None if is_known and (version == 1 or "uuid" in header) else f"version {version!r}"
 
 
 def _foreign_program(value: Mapping[str, Any]) -> str | None:
-    """The program that writes lines like this one, or None."""
+    """The program that writes such lines, or None."""
     kind = kind_of(value)
     if kind == "session":
         return _foreign_session(value)

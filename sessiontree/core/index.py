@@ -1,23 +1,21 @@
-"""The whole-file index: which entry hangs below which, and where its line lies.
+"""The whole-file index: the parent of each entry, and the offset of its line.
 
-Built in one pass by a decoder that skips everything but the structural keys, and extended as the
-file grows. An entry is a row, numbered in file order from 0 (the header); a row costs its uuid, one
-dict slot and some bytes in arrays.
+Built in one pass by a decoder that skips all but the structural keys, and extended as the file
+grows. An entry is a row, numbered in file order from 0 (the header). A row costs its uuid, one dict
+slot and some bytes in arrays.
 
 Invariants: the parent of a row is the nearest row before it with the parent's uuid, else the
-nearest after it (a second row with a uuid, which its line spells with escapes only, is nobody's
-parent, so that a search for the plain spelling need not look for others); following parents always
-ends (an edge that would close a circle is cut, and reported); a header has no parent; no row is
-left out, whatever it says.
+nearest after it (a second row with a uuid that its line spells only with escapes is never a parent,
+so that a search for the plain spelling is enough); following parents always ends (an edge that
+would close a circle is cut, and reported); a header has no parent; every entry has a row.
 
-Branching: which rows of a tree are the tips of its branches, and where each forked.
+`Branching` finds the tips of the branches and where each forked. A lane leaves another's line where
+its first entry's parent is; the other line does not end there. Rows between two entries of one lane
+belong to its line, on whatever lane they were written: so a kept lane is a part of the line that
+keeps it.
 
-A lane leaves another's line where its first entry hangs; that ends nothing there. What stands
-between two entries of one lane belongs to its line, whoever wrote it: so a kept lane is a part of
-the line that keeps it.
-
-Invariants: where main goes on from is never another lane's; a lane leaves no more than one row of
-its parent's line; nothing here recurses.
+Invariants: main never goes on from a row that counts for another lane; a lane leaves at most one
+row of its parent's line; nothing here recurses.
 """
 
 from __future__ import annotations
@@ -40,18 +38,18 @@ _MAIN: Final = 0
 """The id of the lane without a name."""
 
 _NEW: Final = -1
-"""The id of a type or lane that was not met yet."""
+"""The id of a type or lane not seen before."""
 
 
 class Branch(msgspec.Struct, frozen=True, rename="camel"):
-    """A line of conversation, from where it forked to its tip.
+    """A branch, from where it forked to its tip.
 
     Attributes:
         leaf: the uuid of its last entry with content.
         fork: the uuid of the entry where it left the others, or where its lane left another (for
-            which that is no fork); None where it never did.
+            which that is not a fork); None where it never did.
         length: its entries with content, below the fork.
-        current: whether the session stands at its tip.
+        current: whether the session is at its tip.
         lane: the lane of its tip; None is main.
         name: the name given to it, or None.
         preview: its last words.
@@ -76,8 +74,8 @@ class TreeIndex:
         self.parents = array("i")
         self.offsets = array("Q")
         self.end = 0
-        # The key None, of no row, also makes this a dict that keeps the hashes of its keys: to
-        # fill it with a million uuids takes four fifths of the time.
+        # The key None makes this a dict that stores the hashes of its keys: filling it with a
+        # million uuids takes four fifths of the time.
         self._rows: dict[str | None, int] = {None: NO_ROW}
         self._types: list[str] = []
         self._type_ids: dict[str, int] = {}
@@ -95,12 +93,12 @@ class TreeIndex:
         return len(self.uuids)
 
     def extend(self, block: bytes, offset: int, report: Report) -> None:
-        """Take in whole lines, each ended by LF, that start at `offset`."""
+        """Add whole lines, each ended by LF, that start at `offset`."""
         self.extend_by(ended_lines(block), offset, report)
         self.end = offset + len(block)
 
     def extend_by(self, lines: list[bytes], offset: int, report: Report) -> None:
-        """Take in lines, each with its LF, that stand one behind the other; see `add`."""
+        """Add consecutive lines, each with its LF; see `add`."""
         if self._take_in(lines, offset):
             return
         for line in lines:
@@ -108,10 +106,10 @@ class TreeIndex:
             offset += len(line)
 
     def _take_in(self, lines: list[bytes], offset: int) -> bool:
-        """Take in lines together, or none of them; whether it was done.
+        """Add lines together, or none of them; whether they were added.
 
-        It is where each line is a new entry of a type and lane known before, below an entry before
-        it. Nearly all blocks of a file are so, and cost less this way.
+        It works where each line is a new entry of a known type and lane, below an entry before it.
+        Nearly all blocks of a file are so, and cost less this way.
         """
         heads = heads_of(lines)
         kinds = [self._type_ids.get(head.type, _NEW) for head in heads]
@@ -139,14 +137,14 @@ class TreeIndex:
     def _rows_above(
         self, parents: list[str | None], uuids: list[str], rows: Sequence[int]
     ) -> list[int]:
-        """The row of each parent, where all of `uuids` stand in `rows`; else NO_ROW."""
+        """The row of each parent, where all of `uuids` are in `rows`; else NO_ROW."""
         row_of = self._rows.get
-        if parents[1:] == uuids[:-1]:  # nobody branched off: no need to look each of them up
+        if parents[1:] == uuids[:-1]:  # no branch: no look-up of each
             return [row_of(parents[0], NO_ROW), *rows[:-1]]
         return [row_of(parent, NO_ROW) for parent in parents]
 
     def add(self, line: bytes, offset: int, report: Report) -> None:
-        """Take in one line; a line that is no entry is reported and makes no row."""
+        """Add one line; a line that is not an entry is reported and gets no row."""
         found = head(line, offset, report)
         if found is not None:
             self._add(found, line, offset, report)
@@ -158,13 +156,17 @@ class TreeIndex:
         rows = self._rows
         above = rows.get(parent, NO_ROW)
         if parent is not None:
-            if above == NO_ROW:
-                self._miss(parent, row, uuid, offset, report)
+            if parent == uuid and above == NO_ROW:
+                report("cycle", offset, f"entry {uuid} names itself as its parent")
+            elif above == NO_ROW:
+                self._missing.setdefault(parent, []).append(row)
+        elif row and found.type == HEADER:
+            report("second header", offset, f"a second header, {uuid}")
         elif row:
-            _report_rootless(found.type, uuid, offset, report)
+            report("missing parent", offset, f"entry {uuid} names no parent")
         is_first = uuid not in rows
         if not is_first:
-            report("duplicate", offset, f"the uuid {uuid} stands in an earlier line too")
+            report("duplicate", offset, f"the uuid {uuid} is in an earlier line too")
         self.uuids.append(uuid)
         self.parents.append(above)
         self.offsets.append(offset)
@@ -175,30 +177,24 @@ class TreeIndex:
         if uuid in self._missing:
             self._adopt(uuid, row, report)
 
-    def _miss(self, parent: str, row: int, uuid: str, offset: int, report: Report) -> None:
-        if parent == uuid:
-            report("cycle", offset, f"entry {uuid} names itself as its parent")
-        else:
-            self._missing.setdefault(parent, []).append(row)
-
     def _adopt(self, uuid: str, row: int, report: Report) -> None:
-        """Hang rows that waited for this uuid below it, unless that closes a circle."""
+        """Put rows that waited for this uuid below it, unless that closes a circle."""
         self._above.extend(self.parents[len(self._above) :])
         for child in self._missing.pop(uuid):
-            if self._top(row) == child:  # a row that waits is a top itself
+            if self._top(row) == child:  # a waiting row is a top itself
                 cause = f"entry {self.uuids[child]} is an ancestor of its own parent {uuid}"
                 report("cycle", self.offsets[child], cause)
                 continue
             self.parents[child] = self._above[child] = row
             self._has_late_parents = True
-            cause = f"the parent {uuid} of entry {self.uuids[child]} stands after it"
+            cause = f"the parent {uuid} of entry {self.uuids[child]} is after it"
             report("late parent", self.offsets[child], cause)
 
     def _top(self, row: int) -> int:
         """The topmost ancestor of a row.
 
-        `_above` names some ancestor of each row, nearer to the top each time it is asked (path
-        halving, as in sets that are joined: Tarjan and van Leeuwen, 1984).
+        `_above` holds some ancestor of each row, nearer to the top after each call (path halving,
+        as in disjoint sets: Tarjan and van Leeuwen, 1984).
         """
         above = self._above
         while (one := above[row]) != NO_ROW:
@@ -217,12 +213,12 @@ class TreeIndex:
 
     @property
     def has_late_parents(self) -> bool:
-        """Whether some row hangs below one that stands after it."""
+        """Whether some row is below one that comes after it."""
         return self._has_late_parents
 
     @property
     def has_duplicates(self) -> bool:
-        """Whether some uuid stands in more than one row."""
+        """Whether some uuid has more than one row."""
         return len(self._rows) - 1 != len(self.uuids)
 
     def missing_parents(self) -> Iterator[tuple[int, str]]:
@@ -289,7 +285,7 @@ class TreeIndex:
         return [row for row, parent in enumerate(self.parents) if parent == NO_ROW]
 
     def only_children(self, row: int) -> list[int]:
-        """The rows below a row, down to a fork or an end, of which each is an only child."""
+        """The rows below a row down to a fork or an end, each an only child."""
         self._link()
         first, following = self._first_child, self._next_sibling
         found: list[int] = []
@@ -329,7 +325,7 @@ class TreeIndex:
         return sorted(found)
 
     def rows_below(self, row: int) -> bytearray:
-        """For each row 1 where it is this one or a descendant of it, else 0."""
+        """For each row 1 where it is this row or its descendant, else 0."""
         below = bytearray(len(self))
         waiting = [row]
         while waiting:
@@ -355,13 +351,6 @@ class TreeIndex:
         return above
 
 
-def _report_rootless(kind: str, uuid: str, offset: int, report: Report) -> None:
-    if kind == HEADER:
-        report("second header", offset, f"a second header, {uuid}")
-    else:
-        report("missing parent", offset, f"entry {uuid} names no parent")
-
-
 class Branching:
     """The branches of a tree as it is now.
 
@@ -378,13 +367,13 @@ class Branching:
         self._count_ways()
 
     def tips(self) -> Iterator[int]:
-        """The rows with content below which their line has no more, in file order."""
+        """The last rows with content on their line, in file order."""
         for row, has_content in enumerate(self.content):
             if has_content and not self._has_below[row]:
                 yield row
 
     def fork_of(self, tip: int) -> tuple[int, int]:
-        """The row where the line of a tip left the others, or NO_ROW; its content below that."""
+        """The row where the line of a tip left the others, or NO_ROW, and the content below it."""
         tree, length = self._tree, 0
         for row in tree.rows_up(tip):
             if row != tip and self._ways[row] > 1:
@@ -395,11 +384,11 @@ class Branching:
         return NO_ROW, length
 
     def lane_of(self, row: int) -> str | None:
-        """The lane whose line a row is on: the one that keeps it, where one does."""
+        """The lane whose line a row is on."""
         return self._lanes[row] if self._lanes else None
 
     def _lines(self) -> list[str | None]:
-        """For each row the lane whose line it is on; empty where there is main alone."""
+        """For each row the lane whose line it is on; empty where main is the only lane."""
         tree = self._tree
         if len(tree.lanes) == 1:
             return []
@@ -415,7 +404,7 @@ class Branching:
         return lanes
 
     def _between(self, row: int, lanes: list[str | None], first: int) -> list[int]:
-        """The rows of others between a row and the next above of its lane; none of main."""
+        """The rows of other lanes between a row and the next of its lane above; none of main."""
         tree, lane = self._tree, lanes[row]
         found: list[int] = []
         for above in tree.rows_up(tree.parents[row]):
@@ -427,14 +416,14 @@ class Branching:
         return []
 
     def _leaves(self, row: int) -> bool:
-        """Whether a row leaves the line of its parent: it begins another lane's."""
+        """Whether a row begins another lane than its parent's line."""
         parent = self._tree.parents[row]
         if parent == NO_ROW or not self._lanes:
             return False
         return self._lanes[row] != self._lanes[parent]
 
     def _count_ways(self) -> None:
-        """Count for each row the children by which its own line goes on to content."""
+        """Count for each row the children through which its own line reaches content."""
         parents, ways, has_below = self._tree.parents, self._ways, self._has_below
         for row in range(len(parents)):
             above = row if self.content[row] else NO_ROW

@@ -1,4 +1,4 @@
-"""The media type of bytes: what they are by themselves, whatever a name says."""
+"""The media type of bytes, from the bytes themselves."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ _SIGNATURES: Final = (
     (b"%PDF-", PDF),
 )
 _MOST_WRONG: Final = 0.1
-"""Places that are not UTF-8, for each byte: more of them, and it is no text with a few wrong."""
+"""Wrong sequences per byte, above which bytes are not text."""
 
 _NEVER_IN_TEXT: Final = bytes({*range(32)} - {*b"\a\b\t\n\v\f\r\x1b"})
 
 
 def media_type_of(content: bytes, by_name: str = UNKNOWN_BYTES) -> str:
-    """The media type that content has.
+    """The media type of content.
+
+    Bytes that begin as PNG, JPEG, GIF, PDF or WebP are of that type. UTF-8 without NUL is text; so
+    is UTF-8 with a few wrong bytes, such as a log that two programs wrote to.
 
     Args:
-        content: the bytes, or the first of them. What begins as one of a few formats does is of
-            that; what is UTF-8 without NUL is a text, and so is what is UTF-8 but for a few bytes,
-            as a log is that two programs wrote to.
-        by_name: the media type that the file's name says: which kind of text it is, or what other
-            bytes are. It does not make a text something else, as `.ts` would.
+        content: the bytes, or the first of them.
+        by_name: the media type of the file's name: it says which kind of text this is, or what
+            other bytes are. It does not make text something else, as `.ts` would.
     """
     for signature, media_type in _SIGNATURES:
         if content.startswith(signature):
@@ -50,7 +51,7 @@ def base_type(media_type: str | None) -> str:
 
 
 def is_text(media_type: str) -> bool:
-    """Whether content of a media type, given without parameters, is for people to read."""
+    """Whether content of a media type, given without parameters, is text."""
     if media_type.startswith("text/") or media_type.endswith(("+json", "+xml")):
         return True
     return media_type in ("application/json", "application/xml")
@@ -73,10 +74,10 @@ def _is_nearly_utf_8(content: bytes) -> bool:
 
 
 def text_in(content: bytes) -> tuple[str, int] | None:
-    """Bytes as the text that they spell in UTF-8; None where they spell none.
+    """Bytes decoded as UTF-8; None where they are not text.
 
     Returns:
-        The text, with U+FFFD wherever it is not UTF-8, and how many places that are.
+        The text, with U+FFFD for each sequence that is not UTF-8, and the number of those.
     """
     try:
         return content.decode(), 0

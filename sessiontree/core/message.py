@@ -1,9 +1,8 @@
 """Messages as agents and providers write them, read without changing them.
 
-Four shapes are understood wherever a message is looked into: the pi coding agent's (`toolCall`
-blocks, role `toolResult`), Anthropic's (`tool_use` and `tool_result` blocks), OpenAI Chat's
-(`tool_calls`, role `tool`) and OpenAI Responses' (items with a `call_id`, most of them without a
-role).
+Four shapes are read: the pi coding agent's (`toolCall` blocks, role `toolResult`), Anthropic's
+(`tool_use` and `tool_result` blocks), OpenAI Chat's (`tool_calls`, role `tool`) and OpenAI
+Responses' (items with a `call_id`, most of them without a role).
 """
 
 from __future__ import annotations
@@ -24,28 +23,16 @@ RESULT_BLOCKS: Final = frozenset({"tool_result"})
 CALL_BLOCKS: Final = frozenset({"toolCall", "tool_use"})
 CALL_ITEMS: Final = frozenset(
     {
-        "function_call",
-        "custom_tool_call",
-        "local_shell_call",
-        "shell_call",
-        "apply_patch_call",
-        "computer_call",
+        *("function_call", "custom_tool_call", "local_shell_call", "shell_call"),
+        *("apply_patch_call", "computer_call"),
     }
 )
 RESULT_ITEMS: Final = frozenset(f"{name}_output" for name in CALL_ITEMS)
 HOSTED_ITEMS: Final = frozenset(
     {
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "mcp_call",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "tool_search_call",
-        "tool_search_output",
-        "program",
-        "program_output",
+        *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"),
+        *("mcp_call", "mcp_list_tools", "mcp_approval_request"),
+        *("tool_search_call", "tool_search_output", "program", "program_output"),
     }
 )
 """Items of tools that run at the provider: a call with its result, or one that needs none."""
@@ -54,27 +41,21 @@ RESPONSES_ITEMS: Final = (
     CALL_ITEMS
     | RESULT_ITEMS
     | HOSTED_ITEMS
-    | {
-        "reasoning",
-        "item_reference",
-        "compaction",
-        "compaction_trigger",
-        "configuration_update",
-        "mcp_approval_response",
-    }
+    | {"reasoning", "item_reference", "compaction", "compaction_trigger"}
+    | {"configuration_update", "mcp_approval_response"}
 )
-"""Items of OpenAI Responses that carry no role and are messages all the same."""
+"""Items of OpenAI Responses that are messages without a role."""
 
 
 def check_message(message: Any) -> None:
-    """Refuse what is no message.
+    """Check that a value is a message.
 
     Raises:
         EntryError: not a dict, or neither a `role` nor a Responses item.
     """
-    if not isinstance(message, (dict, Mapping)):  # the first is much the faster to ask
+    if not isinstance(message, (dict, Mapping)):  # a check for dict is much faster
         raise EntryError(
-            f"a message is a dict with a role, not a {type(message).__name__}; "
+            f"a message must be a dict with a role, not a {type(message).__name__}; "
             'give {"role": "user", "content": "…"}'
         )
     role = message.get("role")
@@ -100,13 +81,13 @@ def role_of(message: Message) -> str:
 
 
 def kind_of(block: Mapping[str, Any]) -> str:
-    """The `type` of a content block or an item; empty where it is no string."""
+    """The `type` of a content block or an item; empty where it is not a string."""
     kind = block.get("type")
     return kind if isinstance(kind, str) else ""
 
 
 def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
-    """The content blocks; a string content as one text block."""
+    """The content blocks, with string content as one text block."""
     content = message.get("content")
     if isinstance(content, str):
         if content:
@@ -120,17 +101,17 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
 
 
 def is_item(message: Message) -> bool:
-    """Whether a message is an item of OpenAI Responses that nobody says."""
+    """Whether a message is an item of OpenAI Responses without a role."""
     return "role" not in message
 
 
 def numbered_blocks(message: Message) -> list[Mapping[str, Any]]:
-    """The blocks of a message at the places they are known by; an item is its own block 0."""
+    """The blocks of a message by index. An item is its own block 0."""
     return [message] if is_item(message) else list(blocks_of(message))
 
 
 def block_text(block: Mapping[str, Any]) -> str:
-    """The text of a `text`, `input_text` or `output_text` block, else nothing."""
+    """The text of a `text`, `input_text` or `output_text` block; else empty."""
     text = block.get("text")
     return text if isinstance(text, str) else ""
 
@@ -141,7 +122,7 @@ def text_of(message: Message) -> str:
 
 
 def system_text(message: Message) -> str:
-    """The text of a system message, its `sections` included where it has them."""
+    """The text of a system message, with its `sections` where it has them."""
     text = text_of(message)
     sections = message.get("sections")
     if text or not isinstance(sections, list):
@@ -153,7 +134,7 @@ def system_text(message: Message) -> str:
 
 
 class Call:
-    """A tool call: its id, the tool's name, its arguments, and the shape it has."""
+    """A tool call: its id, the tool's name, the arguments and the shape."""
 
     __slots__ = ("arguments", "id", "name", "shape")
 
@@ -162,7 +143,7 @@ class Call:
 
 
 def calls_of(message: Message) -> list[Call]:
-    """The tool calls a message makes, in order."""
+    """The tool calls of a message, in order."""
     calls: list[Call] = []
     content = message.get("content")
     if isinstance(content, list):
@@ -191,7 +172,7 @@ def _add_call(calls: list[Call], call: Message, key: str, arguments: Any, shape:
 
 
 def result_ids(message: Message) -> list[str]:
-    """The ids of the calls whose results a message brings, in order."""
+    """The ids of the calls whose results a message has, in order."""
     role = message.get("role")
     if role == "toolResult":
         return _ids(message.get("toolCallId"))
@@ -207,7 +188,7 @@ def result_ids(message: Message) -> list[str]:
 
 
 def _ids(id: Any) -> list[str]:
-    # A result that names no call answers none: the empty id is nobody's.
+    """The id alone; the empty id, which no call has, where the result names no call."""
     return [id if isinstance(id, str) else ""]
 
 
@@ -221,7 +202,7 @@ def is_result_block(block: Any) -> bool:
 
 
 def is_prompt(message: Message) -> bool:
-    """Whether this is a user message with some content that is no tool result."""
+    """Whether this is a user message with content that is not a tool result."""
     if message.get("role") != "user":
         return False
     content = message.get("content")
@@ -231,9 +212,9 @@ def is_prompt(message: Message) -> bool:
 
 
 def begins_turn(keys: Mapping[str, Any]) -> bool:
-    """Whether an entry is a prompt of its user, by its keys as stored.
+    """Whether an entry, given its keys as stored, is a prompt.
 
-    Not so what the program said in the user's name, marked as `isMeta` in the metadata.
+    A message with `isMeta` in the metadata is not: the program wrote it in the user's name.
     """
     message, metadata = keys.get("message"), keys.get("metadata")
     if not isinstance(message, dict) or not is_prompt(message):
@@ -242,7 +223,7 @@ def begins_turn(keys: Mapping[str, Any]) -> bool:
 
 
 def slash_command(text: str) -> str | None:
-    """The command that Claude Code says its user gave, such as `/clear`, or None."""
+    """The slash command in a message of Claude Code, such as `/clear`, or None."""
     found = _COMMAND.search(text)
     return found[1].strip() or None if found else None
 
@@ -251,7 +232,7 @@ _COMMAND: Final = re.compile("<command-name>(.*?)</command-name>", re.DOTALL)
 
 
 def interrupted_result(call: Call) -> dict[str, Any]:
-    """The result of a call that was never answered, in the shape of the call."""
+    """A result for a call that was never answered, in the shape of the call."""
     text = "Interrupted: no result was recorded for this call."
     if call.shape == "toolCall":
         return {
@@ -287,27 +268,20 @@ def block_preview(block: Mapping[str, Any]) -> str:
 
 
 def preview_of(message: Message) -> str:
-    """A message in a few words: its text, else its calls, else what it is made of."""
-    parts = [block_preview(block) for block in blocks_of(message)]
-    told = [part for part in parts if part]
-    if not told:
-        told = [f"{call.name}({_arguments_text(call.arguments)})" for call in calls_of(message)]
-    if not told and kind_of(message) == "reasoning":
-        told = [_reasoning_preview(message)]
-    if not told and message.get("role") == "bashExecution":
-        told = [f"$ {message.get('command', '')}"]
-    if not told:
-        output = message.get("output")
-        told = [output] if isinstance(output, str) else []
-    return " ".join(told)
-
-
-def _reasoning_preview(item: Message) -> str:
-    """What a reasoning item of OpenAI Responses tells of a thought, which may be nothing."""
-    summary = item.get("summary")
-    parts = summary if isinstance(summary, list) else []
-    words = " ".join(block_text(part) for part in parts if isinstance(part, dict))
-    return f"(thinking) {words}".rstrip()
+    """A message in a few words: its text, else its calls, else its reasoning or output."""
+    if parts := [part for block in blocks_of(message) if (part := block_preview(block))]:
+        return " ".join(parts)
+    if calls := calls_of(message):
+        return " ".join(f"{call.name}({_arguments_text(call.arguments)})" for call in calls)
+    if kind_of(message) == "reasoning":
+        summary = message.get("summary")
+        thoughts = summary if isinstance(summary, list) else []
+        words = " ".join(block_text(part) for part in thoughts if isinstance(part, dict))
+        return f"(thinking) {words}".rstrip()
+    if message.get("role") == "bashExecution":
+        return f"$ {message.get('command', '')}"
+    output = message.get("output")
+    return output if isinstance(output, str) else ""
 
 
 def _arguments_text(arguments: Any) -> str:
@@ -324,7 +298,7 @@ def _short(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, to be looked at or measured; never refused, so not always JSON."""
+    """A value as JSON, for display or measure. It never fails, so it is not always valid JSON."""
     try:
         return orjson.dumps(value, default=str).decode()
     except TypeError:  # a lone surrogate, an integer of more than 64 bits, a deep nesting

@@ -1,21 +1,16 @@
-"""From any older version to the current one, by a chain of small steps.
+"""Migration: from any older version to the current one, by a chain of small steps.
 
 Version 1 is linear: no uuids, the order of the lines is the conversation, and `firstKeptEntryIndex`
 and `backToIndex` count the lines that parse, the header as 0. The step to version 2 gives each
-entry a uuid and its parent's, and turns the indices into uuids. The format is described in
-MIGRATION.md.
+entry a uuid and a parent, and turns the indices into uuids. MIGRATION.md describes the format.
 
-Invariants: values are carried over as the bytes they were; the same file gives the same uuids
-wherever and whenever it is migrated; a line that does not parse is carried over as it is, and
-counts for nothing, as before. So is a line that cannot take part in a tree (without a type, or a
-second header), but it is counted.
+`Adoption` does the same for lines that an older, linear program appended to a session that is a
+tree. That program means its line to follow the one before it. An index to an entry off the path
+means the first entry after it that is on the path.
 
-Adoption: lines that an older, linear program appended to a session that is a tree.
-
-Such a program knows no uuids: it means its line to follow the one before it, and counts entries by
-their lines, the header as 0. Adoption says in the current format just that, and says it as the
-migration of a whole file would: an index of an entry off the path means the first after it that is
-on the path.
+Invariants: values keep their bytes; the same file gives the same uuids wherever and whenever it is
+migrated; a line that does not parse is copied unchanged and not counted, as before; a line that
+cannot be part of a tree (without a type, or a second header) is copied unchanged and counted.
 """
 
 from __future__ import annotations
@@ -30,7 +25,7 @@ import orjson
 
 from sessiontree.core.codec import FORMAT, VERSION, decode, encode, raw_values, seal
 from sessiontree.core.damage import ignore
-from sessiontree.core.entry import HEADER, Entry, decode_leniently
+from sessiontree.core.entry import HEADER, decode_leniently
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 
@@ -38,14 +33,14 @@ _NAMESPACE: Final = uuid.UUID("6f1c2b0e-7a53-5d7e-9c39-0d5f5f0c7b1a").bytes
 
 
 def migrate(lines: Iterable[bytes], version: int) -> Iterator[bytes]:
-    """The lines of a session of an older version, as the current version has them.
+    """The lines of a session of an older version, in the current version.
 
     Args:
         lines: the lines without their LF, the header first among those that parse.
-        version: the version they are of.
+        version: their version.
 
     Yields:
-        lines without LF, in the same order.
+        Lines without LF, in the same order.
     """
     for step in _STEPS[version:]:
         lines = step(lines)
@@ -53,15 +48,15 @@ def migrate(lines: Iterable[bytes], version: int) -> Iterator[bytes]:
 
 
 def migrate_alone(line: bytes, position: int, session_id: str) -> bytes | None:
-    """A line of version 1 by itself, as the current version has it, but for its parent.
+    """A line of version 1 by itself in the current version, without its parent.
 
     Args:
         line: the line.
-        position: how many lines before it hold an object: the header's is 0.
+        position: how many lines before it hold an object; 0 for the header.
         session_id: the `id` of the header.
 
     Returns:
-        the line; None where more of it depends on others, or it is no entry.
+        The line; None where more of it depends on others, or it is not an entry.
     """
     parsed = decode_leniently(_bare(line))
     if not isinstance(parsed, dict):
@@ -83,9 +78,9 @@ def migrate_alone(line: bytes, position: int, session_id: str) -> bytes | None:
 
 
 def _is_pop(parsed: dict[str, Any], position: int) -> bool:
-    """Whether the entry at a position goes back to one before it, and sums up what it left."""
+    """Whether the entry at a position goes back to an earlier one, with a summary."""
     target = parsed.get("backToIndex")
-    return parsed.get("type") == "stack_pop" and _Linear.index(target, position) is not None
+    return parsed.get("type") == "stack_pop" and _index(target, position) is not None
 
 
 def uuid_of_line(session_id: str, position: int, line: bytes) -> str:
@@ -96,7 +91,7 @@ def uuid_of_line(session_id: str, position: int, line: bytes) -> str:
 
 
 class _Linear:
-    """The state of the step from version 1: what each index stands for."""
+    """The state of the step from version 1: the uuid and the parent for each index."""
 
     def __init__(self) -> None:
         self.session_id = ""
@@ -114,7 +109,7 @@ class _Linear:
         self.uuids.append(self._uuid(line, parsed, position))
         try:
             if position and not _is_entry(parsed):
-                raise EntryError("no entry")
+                raise EntryError("not an entry")
             fields = values_of(line, parsed)
             for key in ("uuid", "parentUuid", "version", "format", "crc"):
                 fields.pop(key, None)
@@ -127,26 +122,26 @@ class _Linear:
             return line
 
     def _spliced_header(self, line: bytes) -> bytes:
-        """A header that cannot be written anew: its own text, with what it lacks put first."""
+        """A header that cannot be encoded anew: its own text behind the missing keys."""
         lacks = {"version": VERSION, "format": FORMAT, "uuid": self.uuids[0], "parentUuid": None}
         return seal(dumps(lacks)[:-1] + b"," + _bare(line).strip().removeprefix(b"{"))
 
     def _uuid(self, line: bytes, parsed: dict[str, Any], position: int) -> str:
-        own = parsed.get("uuid")
-        if not isinstance(own, str) or not own or own in self._taken:
-            own = uuid_of_line(self.session_id, position, line)
-        self._taken.add(own)
-        return own
+        uuid = parsed.get("uuid")
+        if not isinstance(uuid, str) or not uuid or uuid in self._taken:
+            uuid = uuid_of_line(self.session_id, position, line)
+        self._taken.add(uuid)
+        return uuid
 
     def _parent(self, parsed: dict[str, Any], position: int) -> int:
         if parsed.get("type") == "stack_pop":
-            target = self.index(parsed.get("backToIndex"), position)
+            target = _index(parsed.get("backToIndex"), position)
             if target is not None:
                 return self._entry_at(target)
         return self._entry_at(position - 1)
 
     def _entry_at(self, position: int) -> int:
-        """The position itself, or the nearest entry above one that takes no part."""
+        """The position itself, or that of the nearest entry above one that was left out."""
         return self.parents[position] if position in self._left_out else position
 
     def _version_2(
@@ -167,21 +162,22 @@ class _Linear:
     def _convert_first_kept(
         self, fields: dict[str, Any], parsed: dict[str, Any], position: int
     ) -> None:
-        index = self.index(parsed.get("firstKeptEntryIndex"), position + 1)
+        index = _index(parsed.get("firstKeptEntryIndex"), position + 1)
         if index is None:
             fields["firstKeptEntryUuid"] = self.uuids[position]
             return
         del fields["firstKeptEntryIndex"]
-        # An index into a range that was popped means the first entry after it that was not.
+        # An index into a popped range means the first entry after that range.
         kept = position
         while kept and self.parents[kept] >= index:
             kept = self.parents[kept]
         fields["firstKeptEntryUuid"] = self.uuids[kept]
 
-    @staticmethod
-    def index(value: Any, below: int) -> int | None:
-        sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
-        return value if sound else None
+
+def _index(value: Any, below: int) -> int | None:
+    """An index that an older program wrote; None where it cannot be one."""
+    is_sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
+    return value if is_sound else None
 
 
 def _is_entry(parsed: dict[str, Any]) -> bool:
@@ -193,7 +189,7 @@ def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
     """The keys of a line, each value as the bytes it was written with.
 
     Raises:
-        EntryError: what was read of the line cannot be written.
+        EntryError: a value that cannot be written.
     """
     bare = _bare(line)
     for text in (bare, bare.decode("utf-8", "replace").encode()):
@@ -205,12 +201,11 @@ def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(line: bytes) -> bytes:
-    """The line without the bytes around it that carry nothing."""
+    """The line without NUL bytes around it and without a byte order mark."""
     return line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")
 
 
 def _linear_to_tree(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Version 1 to version 2."""
     linear = _Linear()
     for line in lines:
         parsed = decode_leniently(_bare(line))
@@ -218,14 +213,14 @@ def _linear_to_tree(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 _STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (iter, _linear_to_tree)
-"""The step from version n to n + 1 at place n; there was no version 0."""
+"""The step from version n to n + 1 at index n. There was no version 0."""
 
 
 _NOWHERE = -1
 
 
 class Adoption:
-    """Takes the lines of a file in order, and gives those without uuids one."""
+    """Takes the lines of a file in order, and gives a uuid to those without one."""
 
     def __init__(self) -> None:
         self._session_id = ""
@@ -235,27 +230,24 @@ class Adoption:
         self._leaf = _NOWHERE
 
     def take(self, line: bytes, note: Callable[[str], None]) -> bytes:
-        """The line as it should be; `note` is told where it is not as it was."""
+        """The line as it should be; `note` is called where it changed."""
         entry = decode(line, 0, ignore)
         if entry is not None:
-            self._know(entry)
+            if not self._uuids:
+                self._session_id = str(entry.get("id", ""))
+            self._add(entry.uuid, self._places.get(entry.parent_uuid or "", _NOWHERE))
+            if entry.lane is None:
+                self._leaf = len(self._uuids) - 1
             return line
         parsed = decode_leniently(line)
         if not isinstance(parsed, dict):
             return line
         adopted = self._adopted(line, parsed)
         if adopted is None:
-            self._add("", self._leaf)  # the older program counts it all the same
+            self._add("", self._leaf)  # the older program counts it too
             return line
         note(f"adopted an entry without a uuid as {self._uuids[-1]}, below the one before it")
         return adopted
-
-    def _know(self, entry: Entry) -> None:
-        if not self._uuids:
-            self._session_id = str(entry.get("id", ""))
-        self._add(entry.uuid, self._places.get(entry.parent_uuid or "", _NOWHERE))
-        if entry.lane is None:
-            self._leaf = len(self._uuids) - 1
 
     def _add(self, uuid: str, parent: int) -> None:
         if uuid:
@@ -264,7 +256,7 @@ class Adoption:
         self._parents.append(parent)
 
     def _adopted(self, line: bytes, parsed: dict[str, Any]) -> bytes | None:
-        """The line with a uuid and a parent; None where it cannot take part in the tree."""
+        """The line with a uuid and a parent; None where it cannot be part of the tree."""
         kind = parsed.get("type")
         is_older = "uuid" not in parsed and "parentUuid" not in parsed
         if not is_older or not isinstance(kind, str) or kind == HEADER or self._leaf < 0:
@@ -272,7 +264,7 @@ class Adoption:
         place = len(self._uuids)
         uuid = uuid_of_line(self._session_id, place, line)
         parent = self._leaf
-        back_to = self._place(parsed.get("backToIndex"), place) if kind == "stack_pop" else None
+        back_to = _index(parsed.get("backToIndex"), place) if kind == "stack_pop" else None
         if back_to is not None:
             parent = back_to if self._uuids[back_to] else self._parents[back_to]
         try:
@@ -285,7 +277,7 @@ class Adoption:
             elif kind == "compaction":
                 self._convert_first_kept(fields, parsed, uuid)
             adopted = encode(fields)
-        except EntryError:  # a key that no line of ours may have
+        except EntryError:  # a key that an entry may not have
             return None
         self._add(uuid, parent)
         self._leaf = place
@@ -294,7 +286,7 @@ class Adoption:
     def _convert_first_kept(
         self, fields: dict[str, Any], parsed: dict[str, Any], uuid: str
     ) -> None:
-        index = self._place(parsed.get("firstKeptEntryIndex"), len(self._uuids) + 1)
+        index = _index(parsed.get("firstKeptEntryIndex"), len(self._uuids) + 1)
         if index is None:
             fields.setdefault("firstKeptEntryUuid", uuid)
             return
@@ -304,9 +296,3 @@ class Adoption:
         while above >= index:
             fields["firstKeptEntryUuid"] = self._uuids[above]
             above = self._parents[above]
-
-    @staticmethod
-    def _place(index: Any, below: int) -> int | None:
-        """An index that the older program wrote, if it can be one."""
-        is_sound = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < below
-        return index if is_sound else None

@@ -1,12 +1,12 @@
 """The name of a project's folder: its working directory, encoded.
 
-`/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and whatever is no printable
-character, is percent-encoded by its bytes. A name that some file systems could take for another
-(capitals, letters beyond ASCII) ends in `~` and eight hex digits of the path's SHA-256, and one
-that would be too long is its end, `~` and all 64 of them.
+`/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and each character that is not
+printable, is percent-encoded by its bytes. A name that some file systems could confuse with another
+(capitals, letters beyond ASCII) ends in `~` and eight hex digits of the path's SHA-256. A name that
+would be too long is its end, `~` and all 64 digits.
 
 Invariants: two directories never share a name; a name is at most 200 bytes and starts with `+` or,
-on systems with drives, a letter; a name that is not cut tells its directory.
+on systems with drives, a letter; a name that is not cut gives its directory back.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import re
 from typing import Final
 
 LONGEST: Final = 200
-"""Bytes of a name; file systems take 255, and some that encrypt names 143 characters."""
+"""Bytes of a name. File systems allow 255, and some that encrypt names 143 characters."""
 
 _SEPARATOR: Final = "+"
 _MARK: Final = "~"
 _ESCAPED: Final = frozenset('+%~<>:"|?*\\')
-"""Characters that mean something in a name, or that some file system refuses."""
+"""Characters with a meaning in a name, or that some file system refuses."""
 
 _ESCAPE: Final = re.compile(rb"%([0-9a-f]{2})")
 _WITH_MARK: Final = re.compile(r"(.*)~[0-9a-f]{8}", re.DOTALL)
@@ -43,13 +43,13 @@ def folder_name(directory: str) -> str:
 
 
 def _sha256(directory: str) -> str:
-    import hashlib  # heavy, and few commands need it
+    import hashlib  # slow to load, and few commands need it
 
     return hashlib.sha256(os.fsencode(directory)).hexdigest()
 
 
 def directory_of(name: str) -> str | None:
-    """The directory that a folder's name tells; None where it tells none, or not all of it."""
+    """The directory of a folder's name; None where the name does not give all of it."""
     found = _WITH_MARK.fullmatch(name)
     directory = _decoded(found[1] if found else name)
     return directory if os.path.isabs(directory) and folder_name(directory) == name else None
@@ -57,16 +57,15 @@ def directory_of(name: str) -> str | None:
 
 def encoded(text: str) -> str:
     """Text as a part of a file name: readable, and never the same for two texts."""
-    return "".join(_SEPARATOR if c == os.sep else c if _stands(c) else _by_bytes(c) for c in text)
+    return "".join(map(_encoded, text))
 
 
-def _by_bytes(character: str) -> str:
+def _encoded(character: str) -> str:
+    if character == os.sep:
+        return _SEPARATOR
+    if character.isprintable() and character not in _ESCAPED:
+        return character
     return "".join(f"%{byte:02x}" for byte in os.fsencode(character))
-
-
-def _stands(character: str) -> bool:
-    """Whether a character is written as itself."""
-    return character.isprintable() and character not in _ESCAPED
 
 
 def _decoded(name: str) -> str:
@@ -75,6 +74,6 @@ def _decoded(name: str) -> str:
 
 
 def _end_of(name: str, size: int) -> str:
-    """The end of a name in at most so many bytes, nothing cut in the middle."""
+    """The end of a name in at most so many bytes, no character cut."""
     end = name.encode()[1 - size :].decode("utf-8", "ignore")
     return _SEPARATOR + end.lstrip(_SEPARATOR)

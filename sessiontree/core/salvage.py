@@ -1,35 +1,32 @@
-"""Fragments: what a line still holds that is no JSON.
+"""Salvage: what can be read of a damaged line, and of a file whose header is lost.
 
-Writers that were cut off leave the beginning of an object, and whoever writes next without a
-newline puts an entry right behind it. Taken apart, such a line is whole objects, torn fragments,
-and what is neither.
+`take_apart` splits a line that is not JSON into whole objects, torn fragments, and the rest. A
+writer that was cut off leaves the beginning of an object, and another that writes next without a
+newline puts its entry right behind it. A torn fragment is the beginning of an object that breaks
+off, at the end of the line or where a whole entry follows. Where that entry could as well be a
+value inside the fragment, both stay together. A line that is damaged in another way (a flipped bit,
+zeros in the middle) has no fragments, because its content may still be recognized.
 
-A torn fragment is the beginning of an object that breaks off, at the end of the line or where a
-whole entry was written behind it. Where that entry could as well be a value inside the fragment,
-nothing tells them apart, and they stay together. What ceases to be JSON in any other way (a flipped
-bit, zeros in the middle) is no fragment: somebody may know what it said.
+Invariants: a piece holds bytes of the line, unchanged and in their order; whole objects are never
+lost; a piece taken apart again gives itself.
 
-Invariants: a piece holds bytes of the line as they stand there, in their order; whole objects are
-never lost; taking a piece apart again changes nothing.
-
-The stand-in: what stands for a header that is lost, so that the rest can be read.
-
-A header is lost where the first line is none, and a later one is an entry of ours that cannot be
-anything else: it names itself, its parent and its time, and its checksum is right. What a stand-in
-says is found in the file alone, and so always the same: the uuid that the first entries name and
-none has, so that nothing is hung elsewhere; what of the damaged line is still JSON; the id and the
-time that the file's name tells.
+`stand_in` makes a replacement for a lost header, so that the rest of the file can be read. A header
+is lost where the first line is not a header and a later line is certainly an entry of this format:
+it has a uuid, a parent and a timestamp, and its checksum is right. The replacement is made from the
+file alone, so it is always the same: the root's uuid is the one that the first entries name as
+parent and no entry has; what is still JSON in the damaged line is kept; the file's name may give
+the id and the time.
 
 Invariants: a header that names another format, is UTF-8 without NUL, and whose checksum is right or
-which has none, is never taken for a damaged one (what only lacks the keys of ours, as pi's and
-those of version 1 do, is, for neither has such entries behind it); no sound entry is left out.
+absent, is never taken for damaged (one of pi or of version 1, which only lacks keys, is, because no
+such entries follow it there); no sound entry is left out.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from itertools import accumulate, count
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -38,6 +35,7 @@ import orjson
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.codec import (
+    CRC_KEY,
     CRC_LENGTH,
     FORMAT,
     VERSION,
@@ -59,9 +57,9 @@ class Parts(NamedTuple):
     """A line taken apart.
 
     Attributes:
-        pieces: what is to stay, each to stand on a line of its own.
+        pieces: the parts to keep, each on a line of its own.
         entries: how many of the pieces are whole objects.
-        torn: the bytes of the fragments that were left out.
+        torn: the number of bytes in torn fragments, which are left out.
     """
 
     pieces: list[bytes]
@@ -70,7 +68,7 @@ class Parts(NamedTuple):
 
 
 def take_apart(line: bytes) -> Parts:
-    """The parts of a line that is no JSON."""
+    """The parts of a line that is not JSON."""
     text = line.rstrip(b"\0\r").decode("utf-8", "surrogateescape") + _END
     broken = _Broken(text)
     pieces: list[bytes] = []
@@ -99,7 +97,7 @@ def take_apart(line: bytes) -> Parts:
 
 
 class _Broken:
-    """Reads a text that is no JSON as a whole. `_END` stands behind it."""
+    """Reads the objects in a text that is not JSON as a whole and ends with `_END`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -114,7 +112,7 @@ class _Broken:
         return completed
 
     def object_at(self, at: int) -> tuple[dict[str, Any] | None, int]:
-        """The object at a place and its end; or None, and where the text ceases to be JSON."""
+        """The object at a place and its end; or None and where the text stops being JSON."""
         size = _FIRST_LOOK
         while True:  # an error costs all of the text that it speaks of, so it is given little
             is_rest = at + size >= self._end
@@ -132,11 +130,11 @@ class _Broken:
             size *= 8
 
     def fragment_at(self, at: int, wrong: int) -> tuple[int, bool]:
-        """The end of what is no object, and whether it is torn.
+        """The end of text that is not an object, and whether it is torn.
 
         Args:
             at: where it starts.
-            wrong: where it ceases to be JSON, as `object_at` has just said.
+            wrong: where it stops being JSON, as `object_at` gave it.
         """
         text, end = self._text, self._end
         starts_as_one = text[at] == "{"
@@ -149,14 +147,14 @@ class _Broken:
         return end, False
 
     def _may_hold_an_entry(self) -> bool:
-        """Whether a text that breaks off ends in an entry, or is one but for its last bytes."""
+        """Whether a text that breaks off ends in an entry, or is one without its last bytes."""
         text, end = self._text, self._end
         if text.startswith(_CRC_TEXT, end - CRC_LENGTH):
             return True
         return text[end - 1] == "}" and _is_entry(self._last)
 
     def _is_entry_at(self, start: int) -> bool:
-        """Whether a whole entry stands here, and behind it nothing or the next."""
+        """Whether a whole entry starts here, and nothing or another object follows it."""
         found, end = self.object_at(start)
         if not _is_entry(found):
             return False
@@ -172,42 +170,43 @@ def _is_entry(value: Any) -> bool:
 
 
 def _after_gap(text: str, at: int) -> int:
-    """The place after what may stand between two objects and carries nothing."""
+    """The place after bytes between two objects that hold no data."""
     gap = _GAP.match(text, at)
     return gap.end() if gap else at
 
 
 _END: Final = "\x01"
-"""Put behind a text: it is never JSON, so a text that breaks off goes wrong right there."""
+"""Added to the end of a text. It is never JSON, so that a text that breaks off fails there."""
 
 _FIRST_LOOK: Final = 4096
-_CRC_TEXT: Final = ',"crc":"'
+_CRC_TEXT: Final = CRC_KEY.decode()
 _GAP: Final = re.compile("[ \t\r\v\f\0\ufeff]*")
 
 _UNFINISHED: Final = re.compile(
     r"(?:-|\.|[eE][+-]?|t(?:ru?)?|f(?:als?|a)?|n(?:ul?)?|\\|\\?u[0-9a-fA-F]{0,3})?"
 )
-"""What is left of a text that breaks off, from where a decoder gives it up."""
+"""The rest of a text that breaks off, from where a decoder fails."""
 
 _BEHIND: Final = re.compile("[^{\0]{0,7}\0*{")
-"""From where a fragment ceases to be JSON to the entry behind it, if that lies ahead."""
+"""From where a fragment stops being JSON to an entry just behind it."""
 
 
 LOOK: Final = 1024 * 1024
-"""How many bytes of a file's start are looked at for an entry of ours."""
+"""How many bytes at a file's start are searched for an entry."""
 
 
 class HeaderStandIn(NamedTuple):
-    """What is to be read in place of how a file starts.
+    """What to read in place of the start of a file.
 
     Attributes:
         header: the header's line, without LF.
-        lines: that, unless the file goes on with it, and the entries that shared its line.
-        number: the number of the damaged line, or of the one that a header is missing before.
+        lines: the lines to read before `rest`: the header, unless it is in `rest`, and entries that
+            shared its line.
+        number: the number of the damaged line, or of the line that a header is missing before.
         offset: its offset.
-        rest: the offset from which on the file is as it should be.
+        rest: the offset from which on the file is read as it is.
         cause: what is wrong, in words.
-        mending: what a repair does about it, in words.
+        repair: what a repair does about it, in words.
     """
 
     header: bytes
@@ -216,26 +215,28 @@ class HeaderStandIn(NamedTuple):
     offset: int
     rest: int
     cause: str
-    mending: str
+    repair: str
 
 
 def may_lack_header(start: bytes) -> bool:
-    """Whether a file that starts so can be one whose header is lost; cheaper than `stand_in`."""
+    """Whether the header of a file that starts so may be lost; cheaper than `stand_in`."""
     line, ended, _ = start.partition(b"\n")
     return not ended or not line.strip(_NOTHING) or _may_be_damaged(line)
 
 
 def stand_in(window: bytes, file: str, *, is_whole: bool) -> HeaderStandIn | None:
-    """What stands for the lost header of a file; None where it is no session of ours.
+    """The replacement for the lost header of a file; None where the file is not a session.
 
     Args:
-        window: how the file starts, `LOOK` bytes of it.
-        file: its path, whose name may tell an id.
+        window: the first `LOOK` bytes of the file.
+        file: its path, whose name may give an id.
         is_whole: whether that is all of the file.
     """
-    if stringzilla.find(window, _CRC_KEY) < 0 or _ARCHIVE.search(file):
+    if stringzilla.find(window, CRC_KEY) < 0 or _ARCHIVE.search(file):
         return None
-    rows = list(_rows(window, is_whole=is_whole))
+    lines = window.split(b"\n")
+    starts = accumulate((len(line) + 1 for line in lines), initial=0)
+    rows = list(map(_Row, count(1), starts, lines if is_whole else lines[:-1]))
     while rows and not rows[0].line.strip(_NOTHING):
         del rows[0]
     if not rows or not _may_be_damaged(rows[0].line):
@@ -247,24 +248,15 @@ def stand_in(window: bytes, file: str, *, is_whole: bool) -> HeaderStandIn | Non
 
 
 class _Row(NamedTuple):
-    """A line, without its LF, and where it stands."""
+    """A line without its LF, its number and its offset."""
 
     number: int
     offset: int
     line: bytes
 
 
-def _rows(window: bytes, *, is_whole: bool) -> Iterator[_Row]:
-    """The lines that lie whole in a window."""
-    offset = 0
-    lines = window.split(b"\n")
-    for number, line in enumerate(lines if is_whole else lines[:-1], 1):
-        yield _Row(number, offset, line)
-        offset += len(line) + 1
-
-
 def _may_be_damaged(line: bytes) -> bool:
-    """Whether a first line can be a header of ours that was damaged, or what took its place."""
+    """Whether a first line may be a damaged header, or what replaced it."""
     try:
         keys = check_header(line, "", "")
     except (ForeignFormatError, NewerFormatError):
@@ -272,7 +264,7 @@ def _may_be_damaged(line: bytes) -> bool:
             return not _is_sound(line)
         if b"\0" in line or not is_utf_8(line):
             return True
-        left = decode_object(line.strip(_NOTHING))  # as pi has it, whose entries are not ours
+        left = decode_object(line.strip(_NOTHING))  # as pi writes it, without entries like these
         return left.get("type") == HEADER and "uuid" not in left and "format" not in left
     except SessionTreeError:
         return True
@@ -280,9 +272,9 @@ def _may_be_damaged(line: bytes) -> bool:
 
 
 def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
-    """The stand-in of a file that starts with an entry."""
+    """The stand-in for a file that starts with an entry."""
     lines = [row.line for row in rows]
-    if not any(map(_is_ours, lines)):
+    if not any(map(_is_own, lines)):
         return None
     lost = _what_is_lost(b"", file)
     header = _written(b"", lines, file)
@@ -298,7 +290,7 @@ def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
 
 
 def _behind(rows: list[_Row]) -> HeaderStandIn | None:
-    """The stand-in of a file that has lines in front of its header: nothing need be made up."""
+    """The stand-in for a file that has lines before its header."""
     damaged = rows[0]
     for row in rows[1:]:
         if _is_header(row.line):
@@ -308,8 +300,8 @@ def _behind(rows: list[_Row]) -> HeaderStandIn | None:
                 damaged.number,
                 damaged.offset,
                 row.offset,
-                f"this is no entry, and stands in front of the header, line {row.number}",
-                f"took out {row.offset - damaged.offset} bytes in front of the header",
+                f"this is not an entry, and it is before the header, line {row.number}",
+                f"removed {row.offset - damaged.offset} bytes before the header",
             )
         if decode(row.line, 0, ignore) is not None:
             break
@@ -317,12 +309,12 @@ def _behind(rows: list[_Row]) -> HeaderStandIn | None:
 
 
 def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
-    """The stand-in of a file whose first line was the header, or has it in its midst."""
+    """The stand-in for a file whose first line was the header, or has it inside."""
     damaged = rows[0]
-    pieces = [piece for piece in take_apart(damaged.line).pieces if _is_ours(piece)]
+    pieces = [piece for piece in take_apart(damaged.line).pieces if _is_own(piece)]
     later = [row.line for row in rows[1:]]
-    if not any(map(_is_ours, later)) and not (pieces and damaged.line.startswith(_OPENING)):
-        return None  # a text may quote an entry in its first line
+    if not any(map(_is_own, later)) and not (pieces and damaged.line.startswith(_OPENING)):
+        return None  # the first line of a text may quote an entry
     lines = [*pieces, *later]
     header = next((piece for piece in pieces if _is_header(piece)), None)
     lost = _what_is_lost(damaged.line, file)
@@ -330,7 +322,7 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
         header = _written(damaged.line, lines, file)
         cause = f"the header is damaged: {lost}"
     else:
-        cause, lost = "the header shares its line with damage", "it is kept as it was"
+        cause, lost = "the header shares its line with damage", "it is kept"
     return HeaderStandIn(
         header,
         [header, *(piece for piece in pieces if piece != header)],
@@ -338,18 +330,18 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
         damaged.offset,
         min(damaged.offset + len(damaged.line) + 1, end),
         cause,
-        f"put a header in the place of the damaged line; {lost}",
+        f"replaced the damaged line with a header; {lost}",
     )
 
 
 def _is_sound(line: bytes) -> bool:
-    """Whether a line has a checksum of ours, and the right one."""
+    """Whether a line has a checksum, and the right one."""
     line = line.removesuffix(b"\r")
     return is_sealed(line) and line[-10:] == b'%08x"}' % crc32(line[:-CRC_LENGTH])
 
 
-def _is_ours(line: bytes) -> bool:
-    """Whether a line is an entry of ours, or a header, and cannot be anything else."""
+def _is_own(line: bytes) -> bool:
+    """Whether a line is certainly an entry or a header of this format."""
     if not _is_sound(line):
         return False
     entry = decode(line, 0, ignore)
@@ -359,7 +351,7 @@ def _is_ours(line: bytes) -> bool:
 
 
 def _is_header(line: bytes) -> bool:
-    """Whether a line is a header of ours, whole and with the right checksum."""
+    """Whether a line is a header, whole and with the right checksum."""
     if not _is_sound(line):
         return False
     try:
@@ -370,11 +362,11 @@ def _is_header(line: bytes) -> bool:
 
 
 def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
-    """The line of a header, from what is left of it and what the entries say."""
+    """The line of a new header, from what is left of the old one and from the entries."""
     kept = _kept(damaged)
     entries = [entry for line in lines if (entry := decode(line, 0, ignore)) is not None]
     first = next(entry.timestamp for entry in entries if entry.timestamp is not None)
-    id, created = _told_by_name(file) or ("", first)
+    id, created = _id_and_time_of(file) or ("", first)
     own = decode_object(damaged.strip(_NOTHING)).get("uuid") if kept else None
     fields: dict[str, Any] = {"timestamp": created, "id": id, **kept}
     fields |= {"type": HEADER, "version": VERSION, "format": FORMAT}
@@ -383,7 +375,7 @@ def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
 
 
 def _root(own: Any, entries: list[Entry]) -> str:
-    """The uuid that the entries name as their root's."""
+    """The uuid that the entries name as that of the root."""
     named = [entry.parent_uuid for entry in entries if entry.parent_uuid]
     if isinstance(own, str) and own in named:
         return own
@@ -393,39 +385,39 @@ def _root(own: Any, entries: list[Entry]) -> str:
 
 
 def _kept(line: bytes) -> dict[str, Any]:
-    """What a damaged header still says: nothing where it is no JSON, or never was a header."""
+    """The keys of a damaged header; empty where it is not JSON, or never was a header."""
     line = line.strip(_NOTHING)
     try:
-        value = orjson.loads(line)
-        told = value if isinstance(value, dict) else {}
-        is_header = told.get("type") == HEADER or told.get("format") == FORMAT
+        keys = orjson.loads(line)
+        if not isinstance(keys, dict):
+            return {}
+        is_header = keys.get("type") == HEADER or keys.get("format") == FORMAT
         return dict(raw_values(line)) if is_header else {}
     except (orjson.JSONDecodeError, msgspec.MsgspecError, RecursionError):
         return {}
 
 
 def _what_is_lost(damaged: bytes, file: str) -> str:
-    """What is lost of what a header alone said, in words."""
+    """What of the header is lost, in words."""
     if _kept(damaged):
-        return "what can be read of it is kept"
-    if _told_by_name(file) is not None:
+        return "its readable part is kept"
+    if _id_and_time_of(file) is not None:
         return "its cwd, name and metadata are lost, its id is in the file's name"
     return "its id, cwd, name and metadata are lost"
 
 
-def _told_by_name(file: str) -> tuple[str, str] | None:
-    """The id and the time that the name of a store's file tells."""
+def _id_and_time_of(file: str) -> tuple[str, str] | None:
+    """The id and the time in the name of a store's file."""
     found = _OWN_NAME.search(file)
     return found and (found["id"], "{}T{}:{}:{}.{}Z".format(*found.groups()[:5]))
 
 
-_CRC_KEY: Final = b',"crc":"'
 _OPENING: Final = b'{"type":"session"'
 _ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")
-"""Ends the name of a file of entries that garbage collection took out: it has no header."""
+"""The end of the name of an archive of garbage collection, which has no header."""
 
 _NOTHING: Final = b"\0\r\t \xef\xbb\xbf"
 _OWN_NAME: Final = re.compile(
     r"(?:\A|/)(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl\Z"
 )
-"""How a store names a file, where the id stands in the name as it is."""
+"""The name of a store's file, with the id unchanged in it."""

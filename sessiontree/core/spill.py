@@ -1,36 +1,30 @@
-"""Spill: large strings taken out of an entry, and put back when it is read.
+"""Spill: large strings of an entry stored as blobs, and put back when it is read.
 
-It is an encoding: the string's place holds the text form of a blob's handle, and the entry's
-`spilled` lists `[path, handle]` for each, the path as the keys and indices that lead there from the
-entry. Of a text a third member says how it begins, in up to 200 characters, so that it is
-recognised with no blob read; nothing else goes by it, and older files do not have it. What stands
-in `spilled` is put back and nothing else: a string that merely looks like a handle is a string.
+Spill is an encoding. The line holds a blob handle's text form in place of the string, and the
+entry's `spilled` lists `[path, handle]` for each: the path as the keys and indices that lead there
+from the entry. For a text, a third member is its beginning, up to 200 characters, so that it is
+recognized without its blob; older files do not have it. Only what `spilled` lists is put back: a
+string that looks like a handle stays a string.
 
-What may be spilled. An entry without its blobs must still be a good citizen of its tree: found,
-drawn, paired and searched. So everything is content and may be spilled, except
+An entry must be usable in the tree without its blobs: found, drawn, paired and searched. So all
+content may be spilled, except
 
-- the value, whole, of a key that structures an entry, a message or a block (`STRUCTURE`: its type,
-  role and names, the provider and model, media types, a preview, the caller's own metadata, token
-  counts);
+- the whole value of a key that structures an entry, a message or a block (`STRUCTURE`: type, role
+  and names, provider and model, media types, a preview, the caller's own metadata, token counts);
 - the value of a key that is an id by its name: `id`, `uuid`, or a name that ends in `Id`, `Uuid`,
   `_id` or `_uuid`.
 
-Within what a tool or a program was given or gave (`OPAQUE`: `arguments`, `input`, `data`,
-`details`) keys are theirs and mean nothing here, so there everything is content. The keys
-themselves are never spilled.
+Within the input or output of a tool or a program (`OPAQUE`: `arguments`, `input`, `data`,
+`details`) keys have no such meaning, and everything is content. Keys themselves are never spilled.
 
-A blob holds the string's UTF-8, whatever the string says, and the media type only tells people what
-it is: `text/plain`; for the `data` of a block that names a media type, that type, with `;base64`
-where the text is the base64 of such content.
+A blob holds the string's UTF-8. Its media type is for people only: `text/plain`; for the `data` of
+a block that names a media type, that type, with `;base64` where the text is the base64 of such
+content.
 
 Invariants: `restore(spill(x)) == x` for any JSON and any threshold; the same entry always spills
-the same; neither changes what it is given.
-
-The keys of an entry some of whose strings lie in blobs.
-
-Invariants: a key that nothing was spilled from costs no blob; the others are put back whole when
-they are asked for, once, or raise; nothing ever gives the text of a handle for the string it stands
-for.
+the same; neither changes its argument. In `SpilledBody` a key without spilled strings reads no
+blob; the others are put back whole at the first access, or raise; a handle's text is never given
+for the string it stands for.
 """
 
 from __future__ import annotations
@@ -46,7 +40,7 @@ Store = Callable[[bytes, str], str]
 """Takes a string's UTF-8 and a media type, gives the text form of its blob's handle."""
 
 Fetch = Callable[[str], bytes]
-"""Takes a blob handle's text form, gives the blob's bytes, checked; raises BlobError."""
+"""Takes the text form of a blob's handle, gives the blob's bytes, checked; raises BlobError."""
 
 STRUCTURE: Final = frozenset(
     {
@@ -57,16 +51,16 @@ STRUCTURE: Final = frozenset(
         *("toolName", "mimeType", "mime_type", "media_type", "phase"),
     }
 )
-"""Keys whose value stays in the line whole."""
+"""Keys whose whole value stays in the line."""
 
 OPAQUE: Final = frozenset({"arguments", "input", "data", "details"})
-"""Keys whose value is a program's own: the keys in it mean nothing here."""
+"""Keys whose value belongs to a program: the keys in it have no meaning here."""
 
 BEGINNING: Final = 200
-"""Characters of a spilled text that stay in the line, but for white space before them."""
+"""Characters of a spilled text that stay in the line, without leading white space."""
 
 _DEEPEST: Final = 254
-"""Levels of nesting that the codec writes; what lies deeper is left for it to refuse."""
+"""Levels of nesting that the codec writes; it refuses deeper ones."""
 
 TEXT: Final = "text/plain"
 
@@ -79,11 +73,11 @@ def spill(fields: Mapping[str, Any], over: int | None, store: Store) -> Mapping[
     Args:
         fields: the keys of an entry, its content at least.
         over: the most UTF-8 bytes of a string that stays; None: all stay; 0: only empty ones do.
-        store: keeps a string, at once or before the entry's line is written.
+        store: stores a string, at once or before the entry's line is written.
 
     Returns:
-        The same object where nothing was large, or where it was spilled before; else
-        new fields, with `spilled`.
+        The same object where nothing is large or `spilled` is present; else new fields with
+            `spilled`.
     """
     if over is None or "spilled" in fields:
         return fields
@@ -96,7 +90,7 @@ class _Spilling:
     """One entry being spilled.
 
     Attributes:
-        places: what `spilled` will list.
+        places: the value of `spilled`.
     """
 
     def __init__(self, over: int, store: Store) -> None:
@@ -146,13 +140,13 @@ class _Spilling:
 
 
 def _beginning(text: str, over: int) -> str:
-    """How a text begins, in no more UTF-8 bytes than a string that stays may have."""
+    """The beginning of a text, in no more UTF-8 bytes than a string that stays may have."""
     most = min(BEGINNING, over // 4)
     return text[:_BLANK].lstrip()[:most] if most else ""
 
 
 _BLANK: Final = 2000
-"""Characters looked at for one that is no white space."""
+"""Characters read to skip leading white space."""
 
 
 def is_structure(key: str) -> bool:
@@ -164,7 +158,7 @@ _ID: Final = re.compile(r"^(?:id|uuid)$|(?:Id|Uuid|_id|_uuid)$")
 
 
 def _media_type(key: str, siblings: Mapping[str, Any]) -> str:
-    """What the string at a key is, as far as the keys beside it tell."""
+    """The media type of the string at a key, from the keys beside it."""
     if key != "data":
         return TEXT
     found = siblings.get("mimeType", siblings.get("media_type"))
@@ -179,17 +173,17 @@ Body = TypeVar("Body", bound=Mapping[str, Any])
 
 
 def restore(body: Body, fetch: Fetch) -> Body:
-    """An entry's keys with the strings that it spilled put back, and without `spilled`.
+    """An entry's keys with its spilled strings put back, and without `spilled`.
 
     Args:
-        body: the keys as stored; some of them are enough, with what `spilled` says of them.
-        fetch: gives the bytes of a blob, once for each distinct handle.
+        body: the keys as stored; a part of them is enough, with that part of `spilled`.
+        fetch: reads a blob; called once for each distinct handle.
 
     Returns:
         The same object where nothing was spilled; else a new one that shares the rest.
 
     Raises:
-        SpilledError: `spilled` is malformed, or points where its handle is not.
+        SpilledError: `spilled` is malformed, or its path does not lead to its handle.
         BlobError: as `fetch` raises it.
     """
     if "spilled" not in body:
@@ -199,7 +193,7 @@ def restore(body: Body, fetch: Fetch) -> Body:
     copied: set[int] = {id(restored)}
     for path, handle, _ in _places(body["spilled"]):
         above = _copied_down(restored, path, copied)
-        if not _holds(above, path[-1], handle):
+        if not _leads(above, path[-1]) or above[path[-1]] != handle:
             raise _wrong(f"at {_spelled(path)} there is no handle {handle:.100}")
         if handle not in texts:
             texts[handle] = _text(fetch(handle), handle)
@@ -208,18 +202,18 @@ def restore(body: Body, fetch: Fetch) -> Body:
 
 
 def check_spilled(body: Mapping[str, Any]) -> None:
-    """Refuse an entry that could not be restored whatever its blobs are; none is read.
+    """Check that an entry can be restored once its blobs are read; reads none.
 
     Raises:
-        SpilledError: `spilled` is malformed, or points where no blob's handle is.
+        SpilledError: `spilled` is malformed, or its path does not lead to a blob's handle.
     """
     restore(body, _nothing)
 
 
 def beginnings(body: Mapping[str, Any]) -> dict[str, str]:
-    """How what an entry spilled begins, by the handles; empty where its line does not say.
+    """The beginnings of the spilled strings of an entry, by handle, as far as its line has them.
 
-    Reads no blob, and whatever `spilled` is raises nothing.
+    Reads no blob. A malformed `spilled` gives an empty dict.
     """
     try:
         places = _places(body.get("spilled", []))
@@ -230,14 +224,14 @@ def beginnings(body: Mapping[str, Any]) -> dict[str, str]:
 
 def _nothing(handle: str) -> bytes:
     if blob_of(handle) is None:
-        raise _wrong(f"{handle:.100} is no blob's handle")
+        raise _wrong(f"{handle:.100} is not a blob's handle")
     return b""
 
 
 def _places(spilled: Any) -> list[tuple[list[Any], str, str]]:
-    """The path, the handle and the beginning of each; empty where a beginning is not told."""
+    """The path, the handle and the beginning (may be empty) of each spilled string."""
     if not isinstance(spilled, list):
-        raise _wrong("it is no list")
+        raise _wrong("it is not a list")
     for place in spilled:
         is_place = (
             isinstance(place, list)
@@ -247,12 +241,12 @@ def _places(spilled: Any) -> list[tuple[list[Any], str, str]]:
             and all(isinstance(part, str) for part in place[1:])
         )
         if not is_place:
-            raise _wrong(f"{place!r:.100} is no [path, handle] and no [path, handle, beginning]")
+            raise _wrong(f"{place!r:.100} is neither [path, handle] nor [path, handle, beginning]")
     return [(place[0], place[1], place[2] if len(place) == 3 else "") for place in spilled]
 
 
 def _copied_down(top: Any, path: list[Any], copied: set[int]) -> Any:
-    """What holds the end of a path, copied on the way there unless that was done before."""
+    """The container at the end of a path, each container on the way copied once."""
     above = top
     for step in path[:-1]:
         if not _leads(above, step):
@@ -272,15 +266,11 @@ def _leads(above: Any, step: Any) -> bool:
     return isinstance(above, list) and is_index and 0 <= step < len(above)
 
 
-def _holds(above: Any, step: Any, handle: str) -> bool:
-    return _leads(above, step) and bool(above[step] == handle)
-
-
 def _text(content: bytes, handle: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise _wrong(f"the blob of {handle:.100} is no text") from error
+        raise _wrong(f"the blob of {handle:.100} is not text") from error
 
 
 def _spelled(path: list[Any]) -> str:
@@ -295,33 +285,25 @@ def _wrong(cause: str) -> SpilledError:
     )
 
 
-_SPILLED = "spilled"
-
-
-def spilled_body(stored: Mapping[str, Any], fetch: Fetch | None) -> Mapping[str, Any]:
-    """The keys of a line whose `spilled` may be anything, as a damaged file has it."""
-    return SpilledBody(stored, fetch or out_of_reach)
-
-
 def out_of_reach(handle: str) -> NoReturn:
-    """What an entry's blobs are read with where nobody knows the file it came from."""
+    """The fetch of an entry whose file is not known."""
     raise BlobMissingError(
         f"{handle} cannot be read: the entry was decoded apart from its session's file", ""
     )
 
 
 class SpilledBody(Mapping[str, Any]):
-    """A mapping of the keys of a line, each whole.
+    """A mapping of the keys of a line, each with its spilled strings put back.
 
     Attributes:
-        stored: the keys as they stand in the line.
+        stored: the keys as the line has them.
     """
 
     __slots__ = ("_fetch", "_whole", "stored")
 
-    def __init__(self, stored: Mapping[str, Any], fetch: Fetch) -> None:
+    def __init__(self, stored: Mapping[str, Any], fetch: Fetch | None) -> None:
         self.stored = stored
-        self._fetch = fetch
+        self._fetch = fetch or out_of_reach
         self._whole: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
@@ -330,19 +312,19 @@ class SpilledBody(Mapping[str, Any]):
         Raises:
             KeyError: there is no such key.
             BlobError: a blob is missing or wrong.
-            EntryError: `spilled` is not what the format says.
+            SpilledError: `spilled` is malformed.
         """
         if key not in self._whole:
             value = self.stored[key]
             places = self._places(key)
             if places:
-                value = restore({key: value, _SPILLED: places}, self._fetch)[key]
+                value = restore({key: value, "spilled": places}, self._fetch)[key]
             self._whole[key] = value
         return self._whole[key]
 
     def _places(self, key: str) -> Any:
-        """What `spilled` says of one key; all that it says where that is no list of places."""
-        spilled = self.stored[_SPILLED]
+        """The places of one key; `spilled` itself where it is malformed."""
+        spilled = self.stored["spilled"]
         try:
             return [place for place in spilled if place[0][0] == key]
         except (TypeError, IndexError, KeyError):

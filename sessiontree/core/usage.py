@@ -1,10 +1,10 @@
-"""Usage: the tokens and the cost that providers reported, in one shape.
+"""Usage: the tokens and the cost that providers report, in one shape.
 
-Shapes understood: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's `{input_tokens,
+Shapes read: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's `{input_tokens,
 output_tokens, cache_read_input_tokens, cache_creation_input_tokens}`, and OpenAI's `{prompt_tokens,
-completion_tokens}` and `{input_tokens, output_tokens}` with their `*_tokens_details.cached_tokens`,
-or `cached_input_tokens` as Codex says it, which are part of the input there and are counted apart
-from it here.
+completion_tokens}` and `{input_tokens, output_tokens}`. OpenAI's cached tokens
+(`*_tokens_details.cached_tokens`, in Codex `cached_input_tokens`) are part of its input, and
+counted apart from it here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _DETAILS: Final = ("input_tokens_details", "prompt_tokens_details")
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens by what they cost, and their cost.
+    """Tokens and their cost.
 
     Attributes:
-        input: tokens read anew.
+        input: tokens read, without cached ones.
         output: tokens written, thinking included.
         cache_read, cache_write: tokens read from and written to a prompt cache.
-        cost: in US dollars, as far as it was reported.
+        cost: in US dollars, as far as reported.
     """
 
     input: int = 0
@@ -54,12 +54,12 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def usage_of(reported: Any) -> Usage:
-    """What a provider reported; what is no number counts as nothing."""
+    """What a provider reported; a value that is not a number counts as 0."""
     if not isinstance(reported, Mapping):
         return Usage()
     found = next((reported[key] for key in _DETAILS if key in reported), None)
-    told = found if isinstance(found, Mapping) else {}
-    cached = _count(told, "cached_tokens") or _count(reported, "cached_input_tokens")
+    details = found if isinstance(found, Mapping) else {}
+    cached = _count(details, "cached_tokens") or _count(reported, "cached_input_tokens")
     return Usage(
         input=max(0, _count(reported, "input", "input_tokens", "prompt_tokens") - cached),
         output=_count(reported, "output", "output_tokens", "completion_tokens"),

@@ -1,9 +1,8 @@
-"""Verification: every line of a file looked at, and every reference followed.
+"""Verification: every line of a file checked, and every reference followed.
 
-Takes the lines in file order and finds what a reader would stumble over: bytes that are no entry,
-checksums that do not match, uuids that stand twice, parents that are missing, late or in a circle,
-and fields that name entries which are not there, or not where they must be. Reports; changes
-nothing.
+Takes the lines in file order and reports what a reader would find wrong: bytes that are not an
+entry, wrong checksums, duplicate uuids, parents that are missing, late or in a circle, and fields
+that name entries which are missing or in the wrong place. Changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
 
 
 class _Reference(msgspec.Struct, gc=False):
-    """A field that names another entry: the row that holds it, and whom it names."""
+    """A field that names another entry: the row it is on, its key, and the uuid it names."""
 
     row: int
     key: str
@@ -31,13 +30,14 @@ class _Reference(msgspec.Struct, gc=False):
 
 
 def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
-    """Those of some lines, each with its LF, whose bytes are not as they were sealed, or no text.
-
-    A checksum seals bytes that are no text like any others.
+    """The lines, given with their LF, with a wrong checksum, or with bytes that are not UTF-8.
 
     Args:
-        lines: one behind the other.
-        offset: where the first starts.
+        lines: consecutive lines.
+        offset: the offset of the first.
+
+    Yields:
+        The offset and the bytes of each such line.
     """
     for line in lines:
         if not _is_sealed(line) or not is_utf_8(line):
@@ -50,10 +50,10 @@ def _is_sealed(line: bytes) -> bool:
 
 
 class Verification:
-    """A verification under way: feed it lines, then `finish`.
+    """A verification in progress: `take` lines, then `finish`.
 
     Args:
-        report: told of every finding.
+        report: called for every finding.
     """
 
     def __init__(self, report: Report) -> None:
@@ -69,18 +69,18 @@ class Verification:
         return len(self._tree)
 
     def take(self, line: bytes, offset: int) -> None:
-        """Look at one line, given without its LF."""
+        """Check one line, given without its LF."""
         self.take_block(line + b"\n", offset)
 
     def take_block(self, block: bytes, offset: int) -> None:
-        """Look at whole lines, each ended by LF, that start at `offset`."""
+        """Check whole lines, each ended by LF, that start at `offset`."""
         lines = ended_lines(block)
         self._take_structure(lines, block, offset)
         for at, line in unsound(lines, offset):
             self.look_into(line, at)
 
     def take_structure(self, block: bytes, offset: int) -> None:
-        """The same without a look at checksums and text: `unsound` tells what to look into."""
+        """The same without checksums and text: `unsound` gives the lines for `look_into`."""
         self._take_structure(ended_lines(block), block, offset)
 
     def _take_structure(self, lines: list[bytes], block: bytes, offset: int) -> None:
@@ -92,7 +92,7 @@ class Verification:
             self._note_references(block[start : block.index(b"\n", start)], row)
 
     def look_into(self, line: bytes, offset: int) -> None:
-        """Report what is wrong with an unsound line whose structure was taken."""
+        """Report what is wrong with an unsound line that was taken by `take_structure`."""
         if not _is_sealed(line):
             if self._tree.row_at(offset) != NO_ROW:
                 decode(line.removesuffix(b"\n"), offset, self._report)
@@ -121,12 +121,12 @@ class Verification:
         self._wrong.setdefault(row, []).append(cause)
 
     def finish(self) -> None:
-        """Follow the references, now that all entries are known."""
+        """Follow the references, once all entries are known."""
         tree = self._tree
         bases = {found.uuid for found in self._references if found.key == "baseUuid"}
         for row, parent in tree.missing_parents():
             if self._is_copy and (parent in bases or tree.type_of(row) in ANNOTATIONS):
-                continue  # a copy takes merged branches and labels along, not what is above them
+                continue  # a copy has merged branches and labels, not what is above them
             cause = f"the parent {parent} of entry {tree.uuids[row]} is not in the file"
             self._report("missing parent", tree.offsets[row], cause)
         for found in self._references:
@@ -144,7 +144,7 @@ class Verification:
             self._find(row, f"its {key} {uuid} is not on its path")
 
     def _is_above(self, row: int, target: int) -> bool:
-        """Whether an entry, or another of the same uuid, is a row or an ancestor of it."""
+        """Whether an entry, or another of the same uuid, is a row or its ancestor."""
         tree = self._tree
         uuid = tree.uuids[target]
         may_jump = tree.has_late_parents or tree.has_duplicates

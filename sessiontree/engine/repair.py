@@ -210,7 +210,7 @@ def _header_mended(lost: Headless) -> Iterator[Mending]:
     standing = lost.stand_in
     if standing.offset:
         yield Mending(1, 0, f"took out {standing.offset} bytes that carry nothing")
-    yield Mending(standing.number, standing.offset, standing.mending)
+    yield Mending(standing.number, standing.offset, standing.repair)
 
 
 def _in_file(lost: Headless, mending: Mending) -> Mending:

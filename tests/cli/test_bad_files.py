@@ -76,8 +76,8 @@ NO_SESSIONS = {
         "does not start with a JSON object",
     ),
     "a torn header": (HEADER[:40], "does not start with a JSON object"),
-    "no header": (message("m", None) + b"\n", "is no header, its type is 'message'"),
-    "an empty object": (b"{}\n", "is no header, its type is None"),
+    "no header": (message("m", None) + b"\n", "is not a header, its type is 'message'"),
+    "an empty object": (b"{}\n", "is not a header, its type is None"),
     "a header without a uuid": (
         b'{"type":"session","version":2,"format":"sessiontree/2"}\n',
         "its header has no usable uuid; restore it from a backup",
@@ -165,7 +165,7 @@ def test_a_newer_format_is_refused_and_left_untouched(
     path.write_bytes(header + b"\n")
     said = refusal(path, NewerFormatError)
     assert said.startswith(f"{path} has {what}, ")
-    assert said.endswith("it was left untouched: upgrade sessiontree to open it")
+    assert said.endswith("the file is unchanged: upgrade sessiontree to open it")
     assert path.read_bytes() == header + b"\n"
 
 
@@ -278,10 +278,10 @@ CASES = {
         ["x"],
         "invalid UTF-8 83 bytes into the line",
     ),
-    "no JSON": Case([b"hello"], [(0, "json")], [], "the line is no JSON"),
+    "no JSON": Case([b"hello"], [(0, "json")], [], "the line is not JSON"),
     "half an entry": Case([X[:50]], [(0, "json")], [], "it ends in the middle of an entry"),
-    "two entries fused": Case([X + X], [(0, "json")], [], "the line is no JSON"),
-    "NaN": Case([X.replace(b'"text"', b"NaN")], [(0, "json")], [], "the line is no JSON"),
+    "two entries fused": Case([X + X], [(0, "json")], [], "the line is not JSON"),
+    "NaN": Case([X.replace(b'"text"', b"NaN")], [(0, "json")], [], "the line is not JSON"),
     "a list": Case([b"[1,2]"], [(0, "object")], [], "but a list, not an object"),
     "a number": Case([b"17"], [(0, "object")], [], "but a number, not an object"),
     "a string": Case([b'"x"'], [(0, "object")], [], "but a string, not an object"),
@@ -322,7 +322,7 @@ CASES = {
         [b'{"type":"message","uuid":"x","parentUuid":3,"message":{"role":"user","content":"x"}}'],
         [(0, "missing parent")],
         ["x"],
-        "the parentUuid of x is no string",
+        "the parentUuid of x is not a string",
         None,
     ),
     "a self-parent": Case(
@@ -339,14 +339,14 @@ CASES = {
         [message("x", "y"), message("y", "m2")],
         [(0, "late parent")],
         ["x", "y"],
-        "the parent y of entry x stands after it",
+        "the parent y of entry x is after it",
         "y",
     ),
     "the same uuid twice": Case(
         [message("x", "m2"), message("x", "m1")],
         [(1, "duplicate")],
         ["x", "x"],
-        "the uuid x stands in an earlier line too",
+        "the uuid x is in an earlier line too",
     ),
     "a second header": Case(
         [HEADER.replace(b'"root"', b'"root2"')],
@@ -361,7 +361,7 @@ CASES = {
     ),
     "NUL bytes alone": Case([b"\0" * 9000], [(0, "nul")], [], "9000 NUL bytes in the line"),
     "NUL bytes in a string": Case(
-        [X.replace(b"text", b"t\0xt")], [(0, "json")], [], "the line is no JSON"
+        [X.replace(b"text", b"t\0xt")], [(0, "json")], [], "the line is not JSON"
     ),
 }
 
@@ -607,7 +607,7 @@ def test_a_damaged_version_1_file_is_migrated_with_all_that_was_in_it(tmp_path: 
 def test_a_refusal_names_the_line_that_is_no_header(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     file.write_bytes(b'\n\n{"type":"message"}\n')
-    with pytest.raises(NotASessionError, match=r"line 3 \(byte 2\) is no header"):
+    with pytest.raises(NotASessionError, match=r"line 3 \(byte 2\) is not a header"):
         Session.open(file)
 
 

@@ -113,7 +113,7 @@ def test_text_that_drives_a_terminal_is_not_printed(chat: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("no handle",), "is no handle; give plugin@version::method:meta"),
+        (("no handle",), "is not a handle; give plugin@version::method:meta"),
         (("cone@1.0.0::chat:a",), "unknown plugin 'cone'; registered: blob, file, session"),
         (("file@1.0.0::path:a",), "name the root (root=…, or --root DIR)"),
         (("file@1.0.0::path:a", "--root", "/no/such/folder"), "No such file or directory"),

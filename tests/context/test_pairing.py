@@ -46,7 +46,7 @@ def test_a_steering_message_between_call_and_result_follows_the_result(shape: st
     made, answer = call(shape, "a"), result(shape, "a")
     assert paired(PROMPT, made, STEER, answer, DONE) == [PROMPT, made, answer, STEER, DONE]
     assert warned(made, STEER, answer) == [
-        "the result of call a stood apart from it and was moved behind it"
+        "the result of call a was apart from it and was moved behind it"
     ]
 
 
@@ -187,7 +187,7 @@ def test_results_stand_before_all_that_is_said_beside_them(second: dict[str, Any
     out, warnings = pair([made, first, second])
     assert fault_of(out) is None
     assert spoken_in(out) == spoken_in([made, first, second])
-    assert warnings == ["results were put before what was said between them"]
+    assert warnings == ["results were put before the content between them"]
 
 
 def test_text_in_front_of_a_result_is_put_behind_it() -> None:

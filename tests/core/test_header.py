@@ -83,7 +83,7 @@ def test_another_programs_file_is_named(keys: dict[str, Any], program: str) -> N
     ],
 )
 def test_a_newer_format_is_refused_by_name(keys: dict[str, Any]) -> None:
-    with pytest.raises(NewerFormatError, match="left untouched"):
+    with pytest.raises(NewerFormatError, match="the file is unchanged"):
         check(type="session", **keys)
 
 
@@ -92,7 +92,7 @@ def test_a_newer_format_is_refused_by_name(keys: dict[str, Any]) -> None:
     [b"", b"[]", b"hello", b'{"type":"message"}', b"{}", b'{"type":["session"]}', b"\x7fELF\0\0"],
 )
 def test_what_is_no_header_is_no_session(line: bytes) -> None:
-    with pytest.raises(NotASessionError, match="is no session"):
+    with pytest.raises(NotASessionError, match="is not a session"):
         check_header(line, "s.jsonl", "line 1 (byte 0)")
 
 
@@ -110,7 +110,7 @@ def test_any_first_line_is_a_header_or_is_refused_with_an_error_of_ours(
 
 
 def test_an_object_with_an_id_of_a_session_alone_is_nobodys_file() -> None:
-    with pytest.raises(NotASessionError, match="is no header"):
+    with pytest.raises(NotASessionError, match="is not a header"):
         check(sessionId="x", messages=[])
 
 

@@ -337,14 +337,14 @@ def test_a_list_that_does_not_fit_the_entry_is_an_error(wrong: Any) -> None:
 def test_an_entry_can_be_checked_without_its_blobs() -> None:
     check_spilled({"content": "text"})
     check_spilled({"content": HANDLE, "spilled": [[["content"], HANDLE]]})
-    with pytest.raises(SpilledError, match="no blob's handle"):
+    with pytest.raises(SpilledError, match="not a blob's handle"):
         check_spilled(
             {"content": "file@1.0.0::path:x", "spilled": [[["content"], "file@1.0.0::path:x"]]}
         )
 
 
 def test_a_blob_that_is_no_text_is_an_error() -> None:
-    with pytest.raises(SpilledError, match="no text"):
+    with pytest.raises(SpilledError, match="not text"):
         restore({"content": HANDLE, "spilled": [[["content"], HANDLE]]}, lambda handle: b"\xff")
 
 

@@ -51,7 +51,7 @@ def test_a_folder_of_all_agents_is_imported(everything: Path, out: Path) -> None
     assert first.exit_code == 0
     assert first.stdout.count("\n") == 5
     assert "5 imported, 0 grew, 0 up to date" in first.stderr
-    assert "notes.jsonl is no session" in first.stderr
+    assert "notes.jsonl is not a session" in first.stderr
     assert len(list(out.glob("*.jsonl"))) == 5
     assert run("verify", *out.glob("*.jsonl")).exit_code == 0
     again = run("import", everything, "-o", out)

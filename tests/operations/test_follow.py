@@ -534,7 +534,7 @@ def test_the_command_tells_of_damage_that_is_added(path: Path) -> None:
     finally:
         child.kill()
     assert told.startswith(f"{path}, line ")
-    assert "the line is no JSON" in told
+    assert "the line is not JSON" in told
     assert "\x1b" not in told
 
 

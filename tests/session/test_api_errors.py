@@ -54,7 +54,7 @@ def test_unknown_types_and_keys_are_kept_as_given(session: Session, file: Path) 
         "message", message={**user("p2"), "vendor": odd}, extra=True, metadata={"cost": 1}
     )
     assert session.context().warnings == [
-        "entries of the unknown type 'todo_list' are kept and say nothing"
+        "entries of the unknown type 'todo_list' are kept, but are not in the context"
     ]
     with Session.open(file, readonly=True) as reader:
         again = reader.entry(entry.uuid)
