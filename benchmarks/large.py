@@ -159,7 +159,7 @@ JOBS: Final = (
     Job("repair {file} --dry-run"),
     Job("repair {file}", torn=True),
     Job("gc {file} --dry-run"),
-    Job("gc {file} --now 2100-01-01", before=(_TRIED,)),
+    Job("gc {file} --as-of 2100-01-01", before=(_TRIED,)),
     Job("migrate {old}"),
     Job("trash {file} --store {store}"),
     Job("restore benchmark --store {store}", before=("trash {file} --store {store}",)),

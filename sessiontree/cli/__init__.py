@@ -1,9 +1,9 @@
 """The command line: `sessiontree COMMAND FILE …`.
 
-What every command promises: data on standard output and everything else on
-standard error; exit 0 done, 1 failed with one clear line, 2 wrong usage; no
-traceback; nothing from a session that drives a terminal. A command is imported
-when it is called, so that one does not pay for the others.
+Invariants: data goes to standard output and everything else to standard error; the exit
+code is 0 for done, 1 for failed with one clear line, 2 for wrong usage; no traceback; no
+text of a session controls the terminal. A command's module is imported when the command
+is called, so that no command pays for the others.
 """
 
 from __future__ import annotations
@@ -21,80 +21,65 @@ from sessiontree.errors import SessionTreeError, SessionTreeWarning
 
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Write": {
-        "new": ("write:new", "Make a new session."),
+        "new": ("write:new", "Create a session."),
         "append": ("write:append", "Append a message, a file or a handle."),
-        "record": ("record:record", "Record a coding agent's stream from standard input."),
-        "import": (
-            "import_sessions:import_",
-            "Import sessions of other agents, to go on with them.",
-        ),
-        "keep": ("write:keep", "Join a lane to main, where its last entry is."),
-        "label": ("write:label", "Name an entry, or take its name away."),
+        "record": ("record:record", "Record a coding agent's output while it runs."),
+        "import": ("import_sessions:import_", "Import the sessions of other agents."),
+        "keep": ("write:keep", "Join a lane to the main lane."),
+        "label": ("write:label", "Give an entry a label, or remove it."),
         "rename": ("write:rename", "Give the session a name."),
-        "edit-context": ("write:edit_context", "Drop or replace what an entry contributes."),
+        "edit-context": ("write:edit_context", "Drop or replace an entry in the context."),
+    },
+    "Look": {
+        "show": ("inspect:show", "Show facts about a session, or one entry."),
+        "tree": ("inspect:tree", "Draw the whole tree."),
+        "branches": ("inspect:branches", "List the branches."),
+        "path": ("inspect:path", "List the entries from the header to an entry."),
+        "context": ("inspect:context", "Print what a model gets."),
+        "follow": ("inspect:follow", "Print new entries while they are written."),
+        "handle": ("handle:handle", "Resolve handles and list their schemas."),
+        "stats": ("inspect:stats", "Count entries, bytes, tokens and cost."),
+        "blob": ("blob:blob", "List, print and verify the blobs of a session."),
     },
     "Find": {
         "ls": ("store:ls", "List sessions."),
-        "search": ("search:search", "Search what was said, in all branches of all sessions."),
-    },
-    "Keep in order": {
-        "trash": ("store:trash", "Put sessions away, to be had back."),
-        "restore": ("store:restore", "Bring sessions back, or list what was put away."),
-        "move-project": (
-            "store:move_project",
-            "Let a renamed directory keep its sessions.",
-        ),
-    },
-    "Look": {
-        "show": ("inspect:show", "Show a session's facts, or one entry."),
-        "tree": ("inspect:tree", "Draw the whole tree."),
-        "branches": ("inspect:branches", "List the branches by their tips."),
-        "path": ("inspect:path", "List the entries from the header to an entry."),
-        "context": ("inspect:context", "Print what a model would get."),
-        "follow": ("maintenance:follow", "Print each entry that is added, as it comes."),
-        "handle": ("handles:handle", "Look up what handles point to."),
-        "stats": ("inspect:stats", "Count entries, bytes, tokens and cost."),
-        "blob": ("blobs:blob", "Look after the large contents beside a session."),
+        "search": ("search:search", "Search the text of all branches of all sessions."),
     },
     "Move": {
-        "branch-here": ("navigate:branch_here", "Go on from an entry, in the same file."),
+        "branch": ("navigate:branch", "Go on from an entry, in the same file."),
+        "branch-here": ("navigate:branch", "The same as branch."),
         "switch": ("navigate:switch", "Go to another branch or entry."),
-        "rewind": ("navigate:rewind", "Go to before a prompt, and print its text."),
-        "push": ("navigate:push", "Mark this place, to pop back to."),
-        "pop": ("navigate:pop", "Go back up the path, with a summary of what is left."),
-        "compact": ("navigate:compact", "Put a summary in place of the older context."),
+        "rewind": ("navigate:rewind", "Go back to before a prompt, and print its text."),
+        "push": ("navigate:push", "Mark this place, for pop to return to."),
+        "pop": ("navigate:pop", "Go back up the path and leave a summary there."),
+        "compact": ("navigate:compact", "Replace the older context with a summary."),
     },
     "Combine and copy": {
         "cherry-pick": ("copy:cherry_pick", "Copy one entry below the leaf."),
-        "merge": ("copy:merge", "Take another branch into this path."),
-        "fork": ("copy:fork", "Copy the path to an entry into a new file."),
-        "branch": ("copy:fork", "The same as fork."),
-        "export-branch": ("copy:export_branch", "Copy a subtree into a new file."),
+        "merge": ("copy:merge", "Add the content of another branch to this path."),
+        "fork": ("copy:fork", "Copy the path to an entry into a new session file."),
+        "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Print a transcript for people to read."),
-        "convert": ("copy:convert_command", "Make a file that another program opens."),
+        "convert": ("copy:convert_command", "Write a file that another program can open."),
     },
-    "Care": {
-        "verify": ("maintenance:verify", "Read everything, and say what is not sound."),
-        "repair": ("maintenance:repair", "Mend what can be mended without guessing."),
-        "gc": ("maintenance:gc", "Take out what was tried and never kept."),
-        "migrate": ("write:migrate", "Bring an old file to the current version."),
+    "Manage sessions": {
+        "trash": ("store:trash", "Move sessions to the trash."),
+        "restore": ("store:restore", "Restore sessions from the trash, or list the trash."),
+        "move-project": ("store:move_project", "Move the sessions of a renamed directory."),
     },
-    "More": {
-        "demo": ("demo:demo", "Play a session from start to end, and explain it."),
+    "Maintenance": {
+        "verify": ("maintenance:verify", "Check the whole file and report damage."),
+        "repair": ("maintenance:repair", "Repair the damage that needs no guessing."),
+        "gc": ("maintenance:gc", "Remove scratch lanes and blobs that nothing uses."),
+        "migrate": ("maintenance:migrate", "Upgrade an old file to the current version."),
     },
+    "More": {"demo": ("demo:demo", "Play a short session and explain it.")},
 }
-"""For each command the place it is defined, below this package, and what it does."""
+"""For each command its place below this package and its first line of help."""
 
 COMMANDS: Final = {name: made for section in SECTIONS.values() for name, made in section.items()}
 
 _INTERRUPTED: Final = 130
-
-
-class Failure(click.ClickException):
-    """A failed command: one line on standard error, exit 1."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(terminal.told(message))
 
 
 class Commands(click.Group):
@@ -116,11 +101,11 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            import difflib  # few are misspelt
+            import difflib  # only a misspelt command needs it
 
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "'--help' lists the commands"
-            ctx.fail(f"there is no command {terminal.told(name)!r}; {hint}")
+            ctx.fail(f"there is no command {terminal.as_line(name)!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -129,11 +114,11 @@ class Commands(click.Group):
                 formatter.write_dl([(name, made[1]) for name, made in commands.items()], col_max=15)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _warnings_told():
+        with _warnings_as_lines():
             try:
                 result = super().invoke(ctx)
                 terminal.finish()
-            except BrokenPipeError:  # the reader had enough
+            except BrokenPipeError:  # the reader closed the pipe
                 terminal.drop_output()
                 ctx.exit(0)
             except KeyboardInterrupt:
@@ -147,43 +132,45 @@ class Commands(click.Group):
 
 
 def _fail(error: Exception) -> NoReturn:
-    """Turn any error into one line, after what was printed before it."""
+    """Report any error as one line, after the output so far."""
     try:
         terminal.finish()
     except OSError:
         terminal.drop_output()
     if isinstance(error, click.ClickException):
         raise error
+    raise click.ClickException(terminal.as_line(_message(error))) from error
+
+
+def _message(error: Exception) -> str:
     if isinstance(error, SessionTreeError):
-        raise Failure(str(error)) from error
-    if isinstance(error, FileNotFoundError) and not terminal.is_somewhere():
-        raise Failure("the current directory was removed; change to another") from error
+        return str(error)
+    if isinstance(error, FileNotFoundError) and not terminal.has_current_directory():
+        return "the current directory was removed; change to another"
     if isinstance(error, OSError):
         about = f"{error.filename}: " if error.filename else ""
-        raise Failure(f"{about}{error.strerror or error}") from error
+        return f"{about}{error.strerror or error}"
     if isinstance(error, UnicodeError):
-        raise Failure(f"text that is no Unicode: {error}") from error
+        return f"the text is not valid Unicode: {error}"
     if isinstance(error, RecursionError):
-        raise Failure("an entry is nested too deep to be shown") from error
+        return "an entry is nested too deeply to be shown"
     if isinstance(error, MemoryError):
-        raise Failure("there is not enough memory for this") from error
-    raise Failure(
-        f"a fault in sessiontree, please report it: {type(error).__name__}: {error}"
-    ) from error
+        return "there is not enough memory for this"
+    return f"a fault in sessiontree, please report it: {type(error).__name__}: {error}"
 
 
 @contextlib.contextmanager
-def _warnings_told() -> Iterator[None]:
-    """Tell each warning of the library in a line of its own."""
+def _warnings_as_lines() -> Iterator[None]:
+    """Print each warning of the library as one line on standard error."""
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, SessionTreeWarning):
             terminal.tell(f"Warning: {message}")
         else:
-            shown(message, category, *where, **more)
+            default(message, category, *where, **more)
 
     with warnings.catch_warnings():
-        shown = warnings.showwarning
+        default = warnings.showwarning
         warnings.simplefilter("always", SessionTreeWarning)
         warnings.showwarning = show
         yield
@@ -211,23 +198,25 @@ def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> 
     help="Print the version and exit.",
 )
 def main() -> None:
-    """A coding agent's conversations, each a tree in one append-only file.
+    """Read and write the conversations of coding agents.
 
-    FILE is the path of a session. Of one that is kept where 'ls' looks, an id, four
-    characters or more of it, a name, or 'latest' will do.
+    Each session is one append-only file that holds a tree of entries.
 
-    A REF names an entry as git names a commit: a uuid or a unique prefix of four
-    characters or more, a label, a branch name, a lane's name, @ for where the session
-    stands, @~3 for three messages above it.
+    FILE is the path of a session file. For a session that 'ls --all' lists, you can also
+    give its id, the first four or more characters of its id, its name, or 'latest'.
+
+    REF names an entry, as git names a commit: a uuid or its first four or more
+    characters, a label, the name of a branch or lane, @ for the current leaf, or @~3 for
+    three messages above it.
 
     \b
     Example:
       sessiontree new chat.jsonl
       sessiontree append chat.jsonl --role user --text "Build a CLI"
       sessiontree append chat.jsonl --role assistant --text "In which language?"
-      sessiontree branch-here chat.jsonl @~1 --summary "Asked back at once"
+      sessiontree branch chat.jsonl @~1 --summary "Asked for the language"
       sessiontree tree chat.jsonl
       sessiontree context chat.jsonl --json
 
-    'sessiontree demo' shows all of it at work.
+    'sessiontree demo' shows all of this at work.
     """

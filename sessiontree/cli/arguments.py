@@ -1,108 +1,142 @@
-"""The arguments and options that commands share."""
+"""The arguments and options that commands share, and the values they are converted to."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
+from sessiontree.cli.terminal import as_line
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATH: Final = click.Path(readable=False)
-"""A path. Whether it may be read is seen when it is: then that is told as all else is."""
+"""A path. The command finds out whether it can be read, and reports it as any other error."""
 
+TAKES_MORE: Final = {"allow_extra_args": True}
+"""The context settings of a command that calls `refuse_more`."""
 
 _ENDINGS: Final = (".jsonl", ".zst", ".json")
-"""What a name ends in that is meant to be a file's."""
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def is_path(given: str) -> bool:
+    """Whether a word can only be the path of a file: by its suffix or its folder."""
+    return given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
 
 
 def session_file(given: str) -> str:
-    """The path of a session's file, given that or what names the session where `ls` looks.
-
-    Raises:
-        SessionNotFoundError: it is neither.
-        RefError: it names more than one.
-    """
-    if os.path.lexists(given) or given.endswith(_ENDINGS):
+    """The path of a session file, from a path, or an id or a name that `ls --all` lists."""
+    if os.path.lexists(given) or is_path(given):
         return given
-    if os.path.isdir(os.path.dirname(given)):
-        return given
-    from sessiontree.cli.store import file_named  # heavy, and not needed for a path
+    from sessiontree.cli.store import find_file  # heavy, and not needed for a path
 
-    return file_named(given)
+    return find_file(given)
+
+
+def refuse_more(hint: str) -> None:
+    """Refuse more arguments than a command takes; `hint` names the command that takes them."""
+    more = click.get_current_context().args
+    if more:
+        raise click.UsageError(f"unexpected {as_line(more[0])!r}; {hint}")
 
 
 class _SessionFile(click.Path):
-    """The path of a session's file; see `session_file`."""
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return session_file(str(super().convert(value, param, ctx)))
 
 
 SESSION_FILE: Final = _SessionFile(readable=False)
+"""The path of a session file; see `session_file`."""
 
-file_argument = click.argument("file", type=SESSION_FILE)
-new_file_argument = click.argument("newfile", type=PATH)
-ref_argument = click.argument("ref")
-optional_ref_argument = click.argument("ref", required=False)
-
-root_option = click.option(
+file = click.argument("file", type=SESSION_FILE)
+ref = click.argument("ref")
+optional_ref = click.argument("ref", required=False)
+root = click.option(
     "--root",
     metavar="DIR",
     type=PATH,
-    help="The folder that 'file' handles are below; nothing outside of it is read.",
+    help="Resolve 'file' handles to files in DIR; files outside DIR are never read.",
 )
 
 
-def json_option(what: str) -> Callable[[Command], Command]:
-    """The option `--json`; `what` says what is printed then."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+def file_command(
+    name: str | None = None, **settings: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command whose first argument is FILE, a session."""
+    make: Callable[[Callable[..., Any]], click.Command] = click.command(name, **settings)
+    return lambda function: make(file(function))
 
 
-written_json_option = json_option("the entry as stored, not its uuid alone,")
+def json(what: str) -> Callable[[Command], Command]:
+    """The option `--json`; `what` is what it prints."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {what}.")
 
 
-def _object_given(
-    ctx: click.Context, option: click.Parameter, text: str | None
-) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    found = json_given(text, ctx, option)
-    if not isinstance(found, dict):
-        raise click.BadParameter('no JSON object; give {"key": "value"}', ctx, option)
-    return found
-
-
-def json_given(text: str, ctx: click.Context, option: click.Parameter) -> Any:
-    """The value of an option that is given as JSON text."""
-    try:
-        return json_value(text)
-    except ValueError as error:
-        raise click.BadParameter(f"not JSON: {error}", ctx, option) from error
-
-
-metadata_option = click.option(
-    "--metadata",
-    metavar="JSON",
-    callback=_object_given,
-    help="Facts to keep with it, as a JSON object.",
-)
+written_json = json("the whole new entry, not only its uuid")
 
 
 def json_value(text: str | bytes) -> Any:
-    """The value that JSON text stands for, numbers as they are written.
-
-    Raises:
-        ValueError: it is not JSON; the message says why.
-    """
+    """The value of JSON text; a ValueError says why it is not JSON."""
     try:
         return msgspec.json.decode(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start} is no UTF-8") from error
+        raise ValueError(f"byte {error.start} is not UTF-8") from error
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(str(error)) from error
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+class Json(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    """The value of JSON text, of one of the given types."""
+
+    name = "json"
+
+    def __init__(self, types: type | tuple[type, ...], hint: str) -> None:
+        self._types = types
+        self._hint = hint
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            found = json_value(value)
+        except ValueError as error:
+            self.fail(f"not JSON: {error}", param, ctx)
+        if not isinstance(found, self._types):
+            self.fail(self._hint, param, ctx)
+        return found
+
+
+metadata = click.option(
+    "--metadata",
+    type=Json(dict, 'not a JSON object; give {"key": "value"}'),
+    help="A JSON object of your own facts to store with it.",
+)
+
+
+def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    ago = re.fullmatch(r"(\d{1,6})([mhdw])", text)
+    try:
+        if ago:
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            "not a time; give a date such as 2026-01-31, a date and time, or 30m, 12h, 7d, 2w "
+            "for that long ago",
+            ctx,
+            option,
+        ) from None
+
+
+def time(name: str, what: str) -> Callable[[Command], Command]:
+    """An option for a time: a date, a date and time, or how long ago."""
+    forms = "a date, a date and time, or 30m, 12h, 7d, 2w ago"
+    return click.option(name, metavar="TIME", callback=_time, help=f"{what}: {forms}.")

@@ -1,42 +1,27 @@
-"""Commands that copy: from another branch or file into this path, and into new files.
-
-Commands that give a session to others: as a transcript, with secrets masked.
-
-The command that converts: a session as a file of another program.
-"""
+"""Commands that combine and copy: into this path, into new sessions, into other formats."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sessiontree.cli.arguments import (
-    PATH,
-    SESSION_FILE,
-    file_argument,
-    json_option,
-    new_file_argument,
-    optional_ref_argument,
-    ref_argument,
-    root_option,
-    written_json_option,
-)
-from sessiontree.cli.opening import reading, writing
-from sessiontree.cli.output import named, out_json, out_written
+from sessiontree.cli import arguments
+from sessiontree.cli.arguments import PATH, SESSION_FILE
+from sessiontree.cli.opening import entry_at, reading, writing
+from sessiontree.cli.output import describe, out_json, out_written
 from sessiontree.cli.summaries import GivenSummary, summary_options
-from sessiontree.cli.terminal import finish, out, tell, told
-from sessiontree.core.display import one_line
+from sessiontree.cli.terminal import as_line, counted, finish, out, short, tell
 from sessiontree.core.entry import Entry
 from sessiontree.errors import ContentLostWarning, RefError
-from sessiontree.formats.writing import Loss
-from sessiontree.operations.convert import TARGETS, convert, converted
+from sessiontree.operations.convert import TARGETS, converted
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
@@ -45,334 +30,299 @@ from sessiontree.storage.fs import DISK
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
 
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _MOST_PLACES: Final = 8
+_PIPE: Final = "-"
+_FORMATS: Final = click.Choice(["markdown"])
+_EXPORT_BRANCH: Final = (
+    "to copy a subtree into a new session file, use 'sessiontree export-branch FILE REF NEWFILE'; "
+    "to write the transcript to a file, use '-o OUT'"
+)
+
+
+def _redact_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that mask secrets; the command gets them as `redaction`."""
+
+    @click.option("--redact", is_flag=True, help="Mask secrets, and report which and where.")
+    @click.option(
+        "--rules",
+        metavar="TOML",
+        type=PATH,
+        help="With --redact: a file with more rules, one a line: name = 'regular expression'. "
+        "A rule with the name of a built-in rule replaces it.",
+    )
+    @click.option(
+        "--list-rules",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_list_rules,
+        help="List the built-in rules and exit.",
+    )
+    @functools.wraps(command)
+    def with_redaction(redact: bool, rules: str | None, **others: Any) -> None:
+        if rules is not None and not redact:
+            raise click.UsageError("--rules needs --redact")
+        redaction = None
+        if redact:
+            from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
+            from sessiontree.redact.rules import RULES, read_rules
+
+            given = RULES if rules is None else read_rules(Path(rules).read_text("utf-8"), rules)
+            redaction = Redaction(given, homes=[os.path.expanduser("~")])
+        command(redaction=redaction, **others)
+        if redaction is not None:
+            _tell_redaction(redaction)
+
+    return with_redaction
 
 
 def _list_rules(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked:
-        from sessiontree.redact.rules import RULES  # which take a while to compile
+        from sessiontree.redact.rules import RULES  # slow: it compiles all rules
 
         for rule in RULES:
             out(f"{rule.name:<18} {rule.what}")
         ctx.exit()
 
 
-def redact_options(command: Command) -> Command:
-    """The options that mask secrets; `redaction_asked` takes them."""
-    for option in (
-        click.option(
-            "--list-rules",
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_list_rules,
-            help="List the built-in rules and exit.",
-        ),
-        click.option(
-            "--rules",
-            metavar="TOML",
-            type=PATH,
-            help="With --redact: a file of more rules, a line each: name = 'regular expression'. "
-            "A rule of a built-in's name takes its place.",
-        ),
-        click.option(
-            "--redact", is_flag=True, help="Mask secrets; what, and where, is told at the end."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def redaction_asked(redact: bool, rules: str | None) -> Redaction | None:
-    """What masks the secrets, where that is asked for."""
-    if not redact:
-        if rules is not None:
-            raise click.UsageError("--rules is for --redact; give both")
-        return None
-    from sessiontree.redact.redaction import Redaction
-    from sessiontree.redact.rules import RULES, read_rules
-
-    given = RULES if rules is None else read_rules(Path(rules).read_text(encoding="utf-8"), rules)
-    return Redaction(given, homes=[os.path.expanduser("~")])
-
-
-def tell_redaction(redaction: Redaction) -> None:
-    """Tell what was masked and where, without a secret."""
+def _tell_redaction(redaction: Redaction) -> None:
+    """Report what was masked and where, without any secret."""
     places: dict[str, list[str]] = {}
     counts: dict[str, int] = {}
     for (rule, entry), count in redaction.masked.items():
         counts[rule] = counts.get(rule, 0) + count
-        places.setdefault(rule, []).append(_place(entry, count))
+        times = f" ({count:,} times)" if count > 1 else ""
+        places.setdefault(rule, []).append(short(entry) + times)
     for rule, count in counts.items():
         where = ", ".join(places[rule][:_MOST_PLACES])
         more = len(places[rule]) - _MOST_PLACES
         tell(f"Masked {rule}: {count:,}, in {where}" + (f" and {more:,} more" if more > 0 else ""))
     for entry, media_type, size in redaction.left_out:
-        tell(f"Left out of {_place(entry, 1)}: {media_type}, {size:,} bytes, not searchable")
+        tell(f"Left out of {short(entry)}: {media_type}, {size:,} bytes that are not text")
     if redaction.unsealed:
-        where = ", ".join(_place(entry, 1) for entry in redaction.unsealed[:_MOST_PLACES])
-        tell(f"Dropped the signatures of what was masked, in {len(redaction.unsealed):,}: {where}")
+        where = ", ".join(map(short, redaction.unsealed[:_MOST_PLACES]))
+        total = counted(len(redaction.unsealed), "masked entry", "masked entries")
+        tell(f"Removed the signatures of {total}: {where}")
     if not (redaction.masked or redaction.left_out):
-        tell("Nothing to mask was found")
+        tell("No secrets were found")
     tell(
-        "Look it over before you share it: what no rule describes, what is split over several "
-        "blocks, and what is encoded is not found"
+        "Check the result before you share it: secrets that no rule matches, that are split "
+        "over several blocks, or that are encoded are not found"
     )
 
 
-def _place(entry: str, count: int) -> str:
-    short = one_line(entry, 100)[:8]
-    return short if count == 1 else f"{short} ({count:,} times)"
-
-
-@click.command()
-@file_argument
-@optional_ref_argument
-@click.option("--markdown", is_flag=True, help="As Markdown, which is the default.")
-@click.option("-o", "--output", "outfile", metavar="OUT", type=PATH, help="Make this file of it.")
-@redact_options
-@root_option
-@json_option("what was made and masked, with -o,")
-def export(
-    file: str,
-    ref: str | None,
-    markdown: bool,
-    outfile: str | None,
-    redact: bool,
-    rules: str | None,
-    root: str | None,
-    as_json: bool,
-) -> None:
-    """Print a transcript for people to read.
-
-    It is all that was said on the path to REF, by default to where the session stands,
-    whatever a compaction took from the context since. To share the session itself, with
-    secrets masked, use 'export-branch --redact'.
-    """
-    if as_json and outfile is None:
-        raise click.UsageError(
-            "--json tells what -o OUT made; for the conversation as JSON see 'context' and 'path'"
-        )
-    redaction = redaction_asked(redact, rules)
-    with reading(file, root) as session:
-        if outfile is None:
-            for part in session.to_markdown(ref, redact=redaction):
-                out(part.removesuffix("\n"))
-        else:
-            folder = os.path.dirname(os.path.abspath(outfile))
-            parts = session.to_markdown(ref, redact=redaction, beside=folder)
-            blocks = (part.encode("utf-8", "replace") for part in parts)
-            create_file(DISK, outfile, blocks)
-            tell(f"Exported {file} as Markdown into {outfile}")
-            if as_json:
-                report = None if redaction is None else redaction.report()
-                out_json({"file": outfile, "redaction": report})
-            else:
-                out(outfile)
-    if redaction is not None:
-        tell_redaction(redaction)
-
-
-@click.command(name="cherry-pick")
-@file_argument
-@ref_argument
-@click.option(
-    "--from", "other", metavar="OTHERFILE", type=SESSION_FILE, help="The session that REF is of."
-)
-@written_json_option
-def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
-    """Copy one entry below the leaf."""
-    if other is None:
-        with writing(file) as session:
-            picked = session.entry(ref)
-            entry = session.cherry_pick(picked)
-    else:
-        with reading(other) as source:
-            picked = source.entry(ref)
-            with writing(file) as session:
-                entry = session.cherry_pick(picked)
-    out_written(entry, f"Picked {named(picked)}", as_json=as_json)
-
-
-@click.command()
-@file_argument
-@ref_argument
-@summary_options
-@written_json_option
-def merge(file: str, ref: str, given: GivenSummary, as_json: bool) -> None:
-    """Take another branch into this path.
-
-    Its entries since the two parted count here from now on, or the summary of them.
-    """
-    with writing(file, hold=not given.is_slow) as session:
-        merged = session.entry(ref)
-        entry = session.merge(merged, given.summary)
-    out_written(entry, f"Merged the branch up to {named(merged)}", as_json=as_json)
-
-
-@click.command()
-@file_argument
-@click.argument("words", nargs=-1, required=True, metavar="[REF] NEWFILE")
-@click.option("--at", metavar="REF", help="The same as REF.")
-@json_option("the header of the new file as stored")
-def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> None:
-    """Copy the path to an entry into a new file.
-
-    REF is the last entry to copy, by default where the session stands. FILE is left
-    as it is. Exits with 1 where content is missing in FILE, and so in the copy.
-    """
-    *refs, newfile = words
-    if at is not None:
-        refs.append(at)
-    if len(refs) > 1:
-        raise click.UsageError("give one REF and one NEWFILE: sessiontree fork FILE REF NEWFILE")
-    with _failing_for_what_was_lost():
-        with reading(file) as session:
-            leaf = _source(session, refs[0] if refs else "@", newfile)
-            stood_at = session.reader.standing(leaf)
-            session.fork(newfile, leaf)
-        _out_made(newfile, f"Forked at {named(stood_at)} into {newfile}", as_json=as_json)
-
-
-@click.command(name="export-branch")
-@file_argument
-@ref_argument
-@new_file_argument
-@click.option("--with-path", is_flag=True, help="Copy the path from the header down to it too.")
-@click.option("--inline", is_flag=True, help="Put blobs, and what handles point to, into the file.")
-@redact_options
-@root_option
-@json_option("the header of the new file as stored, with --redact beside what was masked,")
-def export_branch(
-    file: str,
-    ref: str,
-    newfile: str,
-    with_path: bool,
-    inline: bool,
-    redact: bool,
-    rules: str | None,
-    root: str | None,
-    as_json: bool,
-) -> None:
-    """Copy a subtree into a new file.
-
-    REF is its top entry. Scratch lanes below it that were never kept are left out,
-    unless REF is on one. FILE is left as it is. Exits with 1 where content is missing
-    in FILE, and so in the copy.
-    """
-    redaction = redaction_asked(redact, rules)
-    with _failing_for_what_was_lost():
-        with reading(file, root) as session:
-            top = _source(session, ref, newfile)
-            session.export_branch(
-                top, newfile, with_path=with_path, inline=inline, redact=redaction
-            )
-        done = f"Exported {named(top)} and all below it into {newfile}"
-        _out_made(newfile, done, as_json=as_json, redaction=redaction)
-
-
 @contextlib.contextmanager
-def _failing_for_what_was_lost() -> Iterator[None]:
-    """Exit with 1 after all is done, where a copy lacks content as its original does."""
+def _failing_if_content_is_lost() -> Iterator[None]:
+    """Exit with 1 after the command if the copy lacks content that its original has lost."""
     lost = False
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         nonlocal lost
         lost = lost or issubclass(category, ContentLostWarning)
-        shown(message, category, *where, **more)
+        default(message, category, *where, **more)
 
     with warnings.catch_warnings():
-        shown, warnings.showwarning = warnings.showwarning, show
+        default, warnings.showwarning = warnings.showwarning, show
         yield
     if lost:
         finish()
         click.get_current_context().exit(1)
 
 
-def _source(session: Session, ref: str, newfile: str) -> Entry:
-    """The entry to copy; where it and the new file changed places, that is said."""
-    try:
-        found = session.entry(ref)
-    except RefError:
-        with contextlib.suppress(RefError):
-            session.entry(newfile)
-            raise _swapped(newfile) from None
-        raise
-    if newfile.startswith("@"):
-        raise _swapped(newfile)
-    return found
+@arguments.file_command(context_settings=arguments.TAKES_MORE)
+@arguments.optional_ref
+@click.option(
+    "--format", "to", type=_FORMATS, default="markdown", show_default=True, help="The format."
+)
+@click.option("--markdown", "to", flag_value="markdown", help="The same as --format markdown.")
+@click.option("-o", "--output", "outfile", metavar="OUT", type=PATH, help="Write it to this file.")
+@_redact_options
+@arguments.root
+@arguments.json("the path of the new file, and what --redact masked; needs -o")
+def export(
+    file: str,
+    ref: str | None,
+    to: str,
+    outfile: str | None,
+    redaction: Redaction | None,
+    root: str | None,
+    as_json: bool,
+) -> None:
+    """Print a transcript for people to read.
+
+    The transcript has every message on the path to REF [default: the current leaf], also
+    those that a compaction replaced in the context. To share the session itself with its
+    secrets masked, use 'export-branch --redact'.
+    """
+    arguments.refuse_more(_EXPORT_BRANCH)
+    if as_json and outfile is None:
+        raise click.UsageError(
+            "--json needs -o OUT; for the conversation as JSON, use 'context' or 'path'"
+        )
+    with reading(file, root) as session:
+        end = None if ref is None else entry_at(session, ref, _EXPORT_BRANCH)
+        if outfile is None:
+            for part in session.to_markdown(end, redact=redaction):
+                out(part.removesuffix("\n"))
+            return
+        folder = os.path.dirname(os.path.abspath(outfile))
+        parts = session.to_markdown(end, redact=redaction, beside=folder)
+        create_file(DISK, outfile, (part.encode("utf-8", "replace") for part in parts))
+    tell(f"Exported {file} as {to} to {outfile}")
+    report = None if redaction is None else redaction.report()
+    out_json({"file": outfile, "redaction": report}) if as_json else out(outfile)
 
 
-def _swapped(newfile: str) -> click.UsageError:
-    return click.UsageError(f"{told(newfile)!r} is a REF; NEWFILE comes last: FILE REF NEWFILE")
+@arguments.file_command("cherry-pick")
+@arguments.ref
+@click.option(
+    "--from", "other", metavar="OTHERFILE", type=SESSION_FILE, help="Take REF from this session."
+)
+@arguments.written_json
+def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
+    """Copy one entry below the leaf."""
+    with contextlib.ExitStack() as opened:
+        source = None if other is None else opened.enter_context(reading(other))
+        picked = None if source is None else source.entry(ref)
+        session = opened.enter_context(writing(file))
+        picked = picked or session.entry(ref)
+        entry = session.cherry_pick(picked)
+    out_written(entry, f"Picked {describe(picked)}", as_json=as_json)
 
 
-def _out_made(file: str, done: str, *, as_json: bool, redaction: Redaction | None = None) -> None:
-    tell(done)
-    if redaction is not None:
-        tell_redaction(redaction)
+@arguments.file_command()
+@arguments.ref
+@summary_options
+@arguments.written_json
+def merge(file: str, ref: str, given: GivenSummary, as_json: bool) -> None:
+    """Add the content of another branch to this path.
+
+    From now on, this context also has the entries of the branch up to REF, from the point
+    where the two branches separate. A summary option adds their summary instead.
+    """
+    with writing(file, hold=not given.is_slow) as session:
+        merged = session.entry(ref)
+        entry = session.merge(merged, given.summary)
+    out_written(entry, f"Merged the branch up to {describe(merged)}", as_json=as_json)
+
+
+@arguments.file_command()
+@click.argument("words", nargs=-1, required=True, metavar="[REF] NEWFILE")
+@click.option("--at", metavar="REF", help="The same as REF.")
+@arguments.json("the header of the new file")
+@_failing_if_content_is_lost()
+def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> None:
+    """Copy the path to an entry into a new session file.
+
+    REF is the last entry to copy [default: the current leaf]. FILE does not change. The
+    exit code is 1 if FILE has lost content that the copy then lacks too.
+    """
+    *refs, newfile = words
+    refs += [] if at is None else [at]
+    if len(refs) > 1:
+        raise click.UsageError("give one REF and one NEWFILE: sessiontree fork FILE REF NEWFILE")
+    with reading(file) as session:
+        leaf = _source(session, refs[0] if refs else "@", newfile)
+        last = session.reader.standing(leaf)
+        session.fork(newfile, leaf)
+    tell(f"Forked at {describe(last)} into {newfile}")
+    out_json(_header(newfile)) if as_json else out(newfile)
+
+
+@arguments.file_command("export-branch")
+@arguments.ref
+@click.argument("newfile", type=PATH)
+@click.option("--with-path", is_flag=True, help="Copy the path from the header to REF too.")
+@click.option("--inline", is_flag=True, help="Store the content of blobs and handles in the file.")
+@_failing_if_content_is_lost()
+@_redact_options
+@arguments.root
+@arguments.json("the header of the new file, and what --redact masked")
+def export_branch(
+    file: str,
+    ref: str,
+    newfile: str,
+    redaction: Redaction | None,
+    root: str | None,
+    as_json: bool,
+    **how: bool,
+) -> None:
+    """Copy a subtree into a new session file.
+
+    REF is the top entry of the subtree. Scratch lanes below it that were not kept are
+    left out, unless REF is on one. FILE does not change. The exit code is 1 if FILE has
+    lost content that the copy then lacks too.
+    """
+    with reading(file, root) as session:
+        top = _source(session, ref, newfile)
+        session.export_branch(top, newfile, redact=redaction, **how)
+    tell(f"Exported {describe(top)} and all below it into {newfile}")
     if not as_json:
-        out(file)
-        return
+        out(newfile)
+    elif redaction is None:
+        out_json(_header(newfile))
+    else:
+        out_json({"header": _header(newfile).body, "redaction": redaction.report()})
+
+
+def _source(session: Session, ref: str, newfile: str) -> Entry:
+    """The entry to copy; a NEWFILE that names an entry is refused unless it is a path."""
+    if newfile.startswith("@") or (not arguments.is_path(newfile) and _is_ref(session, newfile)):
+        raise click.UsageError(
+            f"{as_line(newfile)!r} is a REF; NEWFILE comes last: FILE REF NEWFILE; for a new file "
+            "of that name give its path with its folder, such as ./NEWFILE"
+        )
+    return session.entry(ref)
+
+
+def _is_ref(session: Session, word: str) -> bool:
+    with contextlib.suppress(RefError):
+        return bool(session.entry(word))
+    return False
+
+
+def _header(file: str) -> Entry:
     with Session.open(file, readonly=True) as made:
-        if redaction is None:
-            out_json(made.header)
-        else:
-            out_json({"header": made.header.body, "redaction": redaction.report()})
+        return made.header
 
 
-_PIPE = "-"
-
-
-@click.command(name="convert")
-@file_argument
-@click.option("--to", required=True, type=click.Choice(TARGETS), help="The program to convert to.")
+@arguments.file_command("convert")
+@click.option("--to", required=True, type=click.Choice(TARGETS), help="The format of the new file.")
 @click.option(
     "-o",
     "--output",
     metavar="NEWFILE",
     type=PATH,
-    help="The file to make, or - for standard output  [default: named as the program would]",
+    help="The new file, or - for standard output [default: the name that the program would give]",
 )
-@root_option
-@json_option("the files made and what they do not say,")
+@arguments.root
+@arguments.json("the new files and what they could not keep")
 def convert_command(
-    file: str, to: str, output: str | None, root: str | None, as_json: bool
+    file: str, to: Any, output: str | None, root: str | None, as_json: bool
 ) -> None:
-    """Make a file that another program opens.
+    """Write a file that another program can open.
 
-    FILE is any session that can be opened, another agent's too, and is left as it is.
-    For pi the whole tree is converted; for Claude Code the conversation of each branch,
-    lanes as subagents; for ATIF the current path as it happened, for training. What the
-    target cannot say is named.
+    FILE is any session, also one of another agent; it does not change. For pi, the whole
+    tree is converted; for Claude Code, the conversation of each branch, with lanes as
+    subagents; for ATIF, a format for training, the current path as it happened. The
+    command reports what the other format cannot keep.
     """
     if output == _PIPE and as_json:
-        raise click.UsageError("-o - and --json both want standard output; give one of them")
+        raise click.UsageError("'-o -' and --json both write to standard output; give one of them")
     with reading(file, root) as session:
-        original = Original(session.cursor, session.handles, session.file, session.disk)
         if output == _PIPE:
+            original = Original(session.cursor, session.handles, session.file, session.disk)
             blocks, source = converted(original, to)
-            _out_bytes(blocks)
+            for block in blocks:
+                sys.stdout.buffer.write(block)
+            finish()
             losses, warnings = source.losses.found(), source.warnings
         else:
-            made = convert(original, to, output)
+            made = session.convert(to, output)
             losses, warnings = made.losses, made.warnings
             tell(f"Converted {file} to {to}: {made.file}")
-            out_json(made.as_dict()) if as_json else out(made.file)
-        _tell_lost(to, losses, warnings)
-
-
-def _out_bytes(blocks: Iterator[bytes]) -> None:
-    for block in blocks:
-        sys.stdout.buffer.write(block)
-    finish()
-
-
-def _tell_lost(to: str, losses: list[Loss], warnings: list[str]) -> None:
-    for loss in losses:
-        tell(f"Not as it was in {to}: {loss}")
-    for warning in warnings:
-        tell(f"Warning: {warning}")
+            out_json(made) if as_json else out(made.file)
+        for loss in losses:
+            tell(f"Not kept in {to}: {loss}")
+        for warning in warnings:
+            tell(f"Warning: {warning}")

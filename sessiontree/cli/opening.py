@@ -1,4 +1,4 @@
-"""Opening a session for one command: to look, or to write one thing at its tip."""
+"""Opening a session for one command: to read, or to write one thing at the leaf."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from sessiontree.cli import output, terminal
+from sessiontree.cli.arguments import is_path
 from sessiontree.core.entry import Entry
 from sessiontree.engine.opening import KEPT_AS
-from sessiontree.errors import MigrationRefusedError
+from sessiontree.errors import MigrationRefusedError, RefError
 from sessiontree.session import Session
 
 
 @contextlib.contextmanager
 def reading(file: str, root: str | None = None) -> Iterator[Session]:
-    """A session opened to look; what was met that is not sound is told at the end.
-
-    Args:
-        file: the session file.
-        root: the folder that `file` handles are below; without it none is read.
-    """
+    """Open a session to read; report at the end the damage that the command met."""
     with Session.open(file, readonly=True, root=root) as session:
         yield session
         terminal.tell_each("Damage", session.damage)
@@ -29,44 +27,49 @@ def reading(file: str, root: str | None = None) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Session]:
-    """A session opened to write, standing at its tip, so that `@` means the tip.
+    """Open a session to write, at the lane's leaf in the file, so that `@` means that leaf.
 
-    Args:
-        file: the file; one of an old version is migrated.
-        lane: the lane to write on.
-        hold: whether to keep other writers out all the while. A command that asks
-            another program first does not, for that may take longer than they
-            have patience; it is told when they went on meanwhile.
+    With `hold`, the lock is held until the end. A command that runs another program first
+    does not hold it, for other writers would give up waiting; the user is warned if one of
+    them moves the leaf meanwhile.
     """
-    session, _ = open_migrated(file, lane, () if hold else (_ToldOfOthers(),))
-    with session:
-        if hold:
-            with session.locked():
-                yield session
-        else:
-            with session.locked():
-                pass
-            yield session
+    session, _ = open_migrated(file, lane, () if hold else (_ConflictWarning(),))
+    with session, contextlib.ExitStack() as locked:
+        locked.enter_context(session.locked())
+        if not hold:
+            locked.close()
+        yield session
 
 
-class _ToldOfOthers:
-    """A hook that says when another writer moved the leaf while this one was busy."""
+def entry_at(session: Session, ref: str, hint: str) -> Entry:
+    """The entry that a ref names; where the ref is a path, `hint` names the right command."""
+    try:
+        return session.entry(ref)
+    except RefError:
+        if is_path(ref):
+            given = terminal.as_line(ref)
+            raise click.UsageError(f"{given!r} is a path, not a REF; {hint}") from None
+        raise
+
+
+class _ConflictWarning:
+    """A hook that warns when another writer moved the leaf while this command was busy."""
 
     def on_conflict(self, session: Any, entry: Entry) -> None:
         terminal.tell(
-            f"Warning: another writer went on meanwhile, to {output.named(entry)}; "
-            "what this command wrote is now the leaf, and that a branch beside it"
+            f"Warning: meanwhile another writer added {output.describe(entry)}; "
+            "that entry is now on a side branch, and the leaf is the entry of this command"
         )
 
 
 def open_migrated(
     file: str, lane: str = "main", hooks: tuple[Any, ...] = ()
 ) -> tuple[Session, str | None]:
-    """A session opened to write, and where the original is if it had to be migrated."""
+    """Open a session to write; the path of the original as well if the file was migrated."""
     try:
         return Session.open(file, lane=lane, migrate=False, hooks=hooks), None
     except MigrationRefusedError:
         session = Session.open(file, lane=lane, hooks=hooks)
-    kept = (os.path.realpath(file) if os.path.islink(file) else file) + KEPT_AS
-    terminal.tell(f"Migrated {file} to version 2; the original is kept as {kept}")
-    return session, kept
+    original = (os.path.realpath(file) if os.path.islink(file) else file) + KEPT_AS
+    terminal.tell(f"Migrated {file} to version 2; the original is kept as {original}")
+    return session, original

@@ -1,7 +1,7 @@
-"""How entries, messages and other values are printed: in words, or as JSON.
+"""Entries, messages and other values as text for people, or as JSON.
 
-Invariants: JSON is printed as it is stored; a control character in it is escaped,
-which changes no value.
+Invariants: an entry is printed as JSON as it is stored; a control character in JSON is
+escaped, which changes no value.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from sessiontree.cli.terminal import out, short, tell, write
+from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, block_preview, blocks_of, preview_of, role_of
@@ -24,48 +25,44 @@ from sessiontree.text.preview import shown
 
 
 def out_json(value: Any) -> None:
-    """Print a value as one line of JSON."""
+    """Print a value as one line of JSON; one with `as_dict` in the shape that it gives."""
     write(_as_json(value) + "\n")
 
 
-def out_json_list(values: Iterable[Any]) -> None:
-    """Print a JSON list, each value in a line of its own as it comes."""
-    before = "["
-    for value in values:
-        write(before + _as_json(value))
-        before = ",\n"
-    write("]\n" if before != "[" else "[]\n")
+def out_json_list(values: Iterable[Any]) -> int:
+    """Print a JSON list, each value in a line of its own as it comes; the number of values."""
+    count = 0
+    for count, value in enumerate(values, 1):
+        write(("[" if count == 1 else ",\n") + _as_json(value))
+    write("]\n" if count else "[]\n")
+    return count
 
 
 def _as_json(value: Any) -> str:
     if isinstance(value, Entry):
         return _escaped(_stored(value))
+    plain = value.as_dict() if hasattr(value, "as_dict") else value
     try:
-        return _escaped(msgspec.json.encode(value).decode())
-    except UnicodeEncodeError:  # a lone surrogate, which JSON can spell and UTF-8 cannot
-        return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
+        return _escaped(msgspec.json.encode(plain).decode())
+    except UnicodeEncodeError:  # a lone surrogate: JSON can spell it, UTF-8 cannot
+        return json.dumps(msgspec.to_builtins(plain), separators=(",", ":"))
 
 
 def _stored(entry: Entry) -> str:
-    """An entry's line as stored; a damaged one by what could be decoded of it."""
+    """An entry's line as stored; for a damaged line, what could be decoded of it."""
     try:
         text = entry.line.decode()
-        _check_json(text)
+        try:
+            orjson.loads(text)
+        except orjson.JSONDecodeError:  # it may be JSON still: the standard library accepts more
+            json.loads(text, parse_constant=int)  # int() refuses NaN and the infinities
     except (ValueError, RecursionError):
         return json.dumps(dict(entry.as_stored), separators=(",", ":"))
     return text.strip().replace("\r", " ")
 
 
-def _check_json(text: str) -> None:
-    """Refuse what is no JSON; the standard library allows some that is, and orjson refuses."""
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        json.loads(text, parse_constant=int)  # int() refuses NaN and the infinities
-
-
 def _escaped(text: str) -> str:
-    """JSON with the characters that drive a terminal, or that it cannot show, as \\u escapes."""
+    """JSON with \\u escapes for characters that the terminal obeys or cannot show."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     is_utf_8 = encoding.lower() in ("utf-8", "utf8")
     if text.isprintable() and (is_utf_8 or text.isascii()):
@@ -75,19 +72,41 @@ def _escaped(text: str) -> str:
     )
 
 
-def named(entry: Entry) -> str:
-    """An entry in a few words, for what is told."""
+def for_people(value: Any, indent: int | None = None) -> str:
+    """A value as JSON text that people read."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def damage_row(damage: Damage) -> dict[str, str | int]:
+    """A finding as `--json` prints it, with the next step."""
+    return {**msgspec.to_builtins(damage), "next": NEXT_STEP[damage.kind]}
+
+
+def out_findings(found: Iterable[Damage]) -> None:
+    """Print findings, one a line."""
+    for damage in found:
+        place = f"{damage.file}:{damage.line}: byte {damage.offset}"
+        out(f"{place}: {damage.kind}: {damage.cause}; {NEXT_STEP[damage.kind]}")
+
+
+def describe(entry: Entry) -> str:
+    """An entry in a few words: its short uuid, its role and the start of its text."""
     words = ": ".join(filter(None, (speaker(entry), entry_preview(entry))))
     return f"{short(entry.uuid)} ({words})"
 
 
 def speaker(entry: Entry) -> str:
-    """The role an entry speaks in, else its type."""
+    """The role of an entry's message, else the type of the entry."""
     return one_line(entry_role(entry) or entry.type)
 
 
+def out_entry_row(entry: Entry) -> None:
+    """Print an entry on one line: its short uuid, its role, the start of its text."""
+    out(f"{short(entry.uuid):<8}  {speaker(entry):<14}  {entry_preview(entry)}".rstrip())
+
+
 def out_written(entry: Entry, done: str, *, as_json: bool) -> None:
-    """Print the entry that was written, for scripts to go on with, and tell what was done."""
+    """Print the new entry, or its uuid, for scripts; say what was done."""
     tell(done)
     if as_json:
         out_json(entry)
@@ -104,7 +123,7 @@ def out_message(message: Message) -> None:
 
 
 def text_of_message(message: Message) -> str:
-    """All a message says, its calls and results in short."""
+    """The text of a message, with its tool calls and results in short."""
     parts = [block_preview(block) for block in blocks_of(shown(message))]
     parts.append(preview_of({key: value for key, value in message.items() if key != "content"}))
     if message.get("role") == "bashExecution":

@@ -1,4 +1,4 @@
-"""The command that records: a coding agent's stream on standard input, kept as it comes."""
+"""The command that records: a coding agent's stream on standard input, stored as it comes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,13 @@ from typing import Any, Final
 
 import click
 
-from sessiontree.cli.arguments import PATH, json_option
+from sessiontree.cli import arguments
+from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import writing
 from sessiontree.cli.output import out_json
-from sessiontree.cli.terminal import drop_output, finish, out, short, tell
+from sessiontree.cli.terminal import counted, drop_output, finish, out, short, tell
 from sessiontree.errors import NothingToDoError, SessionNotFoundError
-from sessiontree.recording import StreamAccumulator
-from sessiontree.recording.events import (
-    AssistantMessage,
-    Complete,
-    ContentEnd,
-    Err,
-    Event,
-    ThinkingEnd,
-    ToolUseEnd,
-)
+from sessiontree.recording import StreamAccumulator, events
 from sessiontree.recording.recorder import agents_cwd
 from sessiontree.recording.stream import ABORTED
 from sessiontree.session import Session
@@ -33,128 +25,115 @@ _CHUNK: Final = 1 << 16
 
 @click.command()
 @click.argument("file", type=PATH)
-@click.option("--prompt", help="What the agent was asked, where its stream does not say so.")
+@click.option("--prompt", metavar="TEXT", help="The prompt, where the stream does not have it.")
 @click.option(
     "--granularity",
     type=click.Choice(["block", "message"]),
     default="block",
     show_default=True,
-    help="What is kept as soon as it has ended.",
+    help="Store each block, or each whole message, as soon as it is complete.",
 )
-@json_option("each event as it comes, an object a line,")
+@arguments.json("each event on a line of its own")
 def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> None:
-    """Record a coding agent's stream from standard input.
+    """Record a coding agent's output while it runs.
 
-    It is the stream-JSON of Claude Code, with or without partial messages. A FILE that is
-    not there is made. What was recorded before is not recorded again: a stream may
-    be told from its start once more, or gone on with where it was cut. It is known by the
-    uuids of its events and the ids of its messages; what has neither is recorded again.
+    Reads the stream-JSON output of Claude Code from standard input, with or without
+    partial messages, and creates FILE if it does not exist.
+
+    An event that was recorded before is not recorded again, so you can send a stream
+    again from its start, or continue one that was cut off. Events are recognised by their
+    uuid, messages by their id; anything that has neither is recorded again.
 
     \b
     Example:
       claude -p "Build a CLI" --output-format stream-json --verbose \\
         --include-partial-messages | sessiontree record chat.jsonl --prompt "Build a CLI"
     """
-    stream = _stream()
-    first = stream.read1(_CHUNK)
-    if not first:
-        raise NothingToDoError("standard input is empty; nothing was recorded")
-    told = _Told(as_json)
-    with contextlib.ExitStack() as stack:
-        session, first = _opened(file, stream, first, stack)
-        accumulator = StreamAccumulator(session, granularity=granularity, prompt=prompt)
-        try:
-            chunk = first
-            while chunk:
-                told.tell(accumulator.feed(chunk))
-                chunk = stream.read1(_CHUNK)
-        finally:  # an interrupted agent's last words are kept too
-            rest = accumulator.close()
-        told.tell(rest)
-        head = accumulator.head.uuid
-    if not accumulator.understood:
-        raise NothingToDoError(
-            f"nothing in the stream was understood; it is kept as it came, in {file}. What is "
-            "recorded is Claude Code's: claude -p … --output-format stream-json --verbose; the "
-            "files of other agents can be imported: sessiontree import FILE"
-        )
-    messages = f"{told.messages:,} message{'' if told.messages == 1 else 's'}"
-    tell(f"Recorded {messages} of the model; {file} stands at {short(head)}")
-    if not as_json:
-        out(head)
-
-
-def _stream() -> Any:
     if sys.stdin is None or sys.stdin.isatty():
         raise click.UsageError(
             "pipe the agent's stream in: "
             "claude -p … --output-format stream-json --verbose | sessiontree record FILE"
         )
-    return sys.stdin.buffer
+    stream: Any = sys.stdin.buffer
+    chunk = stream.read1(_CHUNK)
+    if not chunk:
+        raise NothingToDoError("standard input is empty; nothing was recorded")
+    printer = _EventPrinter(as_json)
+    with contextlib.ExitStack() as stack:
+        session, chunk = _opened(file, stream, chunk, stack)
+        accumulator = StreamAccumulator(session, granularity=granularity, prompt=prompt)
+        try:
+            while chunk:
+                printer.print(accumulator.feed(chunk))
+                chunk = stream.read1(_CHUNK)
+        finally:  # the last events of an interrupted agent are stored too
+            rest = accumulator.close()
+        printer.print(rest)
+        head = accumulator.head.uuid
+    if not accumulator.understood:
+        raise NothingToDoError(
+            f"nothing in the stream was understood; it is stored as it came, in {file}. 'record' "
+            "reads the output of Claude Code: claude -p … --output-format stream-json --verbose; "
+            "for session files of other agents, use 'sessiontree import FILE'"
+        )
+    messages = counted(printer.messages, "message")
+    tell(f"Recorded {messages} of the model; the leaf of {file} is {short(head)}")
+    if not as_json:
+        out(head)
 
 
 def _opened(
     file: str, stream: Any, first: bytes, stack: contextlib.ExitStack
 ) -> tuple[Session, bytes]:
-    """The session to record into, standing at its tip, and what was read of the stream.
+    """The session to record into, and what was read of the stream.
 
-    A new one is made where there is none, about the directory that the agent works in.
+    A session that does not exist is created, for the directory in which the agent works.
     """
     try:
         return stack.enter_context(writing(file, hold=False)), first
     except SessionNotFoundError:
-        first = _whole_line(stream, first)
+        chunks = [first]
+        while b"\n" not in chunks[-1] and (more := stream.read1(_CHUNK)):
+            chunks.append(more)
+        first = b"".join(chunks)
         session = stack.enter_context(Session.create(file, cwd=agents_cwd(first)))
-        tell(f"Made {file}, session {session.id}")
+        tell(f"Created {file}, session {session.id}")
         return session, first
 
 
-def _whole_line(stream: Any, first: bytes) -> bytes:
-    """What was read, and more up to the end of a line."""
-    chunks = [first]
-    while b"\n" not in chunks[-1] and (more := stream.read1(_CHUNK)):
-        chunks.append(more)
-    return b"".join(chunks)
-
-
-class _Told:
-    """Tells the events as they come.
-
-    Attributes:
-        messages: how many messages of the model have ended, and said something.
-    """
+class _EventPrinter:
+    """Prints the events as they come, and counts the `messages` of the model with content."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._has_said: set[str] = set()
+        self._with_content: set[str] = set()
         self.messages = 0
 
-    def tell(self, events: Sequence[Event]) -> None:
-        """Tell the next events; where nobody listens any more, recording goes on."""
-        for event in events:
+    def print(self, batch: Sequence[events.Event]) -> None:
+        """Print the next events; recording goes on if the reader has closed the pipe."""
+        for event in batch:
             self._count(event)
         try:
-            self._tell(events)
+            for event in batch:
+                self._print(event)
             finish()
         except BrokenPipeError:
             drop_output()
 
-    def _count(self, event: Event) -> None:
-        if isinstance(event, AssistantMessage):
+    def _count(self, event: events.Event) -> None:
+        if isinstance(event, events.AssistantMessage):
             is_whole = event.stop_reason != ABORTED
-            self.messages += is_whole or event.lane in self._has_said
-            self._has_said.discard(event.lane)
-        elif isinstance(event, ToolUseEnd) or (
-            isinstance(event, ContentEnd | ThinkingEnd) and event.text
+            self.messages += is_whole or event.lane in self._with_content
+            self._with_content.discard(event.lane)
+        elif isinstance(event, events.ToolUseEnd) or (
+            isinstance(event, events.ContentEnd | events.ThinkingEnd) and event.text
         ):
-            self._has_said.add(event.lane)
+            self._with_content.add(event.lane)
 
-    def _tell(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if self._as_json:
-                out_json(event)
-            elif isinstance(event, Complete):
-                usage = event.usage
-                tell(f"Complete: {usage.output:,} tokens of output, ${usage.cost:.4f}")
-            elif isinstance(event, Err) and not event.message.startswith("line "):
-                tell(f"Warning: {event.message}")
+    def _print(self, event: events.Event) -> None:
+        if self._as_json:
+            out_json(event)
+        elif isinstance(event, events.Complete):
+            tell(f"Complete: {event.usage.output:,} output tokens, ${event.usage.cost:.4f}")
+        elif isinstance(event, events.Err) and not event.message.startswith("line "):
+            tell(f"Warning: {event.message}")

@@ -1,4 +1,4 @@
-"""Where a summary comes from: the command line, the built-in summarizer, or a program."""
+"""The summary that a command is given: a text, the built-in summarizer, or a program."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ from sessiontree.text.preview import preview
 
 
 class GivenSummary:
-    """The summary that the options ask for; `summary` is None where none does.
-
-    `is_slow` where another program makes it.
-    """
+    """The text of a summary or what makes it, if any; it `is_slow` where a program does."""
 
     def __init__(self, text: str | None, built_in: bool, program: str | None) -> None:
         if (text is not None) + built_in + (program is not None) > 1:
@@ -32,19 +29,25 @@ class GivenSummary:
         if built_in:
             self.summary = summarize
         elif program is not None:
-            self.summary = functools.partial(_ask, _words_of(program))
+            try:
+                words = shlex.split(program)
+            except ValueError as error:
+                raise click.UsageError(f"--summarizer {program!r}: {error}") from error
+            if not words:
+                raise click.UsageError("--summarizer needs a command")
+            self.summary = functools.partial(_ask, words)
 
 
 def summary_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the three summary options; the command gets them as `given`."""
 
-    @click.option("--summary", metavar="TEXT", help="The summary itself.")
-    @click.option("--summarize", is_flag=True, help="Let the built-in summarizer write it.")
+    @click.option("--summary", metavar="TEXT", help="The text of the summary.")
+    @click.option("--summarize", is_flag=True, help="Use the built-in summarizer.")
     @click.option(
         "--summarizer",
         metavar="CMD",
-        help="Let a program write it: the transcript on its standard input, "
-        "the summary on its standard output.",
+        help="Run this program: it reads the transcript from standard input "
+        "and writes the summary to standard output.",
     )
     @functools.wraps(command)
     def with_summary(
@@ -55,44 +58,30 @@ def summary_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_summary
 
 
-def _words_of(program: str) -> list[str]:
-    try:
-        words = shlex.split(program)
-    except ValueError as error:
-        raise click.UsageError(f"--summarizer {program!r}: {error}") from error
-    if not words:
-        raise click.UsageError("--summarizer needs a command")
-    return words
-
-
 def _ask(words: Sequence[str], entries: Sequence[Entry]) -> str:
-    """What a program says to the transcript of the entries."""
-    about = f"the summarizer {shlex.join(words)!r}"
+    """The summary that a program writes of the entries."""
     try:
         ended = subprocess.run(
             words, input=transcript(entries).encode(errors="replace"), stdout=subprocess.PIPE
         )
-    except OSError as error:
-        raise UsageError(
-            f"{about} cannot be run: {error.strerror or error}; nothing was written"
-        ) from error
-    if ended.returncode:
-        raise UsageError(f"{about} failed with status {ended.returncode}; nothing was written")
-    try:
         text = ended.stdout.decode().strip()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{about} did not answer in UTF-8; nothing was written") from error
-    if not text:
-        raise UsageError(f"{about} answered nothing; nothing was written")
-    return text
+    except OSError as error:
+        fault = f"cannot be run: {error.strerror or error}"
+    except UnicodeDecodeError:
+        fault = "did not answer in UTF-8"
+    else:
+        if text and not ended.returncode:
+            return text
+        fault = f"failed with status {ended.returncode}" if ended.returncode else "answered nothing"
+    raise UsageError(f"the summarizer {shlex.join(words)!r} {fault}; nothing was written")
 
 
 def transcript(entries: Sequence[Entry]) -> str:
-    """Entries as plain text, each with who speaks in front."""
-    return "\n".join(f"{speaker(entry)}: {_said(entry)}\n" for entry in entries if entry.is_content)
+    """Entries as plain text, each with its role in front."""
+    return "\n".join(f"{speaker(entry)}: {_text(entry)}\n" for entry in entries if entry.is_content)
 
 
-def _said(entry: Entry) -> str:
+def _text(entry: Entry) -> str:
     message = entry.get("message")
     if entry.type == "message" and isinstance(message, dict):
         return text_of_message(message)

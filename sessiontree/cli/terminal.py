@@ -1,8 +1,7 @@
-"""What reaches the terminal: text made safe.
+"""Text for the terminal, made safe.
 
-Invariants: no control character of a session is printed; what is told on standard
-error is one line each. What needs no session, such as `--help`, needs no more than
-this: nothing here imports a decoder.
+Invariants: no control character of a session is printed; each message on standard error
+is one line. `--help` needs this module alone, so nothing here imports a decoder.
 """
 
 from __future__ import annotations
@@ -21,47 +20,49 @@ if TYPE_CHECKING:
     from sessiontree.core.damage import Damage
 
 
-MOST_TOLD: Final = 10
+_MOST_FINDINGS: Final = 10
 _LONGEST_LINE: Final = 2000
 _SHORT: Final = 8
 
 
 def out(text: str = "") -> None:
-    """Print text, line breaks kept."""
+    """Print text; line breaks are kept."""
     write(printable(text) + "\n")
 
 
 def out_marked(before: str, marked: str, after: str) -> None:
-    """Print a line with a part of it marked: by its look on a terminal, else by « and »."""
-    opening, closing = ("\x1b[1;31m", "\x1b[0m") if _has_colours() else ("«", "»")
+    """Print a line with a part marked: in bold red on a terminal, else between « and »."""
+    has_colours = is_terminal() and not os.environ.get("NO_COLOR")
+    opening, closing = ("\x1b[1;31m", "\x1b[0m") if has_colours else ("«", "»")
     parts = (printable(before), opening, printable(marked), closing, printable(after))
     write("".join(parts) + "\n")
 
 
-def _has_colours() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+def is_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def tell(text: str) -> None:
-    """Say something that is no data: one line on standard error."""
-    click.echo(told(text), err=True)
+    """Print one line on standard error: anything that is not data."""
+    click.echo(as_line(text), err=True)
 
 
-def told(text: str) -> str:
-    """Text on one line, as long as it is."""
+def as_line(text: str) -> str:
+    """Text on one line, cut only where it is very long."""
     return one_line(text, _LONGEST_LINE)
 
 
 def tell_each(title: str, findings: Sequence[Damage | str]) -> None:
-    """Tell findings, a line each, the first of them where there are many."""
-    for found in findings[:MOST_TOLD]:
+    """Print findings on standard error, one a line; of many, the first and how many more."""
+    for found in findings[:_MOST_FINDINGS]:
         tell(f"{title}: {found}")
-    if len(findings) > MOST_TOLD:
-        tell(f"{title}: and {len(findings) - MOST_TOLD:,} more")
+    if len(findings) > _MOST_FINDINGS:
+        tell(f"{title}: and {len(findings) - _MOST_FINDINGS:,} more")
 
 
 def finish() -> None:
-    """Bring out what was printed; raises where it cannot be."""
+    """Flush standard output; raises where it cannot be written to."""
     if sys.stdout is None:
         return
     try:
@@ -71,12 +72,12 @@ def finish() -> None:
 
 
 def _of_output(error: OSError) -> OSError:
-    """An error that says it was the output that could not be written; its type is kept."""
+    """The same error with standard output as its file; its type is kept."""
     return OSError(error.errno, error.strerror, "standard output")
 
 
-def is_somewhere() -> bool:
-    """Whether the current directory is there still."""
+def has_current_directory() -> bool:
+    """Whether the current directory still exists."""
     try:
         os.getcwd()
     except OSError:
@@ -85,7 +86,7 @@ def is_somewhere() -> bool:
 
 
 def drop_output() -> None:
-    """Forget what could not be printed, so that the interpreter does not try again."""
+    """Discard output that cannot be written, so that the interpreter does not try again."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -95,7 +96,7 @@ def drop_output() -> None:
 
 
 def write(text: str) -> None:
-    """Bring text out as it is; a character that the terminal cannot show as `?`."""
+    """Write text as it is; a character that the output cannot encode becomes `?`."""
     if sys.stdout is None:  # closed by the caller
         return
     try:
@@ -108,11 +109,16 @@ def write(text: str) -> None:
 
 
 def short(uuid: str) -> str:
-    """A uuid as people see it: its first characters."""
+    """The first characters of a uuid, as people see it."""
     return one_line(uuid, 100)[:_SHORT]
 
 
-def from_here(file: str) -> str:
-    """The path of a file, from the current directory where it lies below that."""
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: `1 entry`, `1,024 entries`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def relative_path(file: str) -> str:
+    """The path of a file; relative to the current directory where the file is below that."""
     below = os.path.relpath(file)
     return file if below.startswith(os.pardir) else below

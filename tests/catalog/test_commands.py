@@ -151,7 +151,7 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     file.write_text("")
     monkeypatch.setenv("SESSIONTREE_HOME", str(file))
     for words in (("ls", "--all"), ("search", "x"), ("trash", "latest"), ("restore",)):
-        assert_refused(*words, about="a file, and names no folder")
+        assert_refused(*words, about="a file, not a folder")
     with pytest.raises(StorageError, match="is not a folder"):
         Store(file).list()
 

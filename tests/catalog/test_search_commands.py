@@ -14,7 +14,7 @@ import pytest
 
 from sessiontree import Session, Store
 from sessiontree.catalog.search import SearchHit, Wanted, search
-from sessiontree.cli.search import as_they_come, out_hits
+from sessiontree.cli.search import flushed, out_hits
 from sessiontree.text.pattern import Pattern
 from tests.support.sessions import by_hand, said
 from tests.support.terminal import contents, done, driving, printed_json, run
@@ -243,7 +243,7 @@ def test_a_narrow_terminal_gets_lines_that_say_all(store: Store) -> None:
 def test_ls_of_a_file_says_that_it_is_one(store: Store) -> None:
     result = run("ls", store.list()[0].file)
     assert result.exit_code == 1
-    assert "is a file, and no folder of sessions" in result.stderr
+    assert "is a file, not a folder of sessions" in result.stderr
 
 
 def test_hits_come_out_as_they_are_found(
@@ -259,7 +259,7 @@ def test_hits_come_out_as_they_are_found(
 
     with seen.open("w") as out:
         monkeypatch.setattr(sys, "stdout", out)
-        assert out_hits(as_they_come(one_by_one()))
+        assert out_hits(flushed(one_by_one()))
         monkeypatch.undo()
     assert seen.read_text().count("«the»") == 2
 
@@ -272,7 +272,7 @@ def test_other_programs_settings_move_no_store_of_the_library(store: Store) -> N
 def test_search_says_that_it_stopped_where_it_was_told_to(store: Store) -> None:
     result = run("search", "e", "--limit", "2")
     assert len(result.stdout.split("session ")) == 3
-    assert result.stderr == "Stopped at 2, as --limit asks; there may be more\n"
+    assert result.stderr == "Stopped at 2 as --limit asks; there may be more\n"
     assert run("search", "e", "--limit", "1000").stderr == ""
 
 

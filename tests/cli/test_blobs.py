@@ -50,7 +50,7 @@ def test_blobs_are_listed_with_their_references(chat: Path) -> None:
     shown = done("blob", "ls", chat).splitlines()
     assert len(shown) == 3
     assert f"{SHA}         84,000  2 references" in shown
-    assert run("blob", "ls", chat).stderr.endswith("3 blobs of 168,006 bytes\n")
+    assert run("blob", "ls", chat).stderr.endswith("3 blobs, 168,006 bytes\n")
 
 
 def test_a_damaged_blob_is_listed_once_and_as_what_it_is(chat: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_damaged_blob_is_listed_once_and_as_what_it_is(chat: Path) -> None:
 
 
 def test_a_search_that_finds_nothing_says_where_it_did_not_look(chat: Path) -> None:
-    hint = "Nothing matches a long answer; --blobs looks in large texts too\n"
+    hint = "Nothing matches a long answer; --blobs searches large texts too\n"
     assert run("search", "a long answer", chat).stderr == hint
     assert "a long" in done("search", "a long answer", chat, "--blobs")
     assert run("search", "nowhere", chat, "--blobs").stderr == "Nothing matches nowhere\n"
@@ -81,7 +81,7 @@ def test_the_numbers_of_a_session_say_that_blobs_are_lost(chat: Path) -> None:
     assert run("stats", chat).stderr == ""
     (in_folder(chat) / SHA).unlink()
     told = run("stats", chat).stderr
-    assert told == f"Warning: 1 blob missing or damaged; 'sessiontree blob ls {chat}' says which\n"
+    assert told == f"Warning: 1 blob missing or damaged; 'sessiontree blob ls {chat}' lists them\n"
     assert printed_json("stats", chat)["lostBlobs"] == 1
 
 
@@ -93,7 +93,7 @@ def test_what_was_kept_aside_is_told_and_is_no_blob(chat: Path) -> None:
     assert result.stdout.count("\n") == 2
     assert "missing" not in result.stdout
     assert "damaged" not in result.stdout
-    assert "beside them 1 damaged, kept aside until gc takes them" in result.stderr
+    assert "1 damaged as well, kept until gc removes them" in result.stderr
     assert run("blob", "verify", chat).exit_code == 0
 
 
@@ -121,7 +121,7 @@ def test_the_bytes_of_a_blob_are_written_as_they_are(chat: Path, sha: str) -> No
 
 @pytest.mark.parametrize(
     ("sha", "said"),
-    [("0" * 64, "blob ls"), ("abc", "four digits"), ("../../etc/passwd", "no SHA-256")],
+    [("0" * 64, "blob ls"), ("abc", "four or more digits"), ("../../etc/passwd", "not a SHA-256")],
 )
 def test_what_is_no_blob_of_the_session_is_refused(chat: Path, sha: str, said: str) -> None:
     result = run("blob", "cat", chat, sha)
@@ -162,7 +162,7 @@ def test_where_standard_output_is_closed_nothing_fails(chat: Path) -> None:
 def test_sound_blobs_verify(chat: Path) -> None:
     result = run("blob", "verify", chat)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"{chat}: 2 blobs, all sound\n"
+    assert result.stderr == f"{chat}: 2 blobs, no damage found\n"
 
 
 def test_each_kind_of_damage_is_found(chat: Path) -> None:

@@ -36,7 +36,7 @@ def test_what_the_target_does_not_say_is_told_and_printed(chat: Path, here: Path
     told = run("convert", chat, "--to", "claude-code", "-o", here / "one.jsonl")
     assert told.exit_code == 0
     assert told.stdout.strip() == str(here / "one.jsonl")
-    assert "Not as it was in claude-code: a label is left out (entry " in told.stderr
+    assert "Not kept in claude-code: a label is left out (entry " in told.stderr
     printed = printed_json("convert", chat, "--to", "claude-code", "-o", here / "two.jsonl")
     assert (printed["to"], printed["warnings"], printed["beside"]) == ("claude-code", [], [])
     lost = {loss["what"]: loss for loss in printed["notExpressed"]}

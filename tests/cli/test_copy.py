@@ -14,11 +14,10 @@ def texts(file: Path) -> list[Any]:
     return [message["content"] for message in printed_json("context", file)["messages"]]
 
 
-@pytest.mark.parametrize("command", ["fork", "branch"])
-def test_fork_copies_the_path_and_leaves_the_source_alone(forked: Path, command: str) -> None:
+def test_fork_copies_the_path_and_leaves_the_source_alone(forked: Path) -> None:
     before = contents(forked.parent)
     copy = forked.with_name("copy.jsonl")
-    assert done(command, forked, copy) == f"{copy}\n"
+    assert done("fork", forked, copy) == f"{copy}\n"
     assert texts(copy) == texts(forked)
     assert len(printed_json("tree", copy)) < len(printed_json("tree", forked))
     assert printed_json("show", copy)["parentSession"]["id"] == "chat-id"

@@ -53,7 +53,7 @@ def test_export_redacts_and_tells_what_and_where_but_no_secret(secret: Path) -> 
     assert "> use [redacted:github-token:1] for [redacted:email:1]" in result.stdout
     uuid = json.loads(lines(secret)[-1])["uuid"]
     assert f"Masked github-token: 1, in {uuid[:8]}\n" in result.stderr
-    assert "Look it over before you share it" in result.stderr
+    assert "Check the result before you share it" in result.stderr
     assert KEY not in result.output
 
 

@@ -18,21 +18,21 @@ def tried(tmp_path: Path) -> Path:
 def test_gc_says_what_would_go_and_then_what_went(tmp_path: Path) -> None:
     file = tried(tmp_path)
     assert printed_json("gc", file)["entries"] == []
-    assert run("gc", file).stderr == f"{file}: nothing to take out\n"
-    told = printed_json("gc", file, "--dry-run", "--now", FAR)
+    assert run("gc", file).stderr == f"{file}: nothing to remove\n"
+    told = printed_json("gc", file, "--dry-run", "--as-of", FAR)
     assert len(told["entries"]) == 1
     assert not list(tmp_path.glob("*.archive-*"))
-    result = run("gc", file, "--now", FAR)
+    result = run("gc", file, "--as-of", FAR)
     assert "of scratch/" in result.stdout
-    assert "1 entry went into" in result.stderr
+    assert "1 entry moved into" in result.stderr
     assert list(tmp_path.glob("*.archive-2999-01-01"))
     assert done("verify", file) == ""
 
 
 def test_a_moment_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
-    result = run("gc", tried(tmp_path), "--now", "next week")
+    result = run("gc", tried(tmp_path), "--as-of", "next week")
     assert result.exit_code == 2
-    assert "is no moment" in result.stderr
+    assert "not a time" in result.stderr
 
 
 def test_of_many_entries_some_are_listed_and_the_json_has_all(tmp_path: Path) -> None:
@@ -41,10 +41,10 @@ def test_of_many_entries_some_are_listed_and_the_json_has_all(tmp_path: Path) ->
         for _ in range(30):
             with main.scratch() as trial:
                 trial.append_message({"role": "user", "content": "tried"})
-    told = done("gc", file, "--dry-run", "--now", FAR).splitlines()
+    told = done("gc", file, "--dry-run", "--as-of", FAR).splitlines()
     assert len(told) == 21
     assert told[-1] == "and 10 more entries; --json lists all"
-    assert len(printed_json("gc", file, "--dry-run", "--now", FAR)["entries"]) == 30
+    assert len(printed_json("gc", file, "--dry-run", "--as-of", FAR)["entries"]) == 30
     assert "lanes          31 (main 1, 30 scratch lanes 30)\n" in done("stats", file)
     assert "lanes          main, 30 scratch lanes\n" in done("show", file)
     assert len(printed_json("stats", file)["lanes"]) == 31

@@ -143,7 +143,7 @@ def test_branches_below_a_ref_are_those_alone(forked: Path) -> None:
 def test_branches_tells_where_there_are_none(chat: Path) -> None:
     mark = done("label", chat, "@", "here").strip()
     result = run("branches", chat, mark)
-    told = f"Nothing was said at or below {mark[:8]} (label: here), so there is no branch"
+    told = f"There is no branch below {mark[:8]} (label: here)"
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.splitlines() == [told]
     assert printed_json("branches", chat, mark) == []
@@ -203,7 +203,7 @@ def test_show_tells_the_facts_of_a_session(forked: Path) -> None:
 def test_show_of_a_ref_prints_one_entry(chat: Path) -> None:
     assert done("show", chat, "@~1", "--json").encode() == lines(chat)[3] + b"\n"
     told = done("show", chat, "@~1")
-    assert "role         user\n" in told
+    assert "role           user\n" in told
     assert told.endswith("\nmore\n")
 
 

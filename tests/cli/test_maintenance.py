@@ -21,7 +21,7 @@ def test_a_sound_file_is_verified_and_left_alone(chat: Path) -> None:
     assert done("verify", chat) == ""
     result = run("repair", chat)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"{chat}: nothing to mend\n"
+    assert result.stderr == f"{chat}: nothing to repair\n"
     assert contents(chat.parent) == before
 
 
@@ -31,7 +31,7 @@ def test_verify_names_what_an_operation_that_was_killed_left_beside(chat: Path) 
     result = run("verify", chat)
     assert (result.exit_code, result.stdout) == (0, "")
     first, second = result.stderr.splitlines()
-    assert first == f"{chat}: sound"
+    assert first == f"{chat}: no damage found"
     assert second.startswith(f"{stray}: ")
     assert "remove it" in second
 
@@ -42,7 +42,7 @@ def test_a_repair_that_mends_everything_succeeds(chat: Path) -> None:
     result = run("repair", chat)
     assert result.exit_code == 0
     assert result.stdout == (f"{chat}:6: byte {len(whole)}: took out a torn fragment of 13 bytes\n")
-    assert "1 mended; the original is kept as" in result.stderr
+    assert "1 repaired; the original is kept as" in result.stderr
     assert chat.read_bytes() == whole
     assert run("verify", chat).exit_code == 0
 
@@ -57,15 +57,13 @@ def test_a_repair_that_leaves_damage_says_what_remains_and_fails(chat: Path) -> 
     assert remains.startswith(f"{chat}:3: byte ")
     assert ": crc: wrong crc: " in remains
     assert remains.endswith("compare it with a backup")
-    assert (
-        result.stderr.splitlines()[-1] == f"{chat}: 1 finding remains, not to be mended by guessing"
-    )
+    assert result.stderr.splitlines()[-1] == f"{chat}: 1 finding remains; repair does not guess"
     assert result.stdout.splitlines()[1:] == run("verify", chat).stdout.splitlines()
 
     again = run("repair", chat)
     assert again.exit_code == 1
     assert again.stdout.splitlines() == [remains]
-    assert "nothing to mend" in again.stderr
+    assert "nothing to repair" in again.stderr
 
 
 def test_what_remains_is_in_the_json_too(chat: Path) -> None:
@@ -84,14 +82,14 @@ def test_a_dry_run_says_what_it_would_do_and_succeeds(chat: Path) -> None:
     result = run("repair", "--dry-run", chat)
     assert result.exit_code == 0
     assert result.stdout.endswith("would have taken out a torn fragment of 13 bytes\n")
-    assert result.stderr == f"{chat}: 1 to mend; nothing was written\n"
+    assert result.stderr == f"{chat}: 1 to repair; nothing was written\n"
     found = printed_json("repair", "--dry-run", chat)
     assert [damage["kind"] for damage in found["remaining"]] == ["crc", "torn"]
     assert contents(chat.parent) == before
 
 
 def test_the_status_of_a_repair_is_explained() -> None:
-    assert "Exits with 1 if damage remains" in " ".join(done("repair", "--help").split())
+    assert "exit code is 1 if damage remains" in " ".join(done("repair", "--help").split())
 
 
 def test_verify_names_what_was_left_of_blobs_and_gc_takes_it(chat: Path) -> None:
@@ -102,11 +100,13 @@ def test_verify_names_what_was_left_of_blobs_and_gc_takes_it(chat: Path) -> None
     result = run("verify", chat)
     assert (result.exit_code, result.stdout) == (0, "")
     sound, left = result.stderr.splitlines()
-    assert sound == f"{chat}: sound"
-    assert left.startswith(f"{folder / '1-aa.tmp'}, and 1 more beside it: left by something cut")
-    assert "gc takes it out" in left
+    assert sound == f"{chat}: no damage found"
+    assert left.startswith(
+        f"{folder / '1-aa.tmp'}, and 1 more beside it: if no running program writes it"
+    )
+    assert "gc removes it" in left
     assert "unfinished" in done("gc", "--help")
-    assert "unfinished file 1-aa.tmp" in done("gc", chat, "--now", "2999-01-01T00:00:00Z")
+    assert "unfinished file 1-aa.tmp" in done("gc", chat, "--as-of", "2999-01-01T00:00:00Z")
 
 
 def test_a_folder_of_blobs_that_cannot_be_listed_is_one_finding(chat: Path) -> None:

@@ -64,4 +64,4 @@ def test_what_names_no_session_keeps_no_other_from_being_verified(store: Store) 
     result = run("verify", "nothing", "aaaa-1")
     assert result.exit_code == 1
     assert "there is no file nothing" in result.stderr
-    assert ": sound" in result.stderr
+    assert ": no damage found" in result.stderr

@@ -25,8 +25,10 @@ def program(source: str) -> str:
     return shlex.join([sys.executable, "-c", source])
 
 
-def test_branch_here_goes_on_from_an_entry_in_the_same_file(chat: Path) -> None:
-    entry = printed_json("branch-here", chat, "@~2")
+@pytest.mark.parametrize("command", ["branch", "branch-here"])
+def test_branch_goes_on_from_an_entry_in_the_same_file(chat: Path, command: str) -> None:
+    entry = printed_json(command, chat, "@~2")
+    assert list(chat.parent.glob("*.jsonl")) == [chat]
     assert entry["type"] == "branch"
     assert texts(chat) == ["hello", "hi"]
     said(chat, "user", "instead")
@@ -187,7 +189,7 @@ def test_others_may_write_while_a_program_thinks(chat: Path) -> None:
     )
     result = run("pop", chat, "@~2", "--summarizer", program(source))
     assert result.exit_code == 0
-    assert "Warning: another writer went on meanwhile" in result.stderr
+    assert "Warning: meanwhile another writer added" in result.stderr
     assert texts(chat) == ["hello", "hi", "thought"]
     assert "meanwhile" in [branch["preview"] for branch in printed_json("branches", chat)]
 

@@ -34,6 +34,7 @@ def long(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     made = ended("new", file)
@@ -90,6 +91,7 @@ def test_a_stream_that_was_closed_before_does_no_harm(tmp_path: Path, closed: in
     assert len(lines(file)) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     ended("new", file)
@@ -117,6 +119,7 @@ def test_a_terminal_as_standard_input_is_refused_with_the_way_out(tmp_path: Path
     assert len(lines(file)) == 1
 
 
+@pytest.mark.slow
 def test_a_terminal_that_speaks_no_unicode_still_gets_its_tree(long: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     for words in (["tree", str(long)], ["tree", str(long), "--json"]):

@@ -235,7 +235,7 @@ def test_a_file_one_may_not_read_or_write_is_refused(chat: Path) -> None:
     ("words", "error"),
     [
         (("append", "--role", "user"), "--role needs --text"),
-        (("append", "--text", "x", "--metadata", "[1]"), "no JSON object"),
+        (("append", "--text", "x", "--metadata", "[1]"), "not a JSON object"),
         (("append", "--text", "x", "--metadata", "{"), "not JSON"),
         (("edit-context", "@"), "give one of"),
         (("edit-context", "@", "--drop", "--text", "x"), "give one of"),
@@ -283,3 +283,55 @@ def test_a_write_that_fails_after_a_migration_says_that_it_was_migrated(version_
     migrated, error = result.stderr.splitlines()
     assert migrated.startswith("Migrated ")
     assert error.startswith("Error: no entry is named 'nosuch'")
+
+
+@pytest.mark.parametrize("command", ["branch", "branch-here"])
+@pytest.mark.parametrize(
+    "words",
+    [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",), ("./copy",), ("@", "a", "b")],
+)
+def test_branch_with_a_new_file_is_refused_and_names_fork(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, command: str, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(chat.parent)
+    done("label", chat, "@~1", "named")
+    error = is_misused(chat.parent, command, "chat.jsonl", *words)
+    assert "'sessiontree fork FILE REF NEWFILE'" in error
+
+
+def test_branch_with_a_label_branches_and_makes_no_file(
+    chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(chat.parent)
+    done("label", chat, "@~1", "here")
+    target = json.loads(done("show", chat, "here", "--json"))["uuid"]
+    names = contents(chat.parent).keys()
+    entry = json.loads(done("branch", chat, "here", "--json"))
+    assert (entry["type"], entry["parentUuid"]) == ("branch", target)
+    assert contents(chat.parent).keys() == names
+
+
+@pytest.mark.parametrize("words", [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",)])
+def test_export_with_a_new_file_is_refused_and_names_export_branch(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(chat.parent)
+    done("label", chat, "@~1", "named")
+    error = is_misused(chat.parent, "export", "chat.jsonl", *words)
+    assert "'sessiontree export-branch FILE REF NEWFILE'" in error
+
+
+@pytest.mark.parametrize("words", [("fork", "here"), ("export-branch", "@", "here")])
+def test_a_copy_into_a_file_named_as_an_entry_is_refused_unless_it_is_a_path(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(chat.parent)
+    done("label", chat, "@~1", "here")
+    command, *refs = words[:-1]
+    error = is_misused(chat.parent, command, "chat.jsonl", *refs, "here")
+    assert "'here' is a REF" in error
+    assert done(command, "chat.jsonl", *refs, "./here") == "./here\n"
+
+
+def test_the_old_option_of_gc_is_refused(chat: Path) -> None:
+    assert "--now" in is_misused(chat.parent, "gc", chat, "--now", "2100-01-01")

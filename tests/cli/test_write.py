@@ -23,7 +23,7 @@ def test_new_makes_a_session_with_what_it_was_given(tmp_path: Path) -> None:
     )
     header = last(file)
     assert result.stdout == header["uuid"] + "\n"
-    assert result.stderr == f"Made {file}, session I\n"
+    assert result.stderr == f"Created {file}, session I\n"
     assert (header["name"], header["cwd"], header["id"]) == ("N", "/c", "I")
     assert header["metadata"] == {"system": "S"}
     assert printed_json("context", file)["system"] == "S"
@@ -243,7 +243,7 @@ def test_append_says_on_which_lane_it_wrote(chat: Path) -> None:
     assert side.stderr.endswith(" on lane side\n")
     scratch = run("append", chat, "--text", "x", "--scratch")
     lane = last(chat)["lane"]
-    told = f" on lane {lane}; to join it to main: sessiontree keep {chat} {lane}\n"
+    told = f" on lane {lane}; to keep it: sessiontree keep {chat} {lane}\n"
     assert scratch.stderr.endswith(told)
     assert run("append", chat, "--text", "x", "--lane", lane).stderr.endswith(told)
 
@@ -268,7 +268,10 @@ def test_a_scratch_lane_is_written_in_steps_and_kept(tmp_path: Path) -> None:
     tip = done("append", file, "--lane", lane, "--role", "user", "--text", "More").strip()
     kept = run("keep", file, lane)
     assert kept.stdout == last(file)["uuid"] + "\n"
-    assert kept.stderr == f"Kept {lane} on main, which goes on below {tip[:8]} (user: More)\n"
+    assert (
+        kept.stderr
+        == f"Joined {lane} to main; the next entry on main goes below {tip[:8]} (user: More)\n"
+    )
     assert contents_of_context(file) == ["Do it", "Tried", "More"]
 
 
@@ -282,8 +285,8 @@ def test_keep_names_what_main_had_gone_on_to_and_how_to_have_it_back(tmp_path: P
     kept = run("keep", file, lane)
     _, *told = kept.stderr.splitlines()
     assert told == [
-        f"main had gone on to {left[:8]} (user: Meanwhile), which is a side branch now",
-        f"to take it in: sessiontree merge '{file}' {left}",
+        f"The last entry of main was {left[:8]} (user: Meanwhile); it is on a side branch now",
+        f"to merge it: sessiontree merge '{file}' {left}",
         f"to go back to it: sessiontree switch '{file}' {left}",
     ]
     for words, expected in zip(

@@ -50,12 +50,12 @@ def test_a_folder_of_all_agents_is_imported(everything: Path, out: Path) -> None
     first = run("import", everything, "-o", out)
     assert first.exit_code == 0
     assert first.stdout.count("\n") == 5
-    assert "5 imported, 0 grew, 0 up to date" in first.stderr
+    assert "5 imported, 0 updated, 0 up to date" in first.stderr
     assert "notes.jsonl is not a session" in first.stderr
     assert len(list(out.glob("*.jsonl"))) == 5
     assert run("verify", *out.glob("*.jsonl")).exit_code == 0
     again = run("import", everything, "-o", out)
-    assert "0 imported, 0 grew, 5 up to date; 0 new entries" in again.stderr
+    assert "0 imported, 0 updated, 5 up to date; 0 new entries" in again.stderr
     assert again.stdout.count("up to date") == 5
     assert state_of(everything) == before
 
@@ -68,7 +68,7 @@ def test_a_dry_run_reports_the_import_and_writes_nothing(
         before = state_of(tmp_path)
         told = run("import", everything, *where, "--dry-run", "--json")
         assert state_of(tmp_path) == before
-        assert "5 imported, 0 grew, 0 up to date" in told.stderr
+        assert "5 imported, 0 updated, 0 up to date" in told.stderr
         assert "This was a dry run: nothing was written" in told.stderr
         assert json.loads(told.stdout) == printed_json("import", everything, *where)
 
@@ -203,12 +203,13 @@ def test_names_and_texts_of_a_source_cannot_control_the_terminal(tmp_path: Path,
 
 AT_ONCE = """
 import sys
-from sessiontree.cli import import_sessions
-import_sessions.PATIENCE_SECONDS = 0.0
+from sessiontree.cli import import_sessions, progress
+progress.PATIENCE_SECONDS = 0.0
 import_sessions.import_.main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_a_long_import_shows_its_progress_on_a_terminal(tmp_path: Path, out: Path) -> None:
     lines = [user(f"u{n}", f"u{n - 1}" if n else None, "x" * 2_000) for n in range(2_000)]
     file = written(tmp_path / "t" / "s.jsonl", lines)

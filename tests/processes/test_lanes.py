@@ -221,7 +221,7 @@ def test_gc_beside_a_trial_that_is_written_takes_what_is_old_and_nothing_else(fi
 def test_a_trial_whose_lane_was_collected_writes_nothing_and_says_so(file: Path) -> None:
     with opened(file) as main, main.scratch() as trial:
         tried = say(trial, "tried")
-        together(lambda: run("gc", file, "--now", LATER.isoformat()))
+        together(lambda: run("gc", file, "--as-of", LATER.isoformat()))
         before = file.read_bytes()
         assert tried.line not in before
         with pytest.raises(FileReplacedError, match="nothing was written"):

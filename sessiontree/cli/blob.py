@@ -1,0 +1,171 @@
+"""The commands `blob ls`, `blob cat` and `blob verify`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import click
+
+from sessiontree import errors
+from sessiontree.cli import arguments
+from sessiontree.cli.opening import reading
+from sessiontree.cli.output import out_json_list
+from sessiontree.cli.terminal import counted, finish, is_terminal, out, tell
+from sessiontree.core.blob import MARK, Blob, blobs_needed
+from sessiontree.core.entry import decode_object
+from sessiontree.core.spill import check_spilled
+from sessiontree.session import Session
+
+_KINDS: Final[dict[type[errors.BlobError], str]] = {
+    errors.BlobMissingError: "missing",
+    errors.BlobDamagedError: "damaged",
+    errors.BlobUnreadableError: "unreadable",
+    errors.SpilledError: "spilled",
+}
+_PREFIX: Final = re.compile("[0-9a-f]{4,64}")
+
+
+@click.group()
+def blob() -> None:
+    """List, print and verify the blobs of a session.
+
+    A blob is a file with large content, in the folder FILE.blobs: a text of more than 32
+    KiB, or an attached file. Its name is the SHA-256 of its bytes.
+
+    \b
+    Example:
+      sessiontree blob ls chat.jsonl --json
+      sessiontree blob cat chat.jsonl 2cf24dba > screenshot.base64
+      sessiontree blob verify chat.jsonl
+    """
+
+
+@blob.command(short_help="List the blobs and how often each is used.")
+@arguments.file
+@arguments.json("a list of the blobs")
+def ls(file: str, as_json: bool) -> None:
+    """List the blobs, with their bytes and how often each is used.
+
+    Blobs that entries use but that are missing or have the wrong size are listed too.
+    The content of the blobs is not read; 'blob verify' reads it.
+    """
+    with reading(file) as session:
+        references = Counter(blob for keys in _lines(session) for blob in blobs_needed(keys))
+        stored = list(session.blobs.blobs())
+        faults = {one: session.blobs.fault(one) for one in references}
+        aside = len(session.blobs.aside())
+    named = {one.sha256 for one in references}
+    found = sorted([*references, *(one for one in stored if one.sha256 not in named)])
+    if as_json:
+        out_json_list(
+            {
+                "sha256": one.sha256,
+                "size": one.size,
+                "references": references[one],
+                "referenced": one in references,
+                "stored": faults.get(one) is None,
+                "fault": _KINDS[type(fault)] if (fault := faults.get(one)) else None,
+            }
+            for one in found
+        )
+        return
+    for one in found:
+        out(f"{one.sha256}  {one.size:>13,}  {_state(references[one], faults.get(one))}")
+    total = sum(one.size for one in stored)
+    kept = f"; {aside:,} damaged as well, kept until gc removes them" if aside else ""
+    tell(f"{file}: {counted(len(stored), 'blob')}, {total:,} bytes{kept}")
+
+
+def _state(references: int, fault: errors.BlobError | None) -> str:
+    count = counted(references, "reference") if references else "not referenced"
+    if fault is None:
+        return count
+    sizes = fault.sizes if isinstance(fault, errors.BlobDamagedError) else None
+    exactly = f": {sizes[0]:,} of {sizes[1]:,} bytes" if sizes else ""
+    return f"{count}, {_KINDS[type(fault)]}{exactly}"
+
+
+def _lines(session: Session) -> Iterator[Mapping[str, Any]]:
+    """The stored keys of each entry that may use a blob."""
+    for _, line in session.reader.ready().lines():
+        if MARK in line:
+            yield decode_object(line)
+
+
+@blob.command()
+@arguments.file
+@click.argument("sha")
+def cat(file: str, sha: str) -> None:
+    """Write the bytes of a blob to standard output.
+
+    SHA is its SHA-256, or a unique prefix of four digits or more. The bytes are checked:
+    if they are wrong, the command fails and does not write the last of them. A screenshot
+    is stored as base64 text; 'base64 -d' turns it into the picture.
+    """
+    with reading(file) as session:
+        found = _named(session, sha)
+        if sys.stdout is None:  # closed by the caller
+            return
+        if is_terminal():
+            raise errors.UsageError(
+                f"{found.size:,} bytes are not written to a terminal; "
+                "send them to a file, with '> NAME', or to another program"
+            )
+        finish()
+        for block in session.blobs.blocks(*found):
+            sys.stdout.buffer.write(block)
+        finish()
+
+
+def _named(session: Session, sha: str) -> Blob:
+    if not _PREFIX.fullmatch(sha):
+        raise errors.UsageError(
+            f"{sha:.80} is not a SHA-256 or its first four or more digits; 'blob ls' lists them"
+        )
+    found = [one for one in session.blobs.blobs() if one.sha256.startswith(sha)]
+    if len(found) > 1:
+        raise errors.UsageError(f"{len(found)} blobs begin with {sha}; give more of its digits")
+    if not found:
+        raise errors.BlobMissingError(
+            f"{session.file} has no blob {sha}; 'blob ls' lists those it has", session.blobs.file
+        )
+    return found[0]
+
+
+@blob.command()
+@arguments.file
+@arguments.json("a list of the findings")
+def verify(file: str, as_json: bool) -> None:
+    """Read every blob and report those that are missing or damaged.
+
+    Changes nothing. The exit code is 1 if anything is wrong.
+    """
+    with reading(file) as session:
+        needed: set[Blob] = set()
+        found: list[errors.BlobError] = []
+        for keys in _lines(session):
+            needed.update(blobs_needed(keys))
+            try:
+                check_spilled(keys)
+            except errors.SpilledError as error:
+                message = f"{session.file}, entry {keys.get('uuid')}: {error}"
+                found.append(errors.SpilledError(message, session.blobs.file))
+        found += session.blobs.verify(needed)
+        checked = len({one.sha256 for one in [*needed, *session.blobs.blobs()]})
+    if as_json:
+        out_json_list(
+            {"file": e.file, "sha256": e.sha256, "kind": _KINDS[type(e)], "cause": str(e)}
+            for e in found
+        )
+    else:
+        for fault in found:
+            out(str(fault))
+    outcome = counted(len(found), "finding") if found else "no damage found"
+    tell(f"{file}: {counted(checked, 'blob')}, {outcome}")
+    finish()
+    if found:
+        click.get_current_context().exit(1)
