@@ -15,15 +15,11 @@ from sessiontree.cli.progress import Progress
 from sessiontree.cli.store import store_at
 from sessiontree.cli.terminal import counted, finish, out, relative_path, tell, tell_each
 from sessiontree.core.damage import Damage
-from sessiontree.core.display import one_line
 from sessiontree.errors import FileError, NothingToDoError, SessionNotFoundError, SessionTreeError
 from sessiontree.importing import Importer, ImportResult
 from sessiontree.importing.source import Progress as Report
 
-_WIDTH = 40
-
-Take = Callable[[str, Report], ImportResult]
-"""What is done with a file: `Importer.take` or `Importer.look`."""
+Take = Callable[[str, Report], ImportResult]  # `Importer.take` or `Importer.look`
 
 
 @click.command("import")
@@ -120,7 +116,7 @@ class _Batch:
             yield result
 
     def _report(self, shown: Progress, number: int) -> Report:
-        title = one_line(os.path.basename(self._files[number][0]), _WIDTH)
+        title = os.path.basename(self._files[number][0])
         return lambda done, size: shown(number + done / max(size, 1), len(self._files), title)
 
     def _note(self, result: ImportResult) -> None:

@@ -57,7 +57,8 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
 
 def _verified(file: str) -> list[Damage]:
     """The damage of a file; leftovers of interrupted programs are reported beside it."""
-    with Session.open(file, readonly=True) as session, Progress(f"Reading {file}") as shown:
+    title = f"Reading {os.path.basename(file)}"
+    with Session.open(file, readonly=True) as session, Progress(title) as shown:
         damage = session.verify(shown, processes=None)
         left = strays(DISK, file)
         unfinished: list[str] = []

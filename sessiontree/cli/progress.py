@@ -6,8 +6,13 @@ import sys
 import time
 from typing import Any
 
+from sessiontree.cli.terminal import is_terminal
+from sessiontree.core.display import one_line
+
 PATIENCE_SECONDS = 1.0
 """How long a command is silent before it shows its progress."""
+
+_WIDTH = 50
 
 
 class Progress:
@@ -28,18 +33,20 @@ class Progress:
 
     def __call__(self, done: float, total: float | None, title: str | None = None) -> None:
         """Show that `done` of `total` is done; a total of None is unknown."""
+        if not self._is_terminal or time.monotonic() - self._started < PATIENCE_SECONDS:
+            return
+        from rich.markup import escape  # heavy, and only a long command on a terminal needs it
+
         if self._bar is None:
-            if not self._is_terminal or time.monotonic() - self._started < PATIENCE_SECONDS:
-                return
             self._start()
-        self._bar.update(self._task, completed=done, total=total, description=title or self._title)
+        description = escape(one_line(title or self._title, _WIDTH))
+        self._bar.update(self._task, completed=done, total=total, description=description)
 
     def _start(self) -> None:
-        from rich.console import Console  # heavy, and only a long command on a terminal needs it
+        from rich.console import Console
         from rich.progress import Progress as Bar
 
-        is_shown = sys.stdout is not None and sys.stdout.isatty()  # else it is data for a program
         console = Console(stderr=True, soft_wrap=True)  # a long line above the bar stays one line
-        self._bar = Bar(console=console, transient=True, redirect_stdout=is_shown)
-        self._task = self._bar.add_task(self._title, total=None)
+        self._bar = Bar(console=console, transient=True, redirect_stdout=is_terminal())
+        self._task = self._bar.add_task("", total=None)
         self._bar.start()

@@ -90,7 +90,6 @@ def search(
 def _nothing(
     pattern: str, files: list[str], place: str | None, cwd: str | None, *, blobs: bool
 ) -> str:
-    """The report of a search that found nothing."""
     if not files:
         of = "" if cwd is None else f" of {os.path.abspath(cwd)}"
         return f"Nothing was searched: there is no session{of} in {place or store_at(None).root}"
@@ -100,7 +99,6 @@ def _nothing(
 
 
 def _files(place: str | None, cwd: str | None, report: Report) -> list[str]:
-    """The files to search, in order."""
     if place is not None and not os.path.isdir(place):
         if not os.path.exists(place):
             raise SessionNotFoundError(f"there is no file or folder {place}; check the path", place)

@@ -154,7 +154,6 @@ def _with_branches(one: SessionInfo, report: Report) -> SessionInfo:
 
 
 def _out_sessions(found: list[SessionInfo], *, as_json: bool) -> None:
-    """Print sessions: as JSON, as a table on a terminal, or else one a line."""
     if as_json:
         out_json_list(found)
     elif found and is_terminal():
@@ -211,7 +210,6 @@ def _note(one: SessionInfo) -> str:
 
 
 def _time(timestamp: str) -> str:
-    """A stored time, in local time."""
     try:
         return datetime.fromtimestamp(moment(timestamp)).strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
