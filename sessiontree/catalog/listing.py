@@ -268,7 +268,7 @@ _decode_last: Final = msgspec.json.Decoder(_Last).decode
 def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
     """The last entry of a file, read further back if it does not start in the tail."""
     backwards = Backwards(read, tail, size - len(tail))
-    end = size
+    end = size - tail.endswith(b"\n")
     for _ in range(_LAST_LINES):
         start, line = backwards.line_before(end)
         if line:
@@ -302,18 +302,17 @@ def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str
     """The entries of a type in a window, last first."""
     at = stringzilla.rfind(window, needle)
     while at >= 0:
-        start, body = _line_around(window, at)[::2]
+        start, end = _line_around(window, at)
+        body = decode_object(window[start:end])
         if body.get("type") == kind:
             yield body
         at = stringzilla.rfind(window, needle, 0, start)
 
 
-def _line_around(window: bytes, at: int) -> tuple[int, int, dict[str, Any]]:
-    """Where the line around an offset starts and ends, and the object that it holds, or {}."""
-    start = window.rfind(b"\n", 0, at) + 1
+def _line_around(window: bytes, at: int) -> tuple[int, int]:
+    """Where the line around an offset starts and ends."""
     end = window.find(b"\n", at)
-    end = len(window) if end < 0 else end
-    return start, end, decode_object(window[start:end])
+    return window.rfind(b"\n", 0, at) + 1, end if end >= 0 else len(window)
 
 
 def _first_message(head: bytes, read: Read, size: int) -> str | None:
@@ -346,8 +345,8 @@ def _objects_with(window: bytes, needle: bytes) -> Iterator[dict[str, Any]]:
     """The objects in the lines of a window that hold a needle, first to last."""
     at = stringzilla.find(window, needle)
     while at >= 0:
-        _, end, body = _line_around(window, at)
-        yield body
+        start, end = _line_around(window, at)
+        yield decode_object(window[start:end])
         at = stringzilla.find(window, needle, end)
 
 

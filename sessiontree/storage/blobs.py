@@ -137,6 +137,14 @@ class Blobs:
         except BlobError as error:
             return error
 
+    def is_whole(self, blob: Blob) -> bool:
+        """Whether a blob has the bytes that its name says; it is read."""
+        try:
+            self._verify(*blob)
+        except BlobError:
+            return False
+        return True
+
     def verify(self, needed: Iterable[Blob] = ()) -> Iterator[BlobError]:
         """Read all blobs in the folder, and those that are needed; give what is wrong.
 

@@ -20,9 +20,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from sessiontree.core.blob import Blob
 from sessiontree.errors import (
-    BlobError,
     SessionExistsError,
     SessionNotFoundError,
     SessionTreeError,
@@ -218,19 +216,9 @@ def _take_over_blobs(fs: FileSystem, file: str, target: str) -> None:
             return
         there = dict(own.blobs())
         for blob in list(stray.blobs()):
-            if blob.sha256 not in there or _is_whole(stray, blob):
+            if blob.sha256 not in there or stray.is_whole(blob):
                 name = os.path.join(stray.folder, blob.sha256)
                 fs.replace(name, os.path.join(own.folder, blob.sha256))
-
-
-def _is_whole(blobs: Blobs, blob: Blob) -> bool:
-    """Whether a blob has the bytes that its name says; it is read."""
-    try:
-        for _ in blobs.blocks(*blob):
-            pass
-    except BlobError:
-        return False
-    return True
 
 
 def _check_free(fs: FileSystem, source: str, target: str) -> None:

@@ -387,7 +387,7 @@ def test_a_name_is_kept_as_people_spell_it(store: Store, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "a\tb", "\x1b[31mred", "\u202eevil", "a\u2028b"])
 def test_a_name_that_is_not_one_line_of_text_is_refused(store: Store, name: str) -> None:
-    with pytest.raises(EntryError, match="a session's name is"):
+    with pytest.raises(EntryError, match="a session's name must be"):
         store.create(name=name)
 
 
