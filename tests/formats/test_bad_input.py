@@ -234,7 +234,6 @@ def odd_versions(
         yield
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("made", ALL)
 def test_any_value_in_any_place_is_read_or_refused(
     made: Callable[[Path], Path], tmp_path: Path

@@ -174,6 +174,7 @@ def test_a_session_converted_to_pi_gives_the_same_context(tmp_path_factory: Any,
         assert back.damage == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(SEEDS)
 def test_every_branch_converted_to_pi_gives_the_same_context(

@@ -107,6 +107,7 @@ def test_an_import_killed_anywhere_leaves_all_or_nothing(tmp_path: Path) -> None
     assert state_of(source.parent) == before
 
 
+@pytest.mark.slow
 def test_an_update_killed_anywhere_keeps_every_earlier_entry(tmp_path: Path) -> None:
     for at in at_each_change():
         source = written(tmp_path / f"t{at}" / "s.jsonl", FIRST)

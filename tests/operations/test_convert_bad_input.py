@@ -222,6 +222,7 @@ def test_lone_surrogates_and_deep_nesting_are_converted(tmp_path: Path, to: Any)
     assert "end" in told
 
 
+@pytest.mark.slow
 def test_a_thousand_compactions_are_converted_without_deep_recursion(tmp_path: Path) -> None:
     header = {"type": "session", "version": 2, "uuid": "u0", "parentUuid": None, "id": "s"}
     lines: list[Any] = [header]
