@@ -32,7 +32,7 @@ def grown(folder: Path, content: bytes, name: str = "s.jsonl") -> Path:
 
 
 def assert_grows(lines: list[bytes], folder: Path, out: Path, start: int = 1) -> str:
-    """Each state of a growing file, imported into one session, says what it says in place."""
+    """Import each state of a growing file; the context is that of reading in place."""
     files = set()
     for count in range(start, len(lines) + 1):
         file = grown(folder, b"".join(lines[:count]))

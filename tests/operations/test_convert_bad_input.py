@@ -37,7 +37,7 @@ ODD += [{"role": 3, "content": [None, 3, {"type": None}]}, {"role": "user", "con
 
 
 def damaged(lines: list[bytes], random: Random) -> list[bytes]:
-    """The lines of a file after what disks, editors and other programs do to them."""
+    """The lines of a file, damaged as by disks, editors and other programs."""
     lines = lines.copy()
     for _ in range(random.randint(1, 4)):
         at = random.randrange(1, len(lines))
