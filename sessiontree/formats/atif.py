@@ -22,7 +22,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -143,12 +142,11 @@ class AtifWriter:
         name = "".join(c if c.isalnum() or c in "-_." else "-" for c in self._source.id)
         return f"{name or 'session'}.trajectory.json"
 
-    def beside(self, stem: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[SideFile]:
         """The images."""
-        folder = f"{stem}.images"
-        self._folder = os.path.basename(folder)
+        self._folder = f"{name}.images"
         images = self._images.items()
-        return [SideFile.of(os.path.join(folder, name), content) for name, content in images]
+        return [SideFile.of(f"{self._folder}/{image}", content) for image, content in images]
 
     def blocks(self) -> Iterator[bytes]:
         """The document, as one line."""

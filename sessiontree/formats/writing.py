@@ -171,7 +171,7 @@ class SessionSource(Protocol):
 
 
 class SideFile(NamedTuple):
-    """A file beside the main one: its path, and a function that gives its bytes."""
+    """A file beside the main one: its path from there, with `/`, and its bytes."""
 
     path: str
     blocks: Callable[[], Iterator[bytes]]
@@ -189,8 +189,8 @@ class Writer(Protocol):
     def default_name(self) -> str:
         """The name that the program would give to the file."""
 
-    def beside(self, stem: str) -> list[SideFile]:
-        """The files beside the main one; `stem` is the main path without its suffix."""
+    def beside(self, name: str) -> list[SideFile]:
+        """The files beside the main one; `name` is the main one's, without its suffix."""
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes of the main file; called once, after `beside`."""

@@ -77,13 +77,17 @@ def convert(
     source, writer = _opened(original, to)
     path = writer.default_name if given is None else given
     stem = os.path.splitext(path)[0]
-    beside = writer.beside(stem)
+    folder, name = os.path.split(stem)
+    beside = [
+        file._replace(path=os.path.join(folder, *file.path.split("/")))
+        for file in writer.beside(name)
+    ]
     if stem == path and beside and to == "claude-code":
         raise UsageError(
             f"{path} needs a folder of its name beside it; give a name that ends in .jsonl"
         )
     _write(source.disk, path, writer.blocks(), beside)
-    made = [name for name, _ in beside]
+    made = [file.path for file in beside]
     return ConversionResult(path, to, made, source.losses.found(), source.warnings)
 
 

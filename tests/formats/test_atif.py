@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning"
 
 
 def converted(session: Session, file: Path) -> tuple[dict[str, Any], ConversionResult]:
-    """The trajectory, checked; by its makers' own models too, where they are installed."""
+    """The trajectory, checked, also by its authors' models if they are installed."""
     made = session.convert("atif", file)
     found: dict[str, Any] = json.loads(file.read_bytes())
     check_trajectory(found, file.parent)
@@ -70,7 +70,7 @@ def test_any_session_is_a_valid_trajectory(
 
 
 def _shown(message: Any) -> Any:
-    """The content without what only its name is told of."""
+    """The content without the documents, which are replaced by their names."""
     content = message.get("content")
     if not isinstance(content, list):
         return content

@@ -63,7 +63,7 @@ def last_said(session: Session) -> str:
 
 
 def everything_of(file: Path) -> None:
-    """Ask a session for all it can tell; only an error of ours may come of it."""
+    """Read a session in every way; only an error of sessiontree may be raised."""
     with Session.open(file, readonly=True) as session:
         for entry in session.entries():
             session.original(entry)
@@ -76,7 +76,7 @@ def everything_of(file: Path) -> None:
 
 
 def ask(file: Path) -> None:
-    """The same where the file may be refused, by an error that names it."""
+    """The same for a file that may be refused with an error that names it."""
     said = str(file)
     try:
         everything_of(file)
@@ -212,7 +212,7 @@ ODD: list[Any] = [None, True, 7, -1.5, "", "x", "\ud800", [], [1], {}, {"type": 
 def odd_versions(
     file: Path, made: Callable[[Path], Path], *, seed: int, count: int
 ) -> Iterator[None]:
-    """The file with an odd value in some place, written anew before each step."""
+    """Write the file with an unusual value in a random place before each step."""
     text = file.read_text()
     lines = (
         [json.loads(text)]
@@ -234,7 +234,6 @@ def odd_versions(
         yield
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("made", ALL)
 def test_any_value_in_any_place_is_read_or_refused(
     made: Callable[[Path], Path], tmp_path: Path

@@ -43,13 +43,13 @@ each_seed = settings(
 
 
 def words_in(messages: Any) -> list[list[str]]:
-    """The words of each message that has any, thinking apart: unsigned it is left out."""
+    """The words of each message that has any."""
     found = [sorted({w for t in strings_in([m]) for w in WORD.findall(t)}) for m in messages]
     return [words for words in found if words]
 
 
 def without_thinking(messages: Any) -> list[Any]:
-    """What a model is told: no settings, and no commands that were run to stay out of it."""
+    """The messages of a context: no settings, and no commands excluded from it."""
     told = [m for m in messages if m.get("role") != "system" and not m.get("excludeFromContext")]
     return [_thoughtless(message) for message in told]
 
@@ -63,7 +63,7 @@ def _thoughtless(message: Any) -> Any:
 
 
 def converted(session: Session, folder: Path) -> tuple[Path, ConversionResult]:
-    """The transcript in a folder of its own, empty before."""
+    """The transcript in a new folder of its own."""
     folder.mkdir()
     made = session.convert("claude-code", folder / f"{SESSION}.jsonl")
     return Path(made.file), made

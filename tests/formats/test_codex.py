@@ -51,7 +51,7 @@ def written(path: Path, *lines: Line) -> Path:
 
 
 def texts(session: Session) -> list[str]:
-    """What each message of the context says; for an item without content its type."""
+    """The text of each message of the context; the type of an item without content."""
     return [
         m["content"][0]["text"] if "content" in m else m["type"] for m in session.context().messages
     ]

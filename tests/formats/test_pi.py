@@ -155,7 +155,7 @@ def test_only_versions_2_and_3_are_recognised_as_pi(tmp_path: Path) -> None:
 
 
 def built_by_pi(files: list[Path], folder: Path) -> list[Line]:
-    """What pi builds of copies of the files, for it rewrites what it opens."""
+    """What pi builds from copies of the files; it rewrites the files that it opens."""
     folder.mkdir()
     copies = [shutil.copyfile(file, folder / f"{n}.jsonl") for n, file in enumerate(files)]
     command = ["node", str(SCRIPT), PI, *map(str, copies)]
@@ -192,7 +192,7 @@ def _comparable(context: Line) -> Line:
 
 
 def _any_session(seed: int) -> list[Line]:
-    """Entries of all types, hung anywhere."""
+    """Entries of all types with random parents."""
     dice = random.Random(seed)
     lines = [HEADER]
     for number in range(dice.randint(1, 20)):

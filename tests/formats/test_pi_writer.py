@@ -1,4 +1,4 @@
-"""A session converted for the pi coding agent: pi's own reader, and ours, build the same of it.
+"""Sessions converted to pi: pi's own reader and ours build the same context from them.
 
 The comparison with pi needs Node and the package, as that in `tests.formats.test_pi` does.
 """
@@ -41,12 +41,12 @@ def opened_by_pi(files: list[Path]) -> list[dict[str, Any]]:
 
 
 def knows_edits() -> bool:
-    """Whether this pi is young enough to know edits and system messages."""
+    """Whether this version of pi has edits and system messages."""
     return "context_edit" in (Path(PI) / "dist" / "core" / "session-manager.js").read_text()
 
 
 def expected(context: Context) -> list[Message]:
-    """The messages of a context as pi has them, without what pi adds."""
+    """The messages of a context in pi's shape, without the keys that pi adds."""
     told = [m for m in context.messages if m.get("role") != "system"]
     return [_expected(message, at=place) for place, message in enumerate(told)]
 
@@ -63,7 +63,7 @@ def _expected(message: Any, at: int) -> Message:
 
 
 def assert_says(found: list[Message], wanted: list[Message]) -> None:
-    """All that is wanted is there; what pi adds (a time, a usage, …) does not count."""
+    """Assert that the messages have all wanted keys; pi may add others (a time, a usage, …)."""
     told = [message for message in found if message["role"] != "system"]
     assert len(told) == len(wanted)
     assert [
@@ -72,7 +72,7 @@ def assert_says(found: list[Message], wanted: list[Message]) -> None:
 
 
 def system_of(found: list[Message]) -> str | None:
-    """The system text as pi puts it together: the last section of each name."""
+    """The system text as pi renders it: the last section of each name."""
     sections: dict[str, str] = {}
     for message in found:
         if message["role"] == "system":
@@ -88,7 +88,7 @@ def words_in(message: Any) -> list[str]:
 
 
 def assert_words(found: list[Any], wanted: list[Any]) -> None:
-    """The same words in the same order; pi may say in several messages what was one."""
+    """Assert the same words in the same order; pi may split one message into several."""
     told = [word for message in found for word in words_in(message)]
     for message in wanted:
         words = words_in(message)
@@ -174,6 +174,7 @@ def test_a_session_converted_to_pi_gives_the_same_context(tmp_path_factory: Any,
         assert back.damage == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(SEEDS)
 def test_every_branch_converted_to_pi_gives_the_same_context(
@@ -191,7 +192,7 @@ def test_every_branch_converted_to_pi_gives_the_same_context(
 
 
 def _ids(session: Session) -> set[str]:
-    """The entries that are one line, so that their ids start as ours do."""
+    """The entries that become one line, so that its id is the start of their uuid."""
     return {entry.uuid for entry in session.entries() if entry.get("customType") != OWN + "merge"}
 
 

@@ -16,13 +16,13 @@ __all__ = ["untouched"]
 
 
 def messages(file: str | Path, lane: str = "main", ref: str | None = None) -> list[list[Any]]:
-    """What a model gets of a session, paired and as stored."""
+    """The messages of a session's context, paired and verbatim."""
     with Session.open(file, readonly=True, lane=lane) as session:
         return [session.context(ref, verbatim=way).messages for way in (False, True)]
 
 
 def without_origins(file: str | Path) -> list[list[Any]]:
-    """What a model gets, without the entry that a summary left: that may have been mended."""
+    """The same without `fromUuid`, which an import may correct."""
     return [
         [{key: value for key, value in message.items() if key != "fromUuid"} for message in way]
         for way in messages(file)
@@ -35,7 +35,7 @@ def lanes_of(file: str | Path) -> list[str]:
 
 
 def assert_same(source: Path, target: str) -> None:
-    """Each lane says what it says where the source is read in place; the target is sound."""
+    """Assert that each lane has the context of the source read in place, and no damage."""
     assert lanes_of(target) == lanes_of(source)
     for lane in lanes_of(source):
         assert messages(target, lane) == messages(source, lane)
@@ -48,7 +48,7 @@ def assert_same(source: Path, target: str) -> None:
 
 
 def imported(source: Path, folder: Path) -> ImportResult:
-    """A file imported, and all that is promised of it looked at."""
+    """Import a file, and check every promise of an import."""
     before = state_of(source.parent)
     done = import_session(source, folder)
     assert_same(source, done.file)
@@ -61,7 +61,7 @@ def imported(source: Path, folder: Path) -> ImportResult:
 
 
 def touched(file: Path) -> Path:
-    """The same file with another time, so that it is read again."""
+    """The file with a later time, so that it is read again."""
     found = file.stat()
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1_000_000))
     return file

@@ -21,7 +21,7 @@ from tests.support.transcripts import user, written
 
 
 def assert_imported_or_refused(file: Path, out: Path) -> bool:
-    """Whether a file was imported; then the import is sound, and says what the file does."""
+    """Whether a file was imported; an import is checked against the file."""
     before = state_of(file.parent)
     said = str(file)
     done = None

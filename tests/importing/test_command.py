@@ -23,7 +23,7 @@ OTHER = "99999999-2222-4333-8444-555555555555"
 
 @pytest.fixture
 def everything(tmp_path: Path) -> Path:
-    """A folder of all agents' sessions, as they lie on a disk, and other files between."""
+    """A folder with all agents' sessions as they store them, and other files between."""
     folder = tmp_path / "agents"
     claude = folder / "projects" / "-project"
     lines = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]

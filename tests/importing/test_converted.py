@@ -39,8 +39,8 @@ def converted(session: Path, to: str, folder: Path) -> Path:
     return Path(name).rename(folder / f"{id}.jsonl")
 
 
-def gone_on(file: Path, count: int) -> list[str]:
-    """Go on with a file as its program does; the texts that were said."""
+def continued(file: Path, count: int) -> list[str]:
+    """Append messages to a file as its program does; their texts."""
     lines = lines_of(file)
     told = [f"said since {number}" for number in range(count)]
     with file.open("a") as opened:
@@ -66,25 +66,25 @@ def gone_on(file: Path, count: int) -> list[str]:
     return told
 
 
-def said_at_the_end(file: str | Path, count: int) -> tuple[list[Any], list[Any]]:
-    """The messages of a session's context before the last few, and the texts of those."""
+def context_and_end(file: str | Path, count: int) -> tuple[list[Any], list[Any]]:
+    """The messages of a context but the last few, and the texts of those."""
     found = messages(file)[1]
     before = found[: len(found) - count]
     return before, [message["content"] for message in found[len(found) - count :]]
 
 
 def check(session: Path, to: str, tmp_path: Path) -> None:
-    """Nothing comes back of a conversion, and of one that was gone on with what is new."""
+    """Import a conversion, which adds nothing, and a continued one, which adds its messages."""
     before, content = messages(session)[1], session.read_bytes()
     file = converted(session, to, tmp_path / f"for-{to}")
     done = import_session(file, session.parent)
     assert (Path(done.file).name, done.new) == (session.name, 0)
     assert session.read_bytes() == content
-    told = gone_on(file, 3)
+    told = continued(file, 3)
     done = import_session(file, session.parent)
     assert (Path(done.file).name, done.new) == (session.name, 3)
     assert session.read_bytes().startswith(content)
-    assert said_at_the_end(session, 3) == (before, told)
+    assert context_and_end(session, 3) == (before, told)
     content = session.read_bytes()
     assert import_session(file, session.parent).new == 0
     assert session.read_bytes() == content
@@ -106,7 +106,7 @@ def test_importing_any_converted_session_adds_only_new_messages(
     session.write_bytes(b"\n".join([*lines, b""]))
     try:
         check(session, to, folder)
-    except NothingToDoError:  # nothing is said where it stands
+    except NothingToDoError:  # there is no message on the path to the leaf
         return
 
 
@@ -140,7 +140,7 @@ def test_importing_a_converted_session_does_not_move_the_users_leaf(
     with Session.open(session) as ours:
         ours.append_message({"role": "user", "content": "here"})
     before = messages(session)
-    told = gone_on(file, 2)
+    told = continued(file, 2)
     assert import_session(file, session.parent).new == 2
     assert messages(session) == before
     lane = messages(session, to)[1]
@@ -186,9 +186,9 @@ def test_a_copy_imported_from_a_converted_session_gets_new_messages(
     file = converted(chat(tmp_path / "in"), to, tmp_path / "for")
     copy = import_session(file, tmp_path / "elsewhere").file
     before = messages(copy)[1]
-    told = gone_on(file, 2)
+    told = continued(file, 2)
     assert import_session(file, tmp_path / "elsewhere").new == 2
-    assert said_at_the_end(copy, 2) == (before, told)
+    assert context_and_end(copy, 2) == (before, told)
 
 
 @pytest.mark.parametrize("to", TARGETS)

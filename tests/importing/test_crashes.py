@@ -22,7 +22,7 @@ MORE: list[Line] = [*FIRST, assistant("d", "c"), user("e", "d", "third " * 20_00
 
 
 class Dying(Disk):
-    """A disk whose process is killed at its nth change, a write of it half done."""
+    """A disk that kills the process at its nth change; a write is half done by then."""
 
     def __init__(self, at: int) -> None:
         self.left = at
@@ -66,7 +66,7 @@ def die() -> None:
 
 
 def was_killed(source: Path, out: Path, at: int) -> bool:
-    """Whether a process that imports was killed at its nth change, before it was done."""
+    """Whether an importing process was killed at its nth change, before it ended."""
     pid = os.fork()
     if not pid:
         status = 1
@@ -107,6 +107,7 @@ def test_an_import_killed_anywhere_leaves_all_or_nothing(tmp_path: Path) -> None
     assert state_of(source.parent) == before
 
 
+@pytest.mark.slow
 def test_an_update_killed_anywhere_keeps_every_earlier_entry(tmp_path: Path) -> None:
     for at in at_each_change():
         source = written(tmp_path / f"t{at}" / "s.jsonl", FIRST)

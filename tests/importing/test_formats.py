@@ -88,7 +88,7 @@ def test_the_keys_that_reading_leaves_out_are_in_original(tmp_path: Path, out: P
 
 
 def _rebuilt(entry: Any, names: dict[str, str]) -> dict[str, Any]:
-    """The line that an entry was made of, from the import alone."""
+    """The source line of an entry, from the import alone."""
     if entry.type == "custom" and entry["customType"].startswith(("pi:", "claude-code:")):
         return dict(entry["data"])
     held = {names.get(key, key): entry[key] for key in entry}

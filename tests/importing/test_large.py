@@ -37,7 +37,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def _memory(source: Path, out: Path) -> int:
-    """The most memory in use while a file is imported, in KiB."""
+    """The peak memory of an import, in KiB."""
     told = subprocess.run(
         [sys.executable, "-c", MEASURED, str(source), str(out)],
         capture_output=True,

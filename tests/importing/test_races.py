@@ -51,7 +51,7 @@ def test_two_processes_at_once_make_one_session(was_there: bool, tmp_path: Path)
 
 
 class Meddled(Disk):
-    """A disk on which somebody else writes to the target while it is first locked."""
+    """A disk on which another writer appends while the target is first locked."""
 
     def __init__(self, meddle: Callable[[], Any]) -> None:
         self._meddle: Callable[[], Any] | None = meddle

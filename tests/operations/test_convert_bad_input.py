@@ -37,7 +37,7 @@ ODD += [{"role": 3, "content": [None, 3, {"type": None}]}, {"role": "user", "con
 
 
 def damaged(lines: list[bytes], random: Random) -> list[bytes]:
-    """The lines of a file after what disks, editors and other programs do to them."""
+    """The lines of a file, damaged as by disks, editors and other programs."""
     lines = lines.copy()
     for _ in range(random.randint(1, 4)):
         at = random.randrange(1, len(lines))
@@ -222,6 +222,7 @@ def test_lone_surrogates_and_deep_nesting_are_converted(tmp_path: Path, to: Any)
     assert "end" in told
 
 
+@pytest.mark.slow
 def test_a_thousand_compactions_are_converted_without_deep_recursion(tmp_path: Path) -> None:
     header = {"type": "session", "version": 2, "uuid": "u0", "parentUuid": None, "id": "s"}
     lines: list[Any] = [header]

@@ -1,7 +1,7 @@
 """A strict validator of trajectories, from the published rules of ATIF 1.7.
 
 https://harborframework.com/docs/trajectory-format: an object of each kind has no other
-fields than these; steps are numbered from 1; what only an agent does stands in steps of
+fields than these; steps are numbered from 1; what only an agent does is in steps of
 the agent; a result names a call of its own step; subagents are named by unique ids.
 """
 

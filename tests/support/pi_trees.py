@@ -1,4 +1,4 @@
-"""Random sessions in the pi coding agent's own shape, with all that a session can hold."""
+"""Random sessions in the pi coding agent's own shape, with every type of entry."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class PiShaped:
         self._number = 0
 
     def grow(self, steps: int) -> PiShaped:
-        """Do anything, and end where something is said."""
+        """Take random steps, the first of them a prompt."""
         acts = [self.prompt] * 4 + [self.answer] * 4 + [self.aside, self.branch, self.stack]
         acts += [self.compact, self.edit, self.merge, self.note, self.set, self.lane, self.stream]
         self.prompt()
         for _ in range(steps):
             try:
                 self.random.choice(acts)()
-            except UsageError:  # there is nothing to merge, to compact or to pop
+            except UsageError:  # nothing to merge, compact or pop
                 self.prompt()
         return self
 
@@ -102,7 +102,7 @@ class PiShaped:
 
     def compact(self) -> None:
         whole = [e for e in self.session.path()[1:] if e.type not in ("block", "message_end")]
-        if whole:  # that a part of a message is not kept alone is named
+        if whole:  # a part of a message cannot be kept alone
             self.session.compact(self._word(), first_kept=self.random.choice(whole))
 
     def edit(self) -> None:

@@ -18,7 +18,6 @@ response: readers gather all entries with one id, those of other branches includ
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -95,14 +94,14 @@ class ClaudeCodeWriter:
     def default_name(self) -> str:
         return f"{self.session_id}.jsonl"
 
-    def beside(self, stem: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[SideFile]:
         """A transcript for each lane, and a description for each subagent that has one."""
         made: list[SideFile] = []
         for agent, (transcript, facts) in self._lanes.items():
-            name = os.path.join(stem, "subagents", f"agent-{agent}")
-            made.append(SideFile(name + ".jsonl", transcript.lines))
+            path = f"{name}/subagents/agent-{agent}"
+            made.append(SideFile(f"{path}.jsonl", transcript.lines))
             if facts:
-                made.append(SideFile.of(name + ".meta.json", json_of(facts)))
+                made.append(SideFile.of(f"{path}.meta.json", json_of(facts)))
         return made
 
     def blocks(self) -> Iterator[bytes]:

@@ -92,7 +92,7 @@ class PiWriter:
         at = re.sub(r"[:.]", "-", self._source.header.timestamp or LONG_AGO)
         return re.sub(r"[^\w.\-]+", "-", f"{at}_{self._source.id}") + ".jsonl"
 
-    def beside(self, stem: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[SideFile]:
         return []
 
     def blocks(self) -> Iterator[bytes]:
