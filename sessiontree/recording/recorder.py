@@ -242,7 +242,7 @@ class StreamAccumulator:
             return self._stray(line, "line", f"cannot be stored as an event: {error}")
 
     def _joined(self, line: bytes) -> dict[str, Any] | None:
-        """The event of the line in which the last recording was cut, and which this line continues."""
+        """The event of the line in which the last recording was cut, continued by this line."""
         before = torn_before(self._session)
         return _decoded(before + line) if before else None
 
@@ -279,7 +279,7 @@ class StreamAccumulator:
         return self._subagents[call]
 
     def _subagent(self, call: str) -> RecordedLane:
-        """The lane of a subagent. It starts below the header, because a subagent sees nothing else."""
+        """The lane of a subagent. It starts below the header: a subagent sees nothing else."""
         name = "agent-" + "".join(c if c.isalnum() or c in "._-" else "-" for c in call)
         callers = (lane.caller(call) for lane in (self._lane(), *self._subagents.values()))
         caller = next((uuid for uuid in callers if uuid), None)
