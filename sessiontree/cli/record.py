@@ -70,7 +70,7 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
             rest = accumulator.close()
         printer.print(rest)
         head = accumulator.head.uuid
-    if not accumulator.understood:
+    if not accumulator.recognized:
         raise NothingToDoError(
             f"nothing in the stream was understood; it is stored as it came, in {file}. 'record' "
             "reads the output of Claude Code: claude -p … --output-format stream-json --verbose; "

@@ -1,8 +1,8 @@
-"""Events: what a conversation is made of, piece by piece, each with its place.
+"""Events: the pieces of a conversation, each with its position.
 
-A stream that is being recorded gives them as they come, `session.conversation()` gives those that
-end something for what is stored, at the same positions. As JSON each is an object with a `type`
-such as `content_delta`.
+Recording a stream gives them as they come. `session.conversation()` gives the events that end
+something for a stored session, at the same positions. As JSON each is an object with a `type` such
+as `content_delta`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Position(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         uuid: of the entry, or the `messageUuid` of a message that is not written yet.
-        index: of the content block in its message; None where a whole entry is meant.
+        index: of the content block in its message; None for a whole entry.
     """
 
     uuid: str
@@ -29,10 +29,10 @@ class Position(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag=_snake_case):
-    """Something that happened.
+    """One event.
 
     Attributes:
-        lane: where; a subagent's is its own.
+        lane: its lane; a subagent has its own.
     """
 
     lane: str = "main"
@@ -42,9 +42,9 @@ class Start(Event, frozen=True):
     """The agent has started, or started another turn.
 
     Attributes:
-        agent_session_id: its own id of the session, to resume it with.
-        model: the model it asks.
-        position: the leaf that it goes on from.
+        agent_session_id: the agent's own id of the session, to resume it with.
+        model: the model it uses.
+        position: the leaf that it continues from.
     """
 
     agent_session_id: str | None
@@ -66,14 +66,14 @@ class ThinkingStart(Event, frozen=True):
 
 
 class ThinkingDelta(Event, frozen=True):
-    """A piece of it."""
+    """A piece of a block of thinking."""
 
     block_index: int
     text: str
 
 
 class ThinkingEnd(Event, frozen=True):
-    """A block of thinking, whole; `text` is empty where it is redacted."""
+    """A whole block of thinking; `text` is empty where it is redacted."""
 
     position: Position
     text: str
@@ -86,14 +86,14 @@ class ContentStart(Event, frozen=True):
 
 
 class ContentDelta(Event, frozen=True):
-    """A piece of it."""
+    """A piece of a block of text."""
 
     block_index: int
     text: str
 
 
 class ContentEnd(Event, frozen=True):
-    """A block of text, whole."""
+    """A whole block of text."""
 
     position: Position
     text: str
@@ -108,14 +108,14 @@ class ToolUseStart(Event, frozen=True):
 
 
 class ToolUseDelta(Event, frozen=True):
-    """A piece of the JSON of its input."""
+    """A piece of the JSON of a call's input."""
 
     block_index: int
     partial_json: str
 
 
 class ToolUseEnd(Event, frozen=True):
-    """A tool call, whole. `input` is text where it is no JSON."""
+    """A whole tool call. `input` is text where it is not JSON."""
 
     position: Position
     tool_use_id: str
@@ -124,7 +124,7 @@ class ToolUseEnd(Event, frozen=True):
 
 
 class ToolResult(Event, frozen=True):
-    """What a tool answered; `output` is its text."""
+    """The result of a tool call; `output` is its text."""
 
     position: Position
     tool_use_id: str
@@ -145,9 +145,9 @@ class AssistantMessage(Event, frozen=True):
 
 
 class ChatUsage(msgspec.Struct, frozen=True, rename="camel"):
-    """What the agent says it spent: tokens, US dollars, turns, milliseconds.
+    """The usage that the agent reports: tokens, US dollars, turns, milliseconds.
 
-    It counts all that its process did so far where it says so, and this turn otherwise.
+    It counts the agent's whole process where that is reported, and else this turn.
     """
 
     input: int
@@ -163,9 +163,9 @@ class Complete(Event, frozen=True):
     """The agent is done.
 
     Attributes:
-        new_head: the last entry that does more than annotate, where the session goes on.
-        agent_session_id: its own id of the session, to resume it with.
-        usage: what it says it spent.
+        new_head: the last entry that is not an annotation, from which the session continues.
+        agent_session_id: the agent's own id of the session, to resume it with.
+        usage: the usage that it reports.
     """
 
     new_head: Position
@@ -174,12 +174,12 @@ class Complete(Event, frozen=True):
 
 
 class Passthrough(Event, frozen=True):
-    """What has no event of its own.
+    """An event, a block or an entry without an event of its own.
 
     Attributes:
-        event_type: the type of the event, the block or the entry.
-        position: where it is kept.
-        data: the whole of it.
+        event_type: its type.
+        position: where it is stored.
+        data: all of it.
     """
 
     event_type: str
@@ -188,6 +188,6 @@ class Passthrough(Event, frozen=True):
 
 
 class Err(Event, frozen=True):
-    """Something that is wrong: with the stream, or as the agent reports it."""
+    """An error: in the stream, or reported by the agent."""
 
     message: str

@@ -1,12 +1,11 @@
-"""What is recorded on one lane: the messages of the model, and those it gets.
+"""One lane of a recording: the messages of the model, and the messages it gets.
 
-Invariants: an event that was taken in before, in this recording or an earlier one of the same
-stream, is known again by its uuid, its message's id or the call it answers.
+`Spending` counts usage, so that nothing counts twice. Messages report their tokens, and at the end
+the agent reports the sum, in tokens and dollars. The difference is kept, so that the session's
+stats equal the agent's report.
 
-Spending: what is counted already, so that nothing is counted twice.
-
-Messages tell what they cost in tokens; at the end the agent tells what all of it came to, in tokens
-and in dollars. Kept is the difference, so that a session's stats say what the agent says.
+Invariants: an event that came before, in this recording or an earlier one of the same stream, is
+recognized by its uuid, its message's id or the call it answers.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ from sessiontree.recording.stream import Granularity
 if TYPE_CHECKING:
     from sessiontree.session import Session
 
-
 FIRST: Final = "streamStart"
-"""The metadata key of the event that a recording began with: nothing before it counts."""
+"""The metadata key of the first event of a recording: nothing before it counts."""
 
 
 class Spending:
@@ -46,41 +44,41 @@ class Spending:
         self._models: set[Any] = set()
 
     def count(self, key: str, usage: Usage, model: Any, *, is_main: bool) -> None:
-        """Count what a message of a model spent; the last count of a key stands."""
+        """Count the usage of a message; the last count of a key is valid."""
         self._run[key] = usage
         self._models.add(model if isinstance(model, str) else None)
         if is_main:
             self._turn[key] = usage
 
     def end_turn(self, key: str, usage: Usage) -> None:
-        """Count what the end of a turn added, and begin another."""
+        """Count the usage added at the end of a turn, and start another."""
         self._run[key] = usage
         self._turn.clear()
         self._models.clear()
 
     def only_model(self, result: Mapping[str, Any]) -> str | None:
-        """The model that the result of a turn is about; None where there are several."""
+        """The model of the result of a turn; None where there are several."""
         named = result.get("modelUsage")
         models = set(named) if isinstance(named, Mapping) and named else self._models
         return next(iter(models)) or None if len(models) == 1 else None
 
     def rest(self, result: Mapping[str, Any]) -> Usage:
-        """What the result of a turn tells of that is not counted yet."""
+        """The usage in the result of a turn that is not counted yet."""
         by_model = _of_models(result)
         run = sum(self._run.values(), Usage())
         counted = run if by_model else sum(self._turn.values(), Usage())
-        told = spent_in_all(result)
+        spent = spent_in_all(result)
         return Usage(
-            input=max(0, told.input - counted.input),
-            output=max(0, told.output - counted.output),
-            cache_read=max(0, told.cache_read - counted.cache_read),
-            cache_write=max(0, told.cache_write - counted.cache_write),
-            cost=max(0.0, told.cost - run.cost),
+            input=max(0, spent.input - counted.input),
+            output=max(0, spent.output - counted.output),
+            cache_read=max(0, spent.cache_read - counted.cache_read),
+            cache_write=max(0, spent.cache_write - counted.cache_write),
+            cost=max(0.0, spent.cost - run.cost),
         )
 
 
 def spent_in_all(result: Mapping[str, Any]) -> Usage:
-    """What a result tells: of all models since the agent started, or else of the turn."""
+    """The usage in a result: of all models since the agent started, or else of the turn."""
     models = _of_models(result)
     tokens = sum(models, Usage()) if models else usage_of(result.get("usage"))
     cost = result.get("total_cost_usd", result.get("cost_usd"))
@@ -91,22 +89,18 @@ def _of_models(result: Mapping[str, Any]) -> list[Usage]:
     models = result.get("modelUsage")
     if not isinstance(models, Mapping):
         return []
-    return [_of_model(model) for model in models.values() if isinstance(model, Mapping)]
+    found = (model for model in models.values() if isinstance(model, Mapping))
+    return [usage_of({key: model.get(name) for key, name in _MODEL_USAGE}) for model in found]
 
 
-def _of_model(model: Mapping[str, Any]) -> Usage:
-    return usage_of(
-        {
-            "input": model.get("inputTokens"),
-            "output": model.get("outputTokens"),
-            "cacheRead": model.get("cacheReadInputTokens"),
-            "cacheWrite": model.get("cacheCreationInputTokens"),
-        }
-    )
+_MODEL_USAGE: Final = (
+    *(("input", "inputTokens"), ("output", "outputTokens")),
+    *(("cacheRead", "cacheReadInputTokens"), ("cacheWrite", "cacheCreationInputTokens")),
+)
 
 
 def spent_since_start(session: Session) -> Spending:
-    """What the entries tell since the agent started, the last time; reads the whole file."""
+    """What was counted since the agent's last start; reads the whole file."""
     spending = Spending()
     for entry in session.entries():
         if entry.type == "custom":
@@ -116,12 +110,12 @@ def spent_since_start(session: Session) -> Spending:
         elif entry.type == "usage":
             spending.end_turn(entry.uuid, usage_of(entry.as_stored.get("usage")))
         elif entry.type in ("message", "message_end"):
-            said = entry.message_as_stored if entry.type == "message" else entry.as_stored
-            if isinstance(said, Mapping) and isinstance(said.get("usage"), Mapping):
-                key = str(said.get("messageUuid", entry.uuid))
+            found = entry.message_as_stored if entry.type == "message" else entry.as_stored
+            if isinstance(found, Mapping) and isinstance(found.get("usage"), Mapping):
+                key = str(found.get("messageUuid", entry.uuid))
                 is_main = (entry.lane or "main") == session.lane_name
-                usage = usage_of(said["usage"])
-                spending.count(key, usage, said.get("model"), is_main=is_main)
+                usage = usage_of(found["usage"])
+                spending.count(key, usage, found.get("model"), is_main=is_main)
     return spending
 
 
@@ -131,7 +125,7 @@ def was_reported(session: Session, reported: Mapping[str, Any]) -> bool:
 
 
 PREFIX: Final = "claude-code:"
-"""How the `customType` of what is kept begins; the type of the event follows."""
+"""The beginning of the `customType` of kept events, before the type of the event."""
 
 BEGUN: Final = PREFIX + "message_start"
 """The `customType` of a message that broke off before its first block."""
@@ -147,8 +141,8 @@ class RecordedLane:
     Args:
         session: the lane.
         granularity: of the messages of the model.
-        spending: told what they cost.
-        is_main: whether it is the agent's own, and no subagent's.
+        spending: counts their usage.
+        is_main: whether it is the agent's own lane, not a subagent's.
     """
 
     def __init__(
@@ -174,7 +168,7 @@ class RecordedLane:
         return self.session.lane_name
 
     def _restore(self) -> None:
-        """Know what is on the path already."""
+        """Register what is on the path already."""
         by_uuid: dict[str, Response] = {}
         for entry in self.session.cursor.below(None):
             if entry.type in ("block", "message_end"):
@@ -241,7 +235,7 @@ class RecordedLane:
         return isinstance(id, str) and id in self._responses
 
     def caller(self, call: str) -> str | None:
-        """The entry of the block that made a tool call, or None."""
+        """The entry of the block with a tool call, or None."""
         for response in (*self._responses.values(), *([self._current] if self._current else ())):
             for index, block in response.blocks.items():
                 if block.get("id") == call:
@@ -252,7 +246,7 @@ class RecordedLane:
     def keep(
         self, kind: str, data: Any, uuid: Any = None, about: Mapping[str, Any] | None = None
     ) -> list[Event]:
-        """Keep what has no entry of its own in a `custom` one."""
+        """Keep an event in a `custom` entry."""
         named, data = PREFIX + printable(kind), storable(data)
         if not is_kept(self.session, {"uuid": uuid}):
             uuid = uuid if isinstance(uuid, str) and uuid else None
@@ -270,12 +264,13 @@ class RecordedLane:
             yield self._on(event)
 
     def stream(self, event: Mapping[str, Any]) -> list[Event] | None:
-        """Take in a `stream_event`; None for one that is not understood, or belongs to nothing."""
+        """Take a `stream_event`; None for one that is not recognized, or belongs to no message."""
         found = self._streamed(event)
         return None if found is None else [self._on(each) for each in found]
 
     def _streamed(self, event: Mapping[str, Any]) -> list[Event] | None:
         kind, index = event.get("type"), event.get("index")
+        found: list[Event]
         if kind == "ping":
             return []
         if kind == "message_start" and isinstance(event.get("message"), Mapping):
@@ -286,14 +281,21 @@ class RecordedLane:
                 response.note_delta(event)
             return None if response is None else []
         if kind == "message_stop":
-            return None if response is None else list(self._stop(response))
+            if response is None:
+                return None
+            found = list(response.end())
+            self._count(response)
+            return found
         if not isinstance(index, int) or isinstance(index, bool) or index < 0:
             return None
         block, delta = event.get("content_block"), event.get("delta")
         if kind == "content_block_start" and isinstance(block, Mapping):
-            found = [] if response is not None and response.is_streaming else self._unseen()
-            assert self._current is not None
-            return [*found, *self._current.start(index, block)]
+            found = []
+            if response is None or not response.is_streaming:  # its start was not seen
+                found = list(self.finish())
+                response = self._current = self._new_response()
+                response.is_streaming = True
+            return [*found, *response.start(index, block)]
         if kind == "content_block_delta" and isinstance(delta, Mapping):
             return self._delta(index, delta)
         if kind == "content_block_stop" and response is not None:
@@ -311,13 +313,6 @@ class RecordedLane:
             self._current, response.is_streaming = response, True
         return found
 
-    def _unseen(self) -> list[Event]:
-        """Begin a message whose start was not seen."""
-        found = list(self.finish())
-        self._current = self._new_response()
-        self._current.is_streaming = True
-        return found
-
     def _begin(self, message: Mapping[str, Any]) -> Iterator[Event]:
         id = message.get("id")
         response = self._responses.get(id) if isinstance(id, str) else None
@@ -330,7 +325,7 @@ class RecordedLane:
         response.begin(message)
 
     def assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
-        """Take in a message of the model, or some blocks of it, that came whole."""
+        """Take a message of the model, or some whole blocks of it."""
         return list(self._all_on(self._assistant(message, event)))
 
     def _assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
@@ -350,7 +345,7 @@ class RecordedLane:
         yield from response.full(blocks_of(message), is_repeatable=is_repeatable)
 
     def _response_of(self, id: Any) -> Response | None:
-        """The message of an id that is known, or that goes on and has no id yet."""
+        """The known message of an id, or one that is streaming and has no id yet."""
         current = self._current
         if current is not None and current.id is None and current.is_streaming:
             return current
@@ -359,7 +354,7 @@ class RecordedLane:
         return self._responses.get(id)
 
     def user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
-        """Take in a message that the model gets: a prompt, or results."""
+        """Take a message to the model: a prompt, or results."""
         return list(self._all_on(self._user(message, event)))
 
     def _user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
@@ -415,28 +410,24 @@ class RecordedLane:
                 self._answers[block["tool_use_id"]] = _digest(block), uuid
 
     def _echoed(self, message: Mapping[str, Any]) -> str | None:
-        """The prompt that the caller has written, and the agent gives back."""
+        """The prompt that the caller wrote and the agent repeats."""
         if not is_prompt(message):
             return None
         last = self.session.cursor.nearest(lambda entry: entry.is_content)
         if last is None or last.type != "message" or last.uuid in self._own:
             return None
-        said = last.get("message")
-        is_same = isinstance(said, Mapping) and is_prompt(said)
-        is_same = is_same and list(blocks_of(said)) == list(blocks_of(message))
+        prompt = last.get("message")
+        is_same = isinstance(prompt, Mapping) and is_prompt(prompt)
+        is_same = is_same and list(blocks_of(prompt)) == list(blocks_of(message))
         return last.uuid if is_same else None
 
     def finish(self) -> Iterator[Event]:
-        """End the message that is open; one in the middle of its deltas has broken off."""
+        """End the open message; one in the middle of its deltas has broken off."""
         response, self._current = self._current, None
         if response is None:
             return
         is_broken = response.is_streaming and not response.is_told
         yield from response.break_off() if is_broken else response.end()
-        self._count(response)
-
-    def _stop(self, response: Response) -> Iterator[Event]:
-        yield from response.end()
         self._count(response)
 
     def _count(self, response: Response) -> None:
@@ -449,7 +440,7 @@ class RecordedLane:
         return list(self._all_on(self.finish()))
 
     def close(self) -> list[Event]:
-        """End what is open, in such a way that it can be gone on with."""
+        """End what is open, so that it can be continued."""
         response = self._current
         is_begun = response is not None and response.is_streaming and response.is_touched
         if response is not None:
@@ -461,12 +452,12 @@ class RecordedLane:
 
 
 def _digest(block: Mapping[str, Any]) -> bytes:
-    """What tells a block from others, for answers may be large; empty for one nested too deep."""
+    """A short digest of a block, which may be large; empty for one nested too deep."""
     try:
-        told = json.dumps(block, sort_keys=True)
+        text = json.dumps(block, sort_keys=True)
     except RecursionError:
         return b""
-    return blake2b(told.encode(), digest_size=16).digest()
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def is_kept(session: Session, event: Mapping[str, Any]) -> bool:
@@ -476,7 +467,7 @@ def is_kept(session: Session, event: Mapping[str, Any]) -> bool:
 
 
 def _body(entry: Entry) -> Mapping[str, Any]:
-    """The keys of an entry; as stored where what was spilled of it cannot be had back."""
+    """The keys of an entry; as stored where its spilled strings cannot be read."""
     try:
         return dict(entry.body)
     except BlobError:
@@ -484,7 +475,7 @@ def _body(entry: Entry) -> Mapping[str, Any]:
 
 
 def heard(message: Mapping[str, Any], uuid: str) -> Iterator[Event]:
-    """The events of a message that the model gets, kept as the entry of a uuid."""
+    """The events of a message to the model, kept as the entry of a uuid."""
     for index, block in enumerate(blocks_of(message)):
         if is_result_block(block):
             yield events.ToolResult(

@@ -1,18 +1,15 @@
-"""The stream of a coding agent, taken in as it comes and kept as a session.
+"""The recorder: takes the stream of a coding agent as it comes, and keeps it as a session.
 
-Understood is what Claude Code writes with `--output-format stream-json`, with or without
-`--include-partial-messages`: lines of JSON with a `type`, of which `system`, `stream_event` (the
-events of Anthropic's Messages API as they stream), `assistant`, `user` and `result` have a meaning
-here, and all others are kept as `custom` entries.
+It reads what Claude Code writes with `--output-format stream-json`, with or without
+`--include-partial-messages`: lines of JSON with a `type`. `system`, `stream_event` (the streaming
+events of Anthropic's Messages API), `assistant`, `user` and `result` have a meaning here; all
+others are kept as `custom` entries. So are lines that are not events, and the end of a line that
+was cut short.
 
-Invariants: what was taken in is kept when `feed` returns, block by block or message by message; a
-message is kept once, whoever tells of it; a subagent writes on a lane of its own; what is not
-understood is kept as it came; a stream may end at any byte, and be gone on with, or be told again
-from its start, by another accumulator.
-
-Lines out of chunks: a chunk may end anywhere, in a line and in a character.
-
-Stray lines: what is no event, kept as it came, and the end of a line that was cut short.
+Invariants: when `feed` returns, all that was taken in is kept, block by block or message by
+message; a message is kept once, however often it comes; a subagent writes on a lane of its own; an
+unknown event is kept unchanged; a stream may end at any byte, and be continued, or repeated from
+its start, by another accumulator.
 """
 
 from __future__ import annotations
@@ -48,10 +45,10 @@ if TYPE_CHECKING:
 
 
 class Lines:
-    """Takes bytes in, gives the lines that are whole.
+    """Splits chunks of bytes into whole lines; a chunk may end anywhere.
 
     Attributes:
-        number: how many lines were given, the last one among them.
+        number: how many lines were taken, the current one included.
     """
 
     def __init__(self) -> None:
@@ -69,14 +66,14 @@ class Lines:
         return whole
 
     def rest(self) -> bytes:
-        """What came after the last newline; nothing of it is held any more."""
+        """The bytes after the last newline, which are then dropped here."""
         rest = b"".join(self._begun)
         self._begun = []
         return rest
 
 
 TORN: Final = "torn"
-"""What the `customType` of a line that was cut short ends with."""
+"""The end of the `customType` of a line that was cut short."""
 
 
 def kept(line: bytes) -> dict[str, str]:
@@ -88,15 +85,11 @@ def kept(line: bytes) -> dict[str, str]:
 
 
 def torn_before(session: Session) -> bytes:
-    """The beginning of the line that the last recording was cut in, if nothing came after."""
+    """The beginning of the line in which the last recording was cut, if nothing came after."""
     leaf = session.leaf
     if leaf.type != "custom" or leaf.get("customType") != PREFIX + TORN:
         return b""
     data = leaf.get("data")
-    return _bytes(data) if isinstance(data, Mapping) else b""
-
-
-def _bytes(data: Mapping[str, Any]) -> bytes:
     try:
         return str(data["text"]).encode() if "text" in data else bytes.fromhex(data["hex"])
     except (KeyError, TypeError, ValueError):
@@ -110,32 +103,29 @@ _FACTS: Final = {
     "claude_code_version": "agentVersion",
     "permissionMode": "permissionMode",
 }
-"""What the agent tells of itself at its start, and the metadata keys where it is kept."""
+"""Keys of the start of an agent, and the metadata keys where they are kept."""
 
 _OTHERS: Final = frozenset({"system", "stream_event", "rate_limit_event"})
-"""Types of events that are Claude Code's, also where no more is known of one."""
+"""Types of events of Claude Code, even where no more is known of one."""
 
-
-_TOLD_AT_THE_END: Final = frozenset(
-    {"subtype", "usage", "modelUsage", "total_cost_usd", "cost_usd"}
-)
-"""What a result of Claude Code's tells; that of another agent has none of it."""
+_RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_usd", "cost_usd"})
+"""Keys of a result of Claude Code; another agent's result has none of them."""
 
 
 class StreamAccumulator:
-    """Takes in a stream and appends what it brings; a context manager.
+    """Takes a stream and appends its content to a session; a context manager.
 
     Args:
-        session: where it is kept, from its leaf on. It is not closed with this.
+        session: where the stream is kept, from its leaf on. It is not closed with this.
         granularity: `block` keeps each block of a message when it has ended, `message` each
             message; one that breaks off is kept in blocks.
-        prompt: what the agent was asked, where its stream does not say so: written before what the
-            agent does, but not where that is known, or goes on after a cut. Known is a stream by
-            the uuid of its start, or else by the id of its first message.
+        prompt: what the agent was asked, where its stream does not have it. It is written before
+            the agent's messages, but not where the stream is known already, or continues after a
+            cut. The uuid of its start, or else the id of its first message, identifies a stream.
 
     Attributes:
-        understood: how many events had a meaning here; where it is 0, the stream is of another
-            kind, and all of it was kept as it came.
+        recognized: how many events had a meaning here; 0 means that the stream is of another kind,
+            and all of it was kept unchanged.
     """
 
     def __init__(
@@ -156,17 +146,17 @@ class StreamAccumulator:
         self._metadata: dict[str, Any] | None = None
         self._is_asking = False
         self._is_closed = False
-        self.understood = 0
+        self.recognized = 0
 
     def feed(self, chunk: bytes | str) -> list[Event]:
-        """Take in the next piece of the stream, which may end anywhere.
+        """Take the next piece of the stream, which may end anywhere.
 
-        A line that is no event of any kind is kept as a `custom` entry, with a warning.
+        A line that is not an event is kept as a `custom` entry, with a warning.
 
         Raises:
             UsageError: this is closed.
-            HookRejectedError: a hook refused; the next call takes in the lines behind that one.
-            StorageError: something could not be written.
+            HookRejectedError: a hook refused; the next call takes the lines after that one.
+            StorageError: the session could not be written.
         """
         self._check_open()
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
@@ -174,20 +164,20 @@ class StreamAccumulator:
         return self._take_lines()
 
     def take(self, event: Mapping[str, Any]) -> list[Event]:
-        """Take in an event that is decoded already.
+        """Take a decoded event.
 
         Raises:
             EntryError: it holds what JSON cannot carry.
-            UsageError, Veto, StorageError: as for `feed`.
+            UsageError, HookRejectedError, StorageError: as for `feed`.
         """
         self._check_open()
         return self._taken(dict(event))
 
     def close(self) -> list[Event]:
-        """Take in what is left, and end what is open. Closing twice is allowed.
+        """Take what is left, and end what is open. Closing twice is allowed.
 
-        A message in the middle of its deltas is kept as far as it came, and marked; another
-        accumulator that gets the rest of the stream goes on with it.
+        A message in the middle of its deltas is kept as far as it came, and marked. Another
+        accumulator that gets the rest of the stream continues it.
         """
         if self._is_closed:
             return []
@@ -196,22 +186,22 @@ class StreamAccumulator:
         rest = self._lines.rest()
         if rest.strip():
             self._lines.number += 1
-            if self._is_whole(rest):
+            if _decoded(rest) is not None or (self._main is None and self._joined(rest)):
                 found, rest = found + self._line(rest), b""
             elif self._main is None:
                 rest = torn_before(self._session) + rest
-        self._write_prompt()  # where no message came, before which it would stand
+        self._write_prompt()  # where no message came to write it before
         for lane in (*self._subagents.values(), *([self._main] if self._main else ())):
             found += lane.close()
         for lane in self._subagents.values():
             lane.session.close()
-        if rest.strip():  # the last of all, so that its rest finds it
+        if rest.strip():  # written last, so that a later recording finds it
             found += self._stray(rest, TORN, "is cut short")
         return found
 
     @property
     def head(self) -> Entry:
-        """The last entry on the way to the leaf that does more than annotate."""
+        """The last entry on the path to the leaf that is not an annotation."""
         found = self._session.cursor.nearest(lambda entry: entry.type not in ANNOTATIONS)
         return found or self._session.header
 
@@ -228,7 +218,7 @@ class StreamAccumulator:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise UsageError("the recording is closed; make another StreamAccumulator to go on")
+            raise UsageError("the recording is closed; make another StreamAccumulator to continue")
 
     def _take_lines(self) -> list[Event]:
         found: list[Event] = []
@@ -245,32 +235,26 @@ class StreamAccumulator:
         if event is None and self._main is None:
             event = self._joined(line)
         if event is None:
-            return self._stray(line, "line", "is no JSON object")
+            return self._stray(line, "line", "is not a JSON object")
         try:
             return self._taken(event)
         except EntryError as error:
             return self._stray(line, "line", f"cannot be stored as an event: {error}")
 
-    def _is_whole(self, line: bytes) -> bool:
-        """Whether a line without its newline is an event all the same."""
-        if _decoded(line) is not None:
-            return True
-        return self._main is None and self._joined(line) is not None
-
     def _joined(self, line: bytes) -> dict[str, Any] | None:
-        """The event of the line that the last recording was cut in, and this goes on with."""
+        """The event of the line in which the last recording was cut, continued by this line."""
         before = torn_before(self._session)
         return _decoded(before + line) if before else None
 
     def _stray(self, line: bytes, kind: str, problem: str) -> list[Event]:
-        """Keep a line as it came, and say so."""
-        text = f"line {self._lines.number} of the stream {problem}; it is kept as it came"
+        """Keep a line unchanged, with a warning."""
+        text = f"line {self._lines.number} of the stream {problem}; it is kept unchanged"
         found = [events.Err(message=text), *self._lane().keep(kind, kept(line))]
         warnings.warn(text, SessionTreeWarning, stacklevel=2)
         return found
 
     def _lane(self) -> RecordedLane:
-        """The lane that the session is on."""
+        """The lane of the session."""
         if self._main is None:
             self._main = self._recorded(self._session)
         return self._main
@@ -280,13 +264,13 @@ class StreamAccumulator:
         return RecordedLane(session, self._granularity, self._counted(), is_main=is_main)
 
     def _counted(self) -> Spending:
-        """What is counted; where no start was seen, by the recording that saw it too."""
+        """What is counted; where the start was not seen, with the counts of earlier recordings."""
         if self._spending is None:
             self._spending = spent_since_start(self._session)
         return self._spending
 
     def _lane_of(self, event: Mapping[str, Any]) -> RecordedLane:
-        """The lane that an event belongs to: a subagent's, named by the call that made it."""
+        """The lane of an event: a subagent's is named by the call that started it."""
         call = event.get("parent_tool_use_id")
         if not isinstance(call, str) or not call:
             return self._lane()
@@ -295,7 +279,7 @@ class StreamAccumulator:
         return self._subagents[call]
 
     def _subagent(self, call: str) -> RecordedLane:
-        """The lane of a subagent; it hangs below the header, for it knows nothing else."""
+        """The lane of a subagent. It starts below the header: a subagent sees nothing else."""
         name = "agent-" + "".join(c if c.isalnum() or c in "._-" else "-" for c in call)
         callers = (lane.caller(call) for lane in (self._lane(), *self._subagents.values()))
         caller = next((uuid for uuid in callers if uuid), None)
@@ -308,7 +292,7 @@ class StreamAccumulator:
         return self._recorded(session)
 
     def _taken(self, event: dict[str, Any]) -> list[Event]:
-        """Take in an event; one that is not understood is kept."""
+        """Take an event; one that is not recognized is kept."""
         kind = event.get("type")
         about = None
         if self._main is None:
@@ -317,23 +301,23 @@ class StreamAccumulator:
                 self._spending, about = Spending(), {FIRST: True}
             self._ask(event, is_new=is_new)
         elif self._is_asking:
-            self._ask_unless_told_again(event)
+            self._ask_unless_known(event)
         lane = self._lane_of(event)
         self._note_agent_session(event)
         if _is_start(event):
-            self.understood += 1
+            self.recognized += 1
             return self._start(event, lane, about)
-        found = self._understood(str(kind), event, lane)
-        self.understood += found is not None or kind in _OTHERS
+        found = self._recognized(str(kind), event, lane)
+        self.recognized += found is not None or kind in _OTHERS
         if found is None:
             named = kind if isinstance(kind, str) and kind else "event"
             return lane.keep(named, event, event.get("uuid"))
         return found
 
     def _ask(self, event: Mapping[str, Any], *, is_new: bool) -> None:
-        """Write the prompt, where what it led to is not known.
+        """Write the prompt, unless its answer is known.
 
-        A start without a uuid may be told again: then the first message tells.
+        A start without a uuid may be a repetition: then the first message decides.
         """
         if self._prompt is None:
             return
@@ -342,7 +326,7 @@ class StreamAccumulator:
         if last is None or isinstance(event.get("uuid"), str):
             self._write_prompt()
 
-    def _ask_unless_told_again(self, event: Mapping[str, Any]) -> None:
+    def _ask_unless_known(self, event: Mapping[str, Any]) -> None:
         """Write the prompt before the first message, unless that was recorded before."""
         inner = event.get("event")
         message = event.get("message", inner.get("message") if isinstance(inner, Mapping) else None)
@@ -356,7 +340,7 @@ class StreamAccumulator:
             self._is_asking = False
             self._session.append_message({"role": "user", "content": self._prompt})
 
-    def _understood(
+    def _recognized(
         self, kind: str, event: dict[str, Any], lane: RecordedLane
     ) -> list[Event] | None:
         inner, message = event.get("event"), event.get("message")
@@ -366,7 +350,7 @@ class StreamAccumulator:
             return lane.assistant(message, event)
         if kind == "user" and isinstance(message, Mapping):
             return lane.user({"role": "user", **message}, event)
-        if kind == "result" and not _TOLD_AT_THE_END.isdisjoint(event):
+        if kind == "result" and not _RESULT_KEYS.isdisjoint(event):
             return self._result(event, lane)
         return None
 
@@ -377,7 +361,7 @@ class StreamAccumulator:
             self._update({AGENT_SESSION_KEY: id})
 
     def _update(self, facts: Mapping[str, Any]) -> None:
-        """Put facts into the session's metadata, as far as they are not there."""
+        """Add facts to the session's metadata where they differ."""
         if self._metadata is None:
             self._metadata = self._session.metadata
         changed = {key: value for key, value in facts.items() if self._metadata.get(key) != value}
@@ -388,7 +372,7 @@ class StreamAccumulator:
     def _start(
         self, event: dict[str, Any], lane: RecordedLane, about: dict[str, Any] | None
     ) -> list[Event]:
-        """Take in what the agent tells of itself; kept whole, with what matters as metadata."""
+        """Take the start of an agent: kept whole, with some facts as metadata."""
         facts = {kept: event[key] for key, kept in _FACTS.items() if event.get(key) is not None}
         self._update(storable(facts))
         position = Position(self._session.leaf.uuid)
@@ -403,14 +387,14 @@ class StreamAccumulator:
         ]
 
     def _result(self, event: dict[str, Any], lane: RecordedLane) -> list[Event]:
-        """End the turn: what is open, what it cost, where the session stands."""
+        """End the turn: open messages, the cost, the place where the session continues."""
         found = [each for other in self._subagents.values() for each in other.end()]
         found += lane.end()
         reported = storable({key: event[key] for key in event if key != "type"})
         self._keep_usage(reported)
         if event.get("is_error") is True:
-            told = event.get("result") or event.get("errors") or event.get("subtype")
-            found.append(events.Err(message=f"the agent reports an error: {told}"))
+            cause = event.get("result") or event.get("errors") or event.get("subtype")
+            found.append(events.Err(message=f"the agent reports an error: {cause}"))
         spent = spent_in_all(event)
         found.append(
             events.Complete(
@@ -426,7 +410,7 @@ class StreamAccumulator:
         return found
 
     def _keep_usage(self, reported: dict[str, Any]) -> None:
-        """Keep what no message has told: a `usage` entry with the report beside it."""
+        """Keep the usage that no message reported: a `usage` entry with the report beside it."""
         given = reported.get("uuid")
         uuid = given if isinstance(given, str) and given else None
         if is_kept(self._session, reported) or (
@@ -447,7 +431,7 @@ class StreamAccumulator:
 
 
 def agents_cwd(head: bytes) -> str | None:
-    """The working directory that a stream begins with, given its first line and maybe more."""
+    """The working directory in the first line of a stream, given with or without more."""
     event = _decoded(head.partition(b"\n")[0])
     cwd = event.get("cwd") if event is not None and _is_start(event) else None
     return cwd if isinstance(cwd, str) and cwd else None

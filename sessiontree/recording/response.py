@@ -1,14 +1,11 @@
-"""Response: one message of the model, from its deltas, from whole events, or from both.
+"""A response: one message of the model, from its deltas, from whole events, or from both.
 
-Invariants: a block is kept once, whoever tells of it and how often; a whole event has the last word
-on a block that differs from its deltas; what broke off is kept, marked, and can be gone on with, in
-a later recording too.
+Blocks have Anthropic's shape: `text`, `thinking` with its `signature`, `tool_use` with its `input`,
+and any other as it started. The deltas are those of the Messages API's streaming: `text_delta`,
+`thinking_delta`, `signature_delta`, `input_json_delta`, `citations_delta`.
 
-A block of a message while it arrives: what it started with, and its deltas.
-
-The shape is Anthropic's, and stays it: `text`, `thinking` with its `signature`, `tool_use` with its
-`input`, and any other with what it started with. The deltas are those of the Messages API's
-streaming: `text_delta`, `thinking_delta`, `signature_delta`, `input_json_delta`, `citations_delta`.
+Invariants: a block is kept once, however often it comes; a whole event overrides deltas that
+differ; a message that broke off is kept, marked, and can be continued, also by a later recording.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from sessiontree.recording.stream import ABORTED, Granularity, MessageStream
 if TYPE_CHECKING:
     from sessiontree.session import Session
 
-_SAYING: Final = {
+_DELTAS: Final = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
     "input_json_delta": ("partial_json", "input"),
@@ -49,11 +46,11 @@ class OpenBlock:
     def __init__(self, start: Mapping[str, Any], *, is_resumed: bool = False) -> None:
         self.start = dict(start)
         self.is_resumed = is_resumed
-        self._said: dict[str, list[str]] = {}
+        self._texts: dict[str, list[str]] = {}
         self._citations: list[Any] = []
         given = self.start.get("input")
         if is_resumed and given:
-            self._said["input"] = [given if isinstance(given, str) else json_text(given)]
+            self._texts["input"] = [given if isinstance(given, str) else json_text(given)]
 
     @property
     def type(self) -> str:
@@ -61,7 +58,7 @@ class OpenBlock:
         return kind if isinstance(kind, str) else ""
 
     def add(self, delta: Mapping[str, Any]) -> bool:
-        """Take a delta in; False for one that is not known."""
+        """Take a delta; False for one of an unknown type."""
         kind = delta.get("type")
         if kind == "signature_delta":
             self.start["signature"] = delta.get("signature")
@@ -72,20 +69,20 @@ class OpenBlock:
         text = delta_text(delta)
         if text is None:
             return False
-        self._said.setdefault(_SAYING[str(kind)][1], []).append(text)
+        self._texts.setdefault(_DELTAS[str(kind)][1], []).append(text)
         return True
 
     def finished(self) -> dict[str, Any]:
-        """The block as it is now; an input that is no JSON, or not yet, as its text."""
+        """The block as it is now, its input as text where that is not JSON yet."""
         block = self.start.copy()
-        for key, pieces in self._said.items():
-            said = "".join(pieces)
+        for key, pieces in self._texts.items():
+            text = "".join(pieces)
             if key == "input":
-                found = decode_leniently(said.encode("utf-8", "surrogatepass"))
-                block[key] = found if found is not None and _is_storable(found) else said
+                found = decode_leniently(text.encode("utf-8", "surrogatepass"))
+                block[key] = found if found is not None and _is_storable(found) else text
             else:
                 before = block.get(key)
-                block[key] = (before if isinstance(before, str) else "") + said
+                block[key] = (before if isinstance(before, str) else "") + text
         if self._citations:
             before = block.get("citations")
             block["citations"] = [*(before if isinstance(before, list) else ()), *self._citations]
@@ -93,20 +90,20 @@ class OpenBlock:
 
 
 def delta_text(delta: Mapping[str, Any]) -> str | None:
-    """What a delta says; None for one of another type, or without a text."""
-    keys = _SAYING.get(str(delta.get("type")))
+    """The text of a delta; None for one of another type, or without a text."""
+    keys = _DELTAS.get(str(delta.get("type")))
     text = delta.get(keys[0]) if keys else None
     return text if isinstance(text, str) else None
 
 
 def started_by(delta: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The block that a delta must belong to whose start was never seen, or None."""
+    """The block to start for a delta whose start was never seen, or None."""
     kind = _STARTED_BY.get(str(delta.get("type")))
     return {"type": kind, kind: ""} if kind else None
 
 
 def _is_storable(value: Any) -> bool:
-    """Whether JSON carries a value; not every one that it spells: 1e999, for one."""
+    """Whether JSON carries a value. It does not carry every value it can spell, such as 1e999."""
     try:
         dumps(storable(value))
     except EntryError:
@@ -115,10 +112,10 @@ def _is_storable(value: Any) -> bool:
 
 
 def storable(value: Any) -> Any:
-    """The same value with what UTF-8 cannot carry mended.
+    """The same value with lone surrogates corrected.
 
     A stream that was cut between the halves of a surrogate pair has them in two pieces: joined they
-    are a character again. One alone becomes U+FFFD.
+    are a character again. A lone one becomes U+FFFD.
     """
     if isinstance(value, str):
         try:
@@ -134,13 +131,13 @@ def storable(value: Any) -> Any:
 
 
 MESSAGE_ID: Final = "messageId"
-"""The metadata key of a block or an end: the id that the provider gave the message."""
+"""The metadata key of a block or an end for the provider's id of the message."""
 
 PARTIAL: Final = "partial"
 """The metadata key of a block that broke off."""
 
 _NOT_A_MODEL: Final = "<synthetic>"
-"""What Claude Code names as the model of a message that it wrote itself."""
+"""The model that Claude Code names in a message that it wrote itself."""
 
 
 class Response:
@@ -153,10 +150,10 @@ class Response:
 
     Attributes:
         id: the provider's; None until it is known.
-        is_streaming: whether it has begun with deltas, and not ended.
-        is_touched: whether this recording told anything of it.
+        is_streaming: whether it began with deltas, and has not ended.
+        is_touched: whether this recording got anything of it.
         facts: `model`, `usage` and `stopReason`, as far as known.
-        blocks: what is kept of it, by index.
+        blocks: its kept blocks, by index.
     """
 
     def __init__(self, session: Session, granularity: Granularity, uuid: str | None = None) -> None:
@@ -179,13 +176,13 @@ class Response:
     def restore_block(
         self, index: int, block: Mapping[str, Any], entry: str, *, broke: bool
     ) -> None:
-        """Know a block that was kept before."""
+        """Register a block that was kept before."""
         self.blocks[index] = dict(block)
         self._entries[index] = entry
         (self._broken.add if broke else self._broken.discard)(index)
 
     def restore_end(self, facts: Mapping[str, Any]) -> None:
-        """Know the end that was kept before."""
+        """Register the end that was kept before."""
         self.facts = {key: facts[key] for key in ("model", "usage", "stopReason") if key in facts}
         self._ended = self.facts.copy()
         if self.broke_off:
@@ -193,22 +190,22 @@ class Response:
 
     @property
     def broke_off(self) -> bool:
-        """Whether it ended as one that broke off, or was never ended."""
+        """Whether it broke off, or never ended."""
         return self._ended is None or self._ended.get("stopReason") == ABORTED
 
     @property
     def is_told(self) -> bool:
-        """Whether all of it was told, and nothing but the word that it ends is missing."""
+        """Whether all of it came, but for the event that ends it."""
         return "stopReason" in self.facts and not self._open
 
     def begin(self, message: Mapping[str, Any]) -> None:
-        """Take in the start of a message whose deltas follow."""
+        """Take the start of a message whose deltas follow."""
         self.is_streaming = True
         self._open.clear()
         self.note(message)
 
     def note(self, message: Mapping[str, Any]) -> None:
-        """Take in what a message says besides its content."""
+        """Take the facts of a message, without its content."""
         self.is_touched = True
         id, model = message.get("id"), message.get("model")
         if isinstance(id, str) and id:
@@ -219,7 +216,7 @@ class Response:
         self._note_stop(message.get("stop_reason"))
 
     def note_delta(self, event: Mapping[str, Any]) -> None:
-        """Take in a `message_delta`: its numbers are those of the whole message so far."""
+        """Take a `message_delta`: its numbers are those of the whole message so far."""
         self.is_touched = True
         delta = event.get("delta")
         self._note_usage(event.get("usage"), is_last=True)
@@ -229,10 +226,10 @@ class Response:
         if not isinstance(usage, Mapping) or not usage:
             return
         before = self.facts.get("usage") or {}
-        told = {key: value for key, value in usage.items() if value is not None}
-        # An event with the whole message repeats the numbers that it began with.
+        given = {key: value for key, value in usage.items() if value is not None}
+        # An event with the whole message repeats the numbers of its start.
         is_known = "stopReason" in self.facts and not is_last
-        self.facts["usage"] = {**told, **before} if is_known else {**before, **told}
+        self.facts["usage"] = {**given, **before} if is_known else {**before, **given}
 
     def _note_stop(self, reason: Any) -> None:
         if isinstance(reason, str):
@@ -245,7 +242,7 @@ class Response:
         yield from _started(index, block)
 
     def delta(self, index: int, delta: Mapping[str, Any]) -> list[Event] | None:
-        """Take a delta in; None for one that belongs to nothing."""
+        """Take a delta; None for one that belongs to no block."""
         if index not in self._open and not self._reopened(index, delta):
             return None
         self.is_touched = True
@@ -262,7 +259,7 @@ class Response:
         return [events.ToolUseDelta(block_index=index, partial_json=storable(text))]
 
     def _reopened(self, index: int, delta: Mapping[str, Any]) -> bool:
-        """Go on with a block that broke off, or whose start was never seen."""
+        """Continue a block that broke off, or whose start was never seen."""
         if index in self._broken:
             self._open[index] = OpenBlock(self.blocks[index], is_resumed=True)
             return True
@@ -273,38 +270,35 @@ class Response:
         return True
 
     def stop(self, index: int) -> Iterator[Event]:
-        """End a block; nothing where its whole came before."""
+        """End a block; no event where the whole block came before."""
         if index not in self._open and index in self._broken:
             self._open[index] = OpenBlock(self.blocks[index], is_resumed=True)
         if index in self._open:
             yield from self._keep(index, self._open[index].finished())
 
     def full(self, blocks: Iterable[Any], *, is_repeatable: bool) -> Iterator[Event]:
-        """Take in blocks that came whole, as far as they are not known.
+        """Take whole blocks, as far as they are not known.
 
         Args:
             blocks: of one event.
-            is_repeatable: whether an event that says the same again is the same event.
+            is_repeatable: whether an equal event is the same event again.
         """
         whole = [dict(block) for block in blocks if isinstance(block, Mapping)]
         is_repeatable = is_repeatable or len(whole) > 1 or bool(self._by_deltas)
         met: set[int] = set()
         for block in whole:
-            index = self._told_before(storable(block), met, is_repeatable=is_repeatable)
+            index = self._known_index(storable(block), met, is_repeatable=is_repeatable)
             if index is None:
-                index = self._next_index()
+                index = max((*self.blocks, *self._open), default=-1) + 1
                 yield from _started(index, block)
             met.add(index)
             self._confirmed.add(index)
             yield from self._keep(index, block)
 
-    def _next_index(self) -> int:
-        return max((*self.blocks, *self._open), default=-1) + 1
-
-    def _told_before(
+    def _known_index(
         self, block: dict[str, Any], met: set[int], *, is_repeatable: bool
     ) -> int | None:
-        """The index of a block that was told of already, by deltas or whole."""
+        """The index of a block that came already, by deltas or whole."""
         known = {**self.blocks, **{i: storable(b.finished()) for i, b in self._open.items()}}
         left = [index for index in sorted(known) if index not in met]
         if _is_call(block) and _text(block, "id"):
@@ -318,7 +312,7 @@ class Response:
         return next(of_kind, None)
 
     def _keep(self, index: int, block: dict[str, Any]) -> Iterator[Event]:
-        """Keep a block, if it is not kept as it is."""
+        """Keep a block, unless it is kept unchanged already."""
         self.is_touched = True
         block = storable(block)
         was_open = self._open.pop(index, None) is not None
@@ -340,13 +334,13 @@ class Response:
             self._entries[index] = entry.uuid
 
     def position(self, index: int) -> Position:
-        """Where a block is."""
+        """The position of a block."""
         return Position(self._entries.get(index, self.uuid), index)
 
     def _writing(self) -> MessageStream:
         if self._stream is None:
             if self._granularity == "message" and self._ended is not None:
-                self.uuid = fresh_uuid()  # a piece of its own, told apart by its id from others
+                self.uuid = fresh_uuid()  # another piece, with the same id
                 self._stream = self._new_stream({})
             else:
                 self._stream = self._new_stream(self.blocks)
@@ -365,7 +359,7 @@ class Response:
         )
 
     def end(self) -> Iterator[Event]:
-        """End the message, if there is anything of it, and it has not ended just so."""
+        """End the message, if it has blocks and has not ended so already."""
         self.is_streaming = False
         if not self.blocks or not self.is_touched or self._has_ended():
             self._stream = None
@@ -379,12 +373,12 @@ class Response:
             yield events.AssistantMessage(position=Position(entry.uuid), stop_reason=reason)
 
     def _has_ended(self) -> bool:
-        """Whether it has ended just so; a piece that came later may be written without an end."""
-        told = self._stream is None or self._granularity == "block"
-        return told and self._ended == self.facts
+        """Whether it has ended with these facts; a later piece may lack an end."""
+        is_written = self._stream is None or self._granularity == "block"
+        return is_written and self._ended == self.facts
 
     def break_off(self) -> Iterator[Event]:
-        """End the message as one that broke off; what has come of it is kept in blocks."""
+        """End the message as one that broke off; its content is kept in blocks."""
         opened, self._open = self._open, {}
         pieces = {
             index: storable(block.finished())
@@ -405,14 +399,15 @@ class Response:
         self.facts = facts
 
     def stay_open(self) -> None:
-        """Keep what there is in blocks, which more may follow, also where they are to be one."""
+        """Keep the content in blocks, so that more may follow, also where it was to be a message.
+        """
         if self._granularity == "message" and (self._stream is not None or self._ended is None):
             self._granularity, self._stream = "block", None
             for index in sorted(self._held):
                 self._put(index, self.blocks[index])
 
     def _goes_further(self, index: int, block: OpenBlock) -> bool:
-        """Whether a block that broke off says more than what is kept of it."""
+        """Whether a block that broke off has more content than its kept part."""
         if index not in self.blocks:
             return True
         return index in self._broken and (
@@ -434,7 +429,7 @@ def _text(block: Mapping[str, Any], key: str) -> str:
 
 
 def _started(index: int, block: Mapping[str, Any]) -> Iterator[Event]:
-    """The event of a block that begins."""
+    """The event of a block that starts."""
     if _is_thinking(block):
         yield events.ThinkingStart(block_index=index)
     elif block.get("type") == "text":
@@ -446,7 +441,7 @@ def _started(index: int, block: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def ended(block: Mapping[str, Any], position: Position) -> Iterator[Event]:
-    """The event of a block of the model that is whole."""
+    """The event of a whole block of the model."""
     if _is_thinking(block):
         yield events.ThinkingEnd(position=position, text=_text(block, "thinking"))
     elif block.get("type") == "text":

@@ -1,15 +1,14 @@
-"""Redaction: secrets in values replaced by masks, and the account of what was.
+"""Redaction: secrets in values replaced by masks, and a report of them.
 
-A mask is `[redacted:RULE:N]`: the same secret has the same mask wherever it stands in what one
-`Redaction` was shown, and two secrets never share one, so that a reader can follow. A home
-directory becomes `~`.
+A mask is `[redacted:RULE:N]`: within one `Redaction` the same secret always has the same mask, and
+two secrets never share one, so that a reader can follow. A home directory becomes `~`.
 
-Invariants: a value without secrets comes back as the same object; a mask is never masked, so
-redacting again changes nothing; nothing here keeps a secret but the `Redaction` itself, and no
-account names one.
+Invariants: a value without secrets comes back as the same object; a mask is never masked, so a
+second redaction changes nothing; only the `Redaction` itself keeps secrets, and no report names
+one.
 
-What no rule can find: a secret that is split over several strings, or lies in an image, an archive,
-or text that was encoded (base64) or encrypted.
+No rule finds a secret that is split over several strings, or is in an image, an archive, or text
+that was encoded (base64) or encrypted.
 """
 
 from __future__ import annotations
@@ -35,14 +34,10 @@ from sessiontree.redact.rules import (
 )
 
 SEALS: Final = (
-    "signature",
-    "thinkingSignature",
-    "textSignature",
-    "thoughtSignature",
-    "thought_signature",
-    "encrypted_content",
+    *("signature", "thinkingSignature", "textSignature", "thoughtSignature"),
+    *("thought_signature", "encrypted_content"),
 )
-"""Keys whose value vouches for the text beside it, and fits no other."""
+"""Keys whose value signs the text beside it, and fits no other."""
 
 _WORDS: Final = (
     KNOWN
@@ -54,7 +49,7 @@ _WORDS: Final = (
     | {"user", "assistant", "system", "tool", "toolResult", "bashExecution"}
     | {"content", "text", "thinking", "summary", "output", "block", "index", "base64"}
 )
-"""What the format itself says: such a string, whole, is no secret under any rule."""
+"""Strings of the format itself: such a whole string is never a secret."""
 
 _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):([0-9]{1,9})\]")
 _UNSEEN: Final = re.compile(
@@ -64,27 +59,27 @@ _UNSEEN: Final = re.compile(
     r"\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
 )
-"""What a terminal does not show: colours, and characters without a shape."""
+"""Characters that a terminal does not show: colours, and characters without a shape."""
 
 _DEEPEST_TEXT: Final = 3
-"""How far JSON text within JSON text is taken apart."""
+"""The depth to which JSON text within JSON text is parsed."""
 
 _MOST_KEYS: Final = 10_000
 _SHORT: Final = 400
-"""Characters up to which one look for all hints is faster than one for each."""
+"""Characters up to which one search for all hints is faster than one for each."""
 
 
 class Redaction:
-    """Masks secrets, and knows what it masked.
+    """Masks secrets, and counts them.
 
     Args:
         rules: what is a secret; by default the built-in rules.
-        homes: home directories that are known, beside those that look like one.
+        homes: known home directories, beside those that look like one.
 
     Attributes:
         masked: how often a rule masked something in an entry, by rule and entry.
-        left_out: what could not be looked into: the entry, the media type, the bytes.
-        unsealed: the entries in which a signature was dropped with the text it was for.
+        left_out: content that could not be searched: the entry, the media type, the bytes.
+        unsealed: the entries in which a signature was dropped because its text changed.
     """
 
     def __init__(self, rules: Iterable[Rule] | None = None, homes: Iterable[str] = ()) -> None:
@@ -101,7 +96,7 @@ class Redaction:
         self.unsealed: list[str] = []
 
     def know_homes(self, homes: Iterable[str]) -> None:
-        """Take paths for home directories from now on."""
+        """Add known home directories."""
         self._homes.update(homes)
         known = home_rule(self._homes)
         is_wanted = known is not None and any(rule.name == HOME for rule in self._given)
@@ -114,15 +109,15 @@ class Redaction:
         """A text with its secrets masked.
 
         Args:
-            text: as it is meant, not as JSON spells it.
-            entry: the uuid of the entry it is from; what has none is not counted.
+            text: the text itself, not its JSON spelling.
+            entry: the uuid of its entry; without one nothing is counted.
         """
         return self._text(text, entry, None, 0)
 
     def value(self, value: Any, entry: str | None = None) -> Any:
-        """The keys of an entry, or any other JSON, with the secrets in its strings masked.
+        """The keys of an entry, or any other JSON, with the secrets in its strings and keys masked.
 
-        Images and other bytes, which cannot be looked into, are left out. Keys count as strings do.
+        Images and other bytes, which cannot be searched, are left out.
         """
         return _Pass(self, entry, 0).run(value)
 
@@ -148,7 +143,7 @@ class Redaction:
     def _text(self, text: str, entry: str | None, key: str | None, depth: int) -> str:
         if text in _WORDS:
             return text
-        is_given = depth == 0  # what lies deeper was met on the way there
+        is_given = depth == 0  # deeper text was already seen on the way there
         while (masked := self._once(text, entry, key, is_given=is_given)) != text:
             text, is_given = masked, False
         if depth < _DEEPEST_TEXT and text.lstrip()[:1] in ("{", "["):
@@ -156,7 +151,7 @@ class Redaction:
         return text
 
     def _key(self, key: str, entry: str | None) -> str:
-        """The key of an object; those without a secret are looked through once."""
+        """The key of an object; one without a secret is searched once."""
         if key in self._plain_keys:
             return key
         masked = self._text(key, entry, None, _DEEPEST_TEXT)
@@ -165,7 +160,7 @@ class Redaction:
         return masked
 
     def _json_text(self, text: str, entry: str | None, depth: int) -> str:
-        """Text that is JSON, by what it means, so that no escape in it hides a secret."""
+        """JSON text, masked by its values, so that no escape hides a secret."""
         try:
             value = json.loads(text, parse_int=_whole_number)
         except (ValueError, RecursionError):
@@ -178,7 +173,7 @@ class Redaction:
         return json.dumps(masked, ensure_ascii=not _is_unicode(text), separators=(",", ":"))
 
     def _once(self, text: str, entry: str | None, key: str | None, *, is_given: bool) -> str:
-        """A text with what stands out now masked; that may make more stand out."""
+        """A text with the secrets found now masked; that may reveal more."""
         spans = self._spans(text, key)
         if not spans and "[redacted:" not in text:
             return text
@@ -199,7 +194,7 @@ class Redaction:
         return "".join(parts)
 
     def _spans(self, text: str, key: str | None) -> list[tuple[int, int, Rule]]:
-        """Where secrets stand, apart from one another, in order."""
+        """The spans of secrets, separate and in order."""
         found = self._found(text)
         if _UNSEEN.search(text):
             found += self._found_behind(text)
@@ -231,7 +226,7 @@ class Redaction:
         ]
 
     def _found_behind(self, text: str) -> list[tuple[int, int, int, Rule]]:
-        """What is found once the unseen is away, at its places in the whole text."""
+        """The secrets in the text without invisible characters, as spans of the whole text."""
         seen: list[str] = []
         places: list[int] = []
         at = 0
@@ -249,7 +244,7 @@ class Redaction:
     def _around_masks(
         self, text: str, spans: list[tuple[int, int, Rule]]
     ) -> Iterator[tuple[int, int, Rule | None]]:
-        """The spans without what is masked already, and the masks, in order."""
+        """The spans without text that is masked already, and the masks, in order."""
         masks = [match.span() for match in _MASK.finditer(text)]
         pieces: list[tuple[int, int, Rule | None]] = [(*span, None) for span in masks]
         at = 0
@@ -275,7 +270,7 @@ class Redaction:
         return self._masks[name, secret]
 
     def _known_mask(self, mask: str) -> str:
-        """A mask of an earlier redaction: as it is, unless a secret here has that one."""
+        """A mask of an earlier redaction: unchanged, unless a secret here has the same."""
         match = _MASK.fullmatch(mask)
         if match is None or match[1] not in self._names:
             return mask
@@ -299,7 +294,7 @@ def _whole_number(digits: str) -> int | str:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether UTF-8 carries a text: a lone surrogate, which it cannot, has to be escaped."""
+    """Whether UTF-8 carries a text as it is: no lone surrogate, and no escape of one."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -308,7 +303,7 @@ def _is_unicode(text: str) -> bool:
 
 
 class _Pass:
-    """One value on its way through a redaction."""
+    """One value in a redaction."""
 
     def __init__(self, redaction: Redaction, entry: str | None, depth: int) -> None:
         self._redaction = redaction
@@ -355,7 +350,7 @@ class _Pass:
             self._note((*sealed, holder) if name in SEALS and not opaque else sealed)
 
     def _keys(self, keys: Mapping[str, Any], sealed: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-        """A copy with the secrets in the keys masked, and no key lost to another."""
+        """A copy with the secrets in the keys masked, all keys kept apart."""
         copy: dict[str, Any] = {}
         for key, value in keys.items():
             name = masked = self._redaction._key(key, self._entry)

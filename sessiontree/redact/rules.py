@@ -1,32 +1,19 @@
-"""The rule: what one kind of secret looks like, and where in a text it stands.
+r"""Rules: what each kind of secret looks like, and where it is in a text.
 
-Invariants: a rule with a finder is tried only where that found something, and a long match is not
-gone over again, so that a text costs what it is long.
+`RULES` has the built-in rules, in order of precedence where they overlap; `read_rules` adds a
+user's own. A rule is a regular expression over the text itself, not its JSON spelling. It masks the
+group whose name starts with `secret`, else the whole match. Rules allow for text within text: a
+line break spelled `\n`, quotes with backslashes before them, `%40` for `@`.
 
-Secrets: the rules that tell what a redaction masks, and the reading of a user's own.
+`CREDENTIALS` are known by their context, not by how they look: the value of a password, an argument
+of a command, the text after `Bearer`. Further checks keep code that only handles a secret
+(`password = get_password()`) readable. Home directories are those that look like one (`ANY_HOME`),
+and known ones (`home_rule`).
 
-The rules, in the order in which they go before one another where they overlap, are `RULES`. A rule
-is a regular expression over text as it is meant, not as a file spells it; where a group's name
-starts with `secret`, that group is what is masked, else all of the match.
-
-Text within text is allowed for: a line break spelled `\n`, quotes with backslashes before them,
-`%40` for `@`.
-
-Invariants: each rule costs time in proportion to the text, whatever it says. What repeats without
-bound is a single set of characters, possessive or with nothing after it that could fail; and where
-a search might start within such a run, it is tied to the run's beginning, or the run is bounded.
-
-Credentials: secrets that are known by what stands beside them, not by how they look.
-
-Such as what a password is set to, what a command or an address is given, what stands behind
-`Bearer`. The rules ask further, so that code which merely handles a secret (`password =
-get_password()`) stays readable.
-
-Invariants: those of `redact.rules`.
-
-Home directories: those that look like one, and those that are known.
-
-Invariants: those of `redact.rules`.
+Invariants: each rule costs time in proportion to the text, whatever it holds. An unbounded
+repetition is a single set of characters, possessive or with nothing after it that could fail; where
+a search might start within such a run, it is tied to the start of the run, or the run is bounded. A
+rule with a finder is tried only where that found something, and a long match is not searched again.
 """
 
 from __future__ import annotations
@@ -45,19 +32,19 @@ QUOTE: Final = r"""\\{0,8}["'`]"""
 
 
 class Rule(NamedTuple):
-    """What one kind of secret looks like.
+    """One kind of secret.
 
     Attributes:
-        name: of the kind; it stands in the mask.
+        name: of the kind; it is in the mask.
         what: the kind in words.
         pattern: finds it.
-        hints: text without any of these, lower-cased, holds none.
-        accepts: asked about each match; None takes them all.
-        stand_in: what stands in its place; None for a numbered mask.
-        finder: finds, in lower-cased text, where the pattern is worth a try; None tries it
-            everywhere, which is as fast where it starts with fixed characters.
-        reach: how many characters before that it may start.
-        within: matches each character that may stand before that; None for any.
+        hints: a text without any of these, in lower case, has no such secret.
+        accepts: decides on each match; None accepts all.
+        stand_in: the replacement; None for a numbered mask.
+        finder: finds, in lower-case text, where to try the pattern; None tries it everywhere, which
+            is as fast where it starts with fixed characters.
+        reach: how many characters before that the match may start.
+        within: matches each character allowed before that; None for any.
     """
 
     name: str
@@ -83,13 +70,13 @@ class Rule(NamedTuple):
         reach: int = 0,
         within: str | None = None,
     ) -> Rule:
-        """A rule whose expressions are still text; the hints stand behind the pattern."""
+        """A rule from expressions as text; the hints follow the pattern."""
         near = None if finder is None else re.compile(finder)
         over = None if within is None else re.compile(within)
         return cls(name, what, re.compile(pattern), hints, accepts, stand_in, near, reach, over)
 
     def spans(self, text: str, lowered: str) -> Iterable[tuple[int, int]]:
-        """Where secrets of the kind stand in a text, given with its form by `lowered`."""
+        """The spans of secrets in a text, given with its form from `lowered`."""
         if self.hints and not any(map(lowered.__contains__, self.hints)):
             return
         groups = [name for name in self.pattern.groupindex if name.startswith("secret")]
@@ -116,7 +103,7 @@ class Rule(NamedTuple):
                     break
 
     def _first(self, text: str, at: int, end: int) -> int:
-        """Where a match that goes over `end` may start, from `at` on."""
+        """The first place where a match across `end` may start, from `at` on."""
         lowest = max(at, end - self.reach)
         if self.within is None:
             return lowest
@@ -223,13 +210,13 @@ def _is_assigned(match: re.Match[str]) -> bool:
 
 
 def _is_argument(match: re.Match[str]) -> bool:
-    """Whether it is given on a command line, or in the query of an address."""
+    """Whether it is an argument of a command, or in the query of an address."""
     before = match.string[max(match.start() - 40, 0) : match.start()]
     return re.search(r"(?:--|[?&])[\w-]*$", before) is not None
 
 
 def is_secret_value(name: str, value: str) -> bool:
-    """Whether a quoted value that a name of this ending was given is a secret."""
+    """Whether a quoted value is a secret, given the name it is assigned to."""
     if len(value) < 4 or _PLACEHOLDER.fullmatch(value):
         return False
     if any(mark in value for mark in ("${", "{{", "%s", "#{")):
@@ -243,7 +230,7 @@ def is_secret_value(name: str, value: str) -> bool:
 
 
 def keyword_of(key: str) -> str | None:
-    """What makes the key of an object that of a secret, or None."""
+    """The part of a key that marks its value as a secret, or None."""
     found = _SECRET_KEY.search(key)
     return found[0] if found else None
 
@@ -261,7 +248,7 @@ _COMMAND: Final = (
     rf"(?P<secret_of_mysql>{_VALUE})"
     rf"|sshpass[ \t]{{1,8}}-p[ \t]{{0,8}}(?:{QUOTE})?(?P<secret_of_sshpass>{_VALUE})"
 )
-_COMMAND_NEAR: Final = "|".join(  # the literal goes first: it is looked for faster
+_COMMAND_NEAR: Final = "|".join(  # the literal first: its search is faster
     rf"{word}(?:(?<![\w-]{word})|(?<=\\[nrt]{word})){behind}"
     for word, behind in (
         *(("--", "(?=[a-z])"), ("-u", r"(?![\w-])")),
@@ -271,7 +258,7 @@ _COMMAND_NEAR: Final = "|".join(  # the literal goes first: it is looked for fas
 
 
 def _is_given(match: re.Match[str]) -> bool:
-    """Whether a command is given a secret, and is not just told of: `--password TEXT`."""
+    """Whether a command has a secret, and not only its description: `--password TEXT`."""
     flag, quoted = match["flag"], match["secret_quoted"]
     if quoted is not None:
         return is_secret_value(flag, quoted)
@@ -287,14 +274,14 @@ def _is_given(match: re.Match[str]) -> bool:
 
 
 def _is_curls(match: re.Match[str]) -> bool:
-    """Whether the command is curl: others name a user and a group so."""
+    """Whether the command is curl: for others this is a user and a group."""
     before = match.string[max(match.start() - 200, 0) : match.start()]
     return "curl" in re.split(r"[\r\n;|&]", before)[-1]
 
 
 _BARE: Final = ("secret_bare", "secret_of_user", "secret_of_mysql", "secret_of_sshpass")
 _NO_SECRETS: Final = ("-", "/", "./", "../", "~", "@", "id=", "type=", "file:", "env:")
-"""How the value of a flag begins that names where a secret is."""
+"""How a value begins that names the place of a secret."""
 
 CREDENTIALS: Final = (
     Rule.of(
@@ -361,7 +348,7 @@ ANY_HOME: Final = Rule.of(
 
 
 def home_rule(homes: Iterable[str]) -> Rule | None:
-    """A rule for home directories that are known, as they are and as folder names have them."""
+    """A rule for known home directories, as paths and as in folder names."""
     known = sorted({home for path in homes if len(home := path.rstrip("/\\")) > 1}, reverse=True)
     if not known:
         return None
@@ -407,7 +394,7 @@ _KEY_BODY: Final = re.compile("[A-Za-z0-9+/]{16}")
 
 
 def _has_key(match: re.Match[str]) -> bool:
-    """Whether there is a key between the lines that begin and end one."""
+    """Whether there is a key between the first and the last line."""
     return _KEY_BODY.search(_KEY_MARK.sub("", match[0])) is not None
 
 
@@ -498,21 +485,21 @@ RULES: Final = (
 
 
 def read_rules(text: str, file: str) -> tuple[Rule, ...]:
-    """The built-in rules and a user's own, which go first.
+    """A user's own rules, followed by the built-in ones.
 
     Args:
-        text: TOML, a line a rule: `name = 'regular expression'`. A rule with the name of a built-in
-            one takes its place.
-        file: where the text is from, for the message.
+        text: TOML, one rule a line: `name = 'regular expression'`. A rule with the name of a
+            built-in one replaces it.
+        file: the source of the text, for the message.
 
     Raises:
-        UsageError: it is no TOML, or a rule is none.
+        UsageError: the text is not TOML, or a rule is not valid.
     """
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(
-            f"{file} is no TOML: {error}; give a line a rule, such as staff-id = 'S-[0-9]{{6}}'"
+            f"{file} is not TOML: {error}; write one rule a line, such as staff-id = 'S-[0-9]{{6}}'"
         ) from error
     own = tuple(_own_rule(name, pattern, file) for name, pattern in given.items())
     return own + tuple(rule for rule in RULES if rule.name not in given)
@@ -523,16 +510,16 @@ _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 def _own_rule(name: str, pattern: Any, file: str) -> Rule:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{file}: a rule's name is made of a-z, 0-9 and '-', not {name!r:.60}")
+        raise UsageError(f"{file}: a rule's name must be of a-z, 0-9 and '-', not {name!r:.60}")
     if not isinstance(pattern, str):
         raise UsageError(
-            f"{file}: rule {name!r} is no regular expression, but {pattern!r:.60}; "
+            f"{file}: rule {name!r} is not a regular expression, but {pattern!r:.60}; "
             f"write {name} = 'expression'"
         )
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"{file}: rule {name!r} is no regular expression: {error}") from error
+        raise UsageError(f"{file}: rule {name!r} is not a regular expression: {error}") from error
     if compiled.fullmatch(""):
-        raise UsageError(f"{file}: rule {name!r} matches where there is nothing; make it find text")
+        raise UsageError(f"{file}: rule {name!r} matches empty text; make it match some text")
     return Rule(name, f"from {file}", compiled)

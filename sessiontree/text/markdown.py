@@ -1,8 +1,7 @@
-"""Markdown: texts made fit to stand in a document between others.
+"""Markdown: texts made safe to put into a document.
 
-Invariants: what is put in by these functions stays where it was put: a text opens no heading of the
-document's own, no code block, list or HTML element that goes on behind it, whatever is in it;
-nothing in it drives a terminal.
+Invariants: a text stays within its place: it opens no heading of the document's own, and no code
+block, list or HTML element that goes on after it; nothing in it controls a terminal.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DEEPER: Final = 2
-"""How many levels headings of a text stand below where they would by themselves."""
+"""Levels by which the headings of a text are lowered."""
 
 _LARGEST: Final = 200_000
-"""Characters of a text that is taken as Markdown; a longer one is shown as it is."""
+"""Characters of a text that is parsed as Markdown; a longer one becomes a block of code."""
 
 _TERMINAL: Final = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\r(?=\n)"
@@ -34,14 +33,14 @@ _END: Final = "the-end-of-the-text"
 
 
 def plain(text: str) -> str:
-    """Text without what drives a terminal: colours and the like, line breaks kept."""
+    """Text without control sequences, such as colours; line breaks stay."""
     if text.replace("\n", "").replace("\t", "").isprintable():
-        return text  # as most is; told a hundred times as fast as by looking at each character
+        return text  # as most is; this check is a hundred times as fast
     return printable(_TERMINAL.sub("", text))
 
 
 def inline(text: str) -> str:
-    """Text on one line that means nothing but itself."""
+    """Text on one line, without any markup."""
     return _SPECIAL.sub(r"\\\1", " ".join(plain(text).split()))
 
 
@@ -54,21 +53,21 @@ def code(text: str) -> str:
 
 
 def block(text: str, language: str = "") -> str:
-    """Text as a block of code, in a fence that nothing inside it ends."""
+    """Text as a block of code, in a fence that the text cannot end."""
     fence, rest = fenced(plain(text)).split("\n", 1)
     return f"{fence}{language}\n{rest}"
 
 
 def quote(text: str) -> str:
-    """A quotation of Markdown; tabs become spaces, for they would end elsewhere in it."""
+    """A quotation of Markdown. Tabs become spaces, because they have other stops in it."""
     lines = (line.expandtabs(4) for line in text.split("\n"))
     return "\n".join(f"> {line}" if line.strip() else ">" for line in lines)
 
 
 def prose(text: str) -> str:
-    """Markdown that somebody wrote, contained: its headings lower, its HTML shown as text.
+    """Markdown of another author, contained: its headings lower, its HTML shown as text.
 
-    What cannot be contained so is shown as it is, as a block of code.
+    Text that cannot be contained becomes a block of code.
     """
     text = plain(text).strip("\n")
     if len(text) > _LARGEST:
@@ -82,7 +81,7 @@ def prose(text: str) -> str:
 
 
 def typed(text: str) -> str:
-    """The same for what somebody typed: each line break is one."""
+    """The same for text that a person typed: each line break stays."""
     shown = prose(text)
     lines = shown.split("\n")
     if shown.startswith("```") or len(lines) == 1:
@@ -96,7 +95,7 @@ def typed(text: str) -> str:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # few commands write Markdown
+    from markdown_it import MarkdownIt  # slow to load, and few commands write Markdown
 
     return MarkdownIt("commonmark").enable("table")
 
@@ -106,7 +105,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _whole_lines(tokens: list[Token]) -> set[int]:
-    """The lines whose text means only itself: code."""
+    """The lines of code."""
     return {
         line
         for token in tokens
@@ -116,7 +115,7 @@ def _whole_lines(tokens: list[Token]) -> set[int]:
 
 
 def _without_html(text: str) -> str:
-    """The same with every tag outside of code spelled so that it is shown."""
+    """The same with every tag outside of code escaped."""
     if not _TAG.search(text):
         return text
     whole = _whole_lines(_tokens(_TAG.sub("(", text)))
@@ -138,9 +137,8 @@ def _without_tags(paragraph: list[str]) -> list[str]:
     at = number = 0
     while number < len(runs):
         start, end = runs[number]
-        closing = next(
-            (i for i in range(number + 1, len(runs)) if _length(runs[i]) == end - start), None
-        )
+        others = range(number + 1, len(runs))
+        closing = next((i for i in others if runs[i][1] - runs[i][0] == end - start), None)
         if closing is not None:
             parts += [_escaped(text[at:start]), text[start : runs[closing][1]]]
             at = runs[closing][1]
@@ -148,10 +146,6 @@ def _without_tags(paragraph: list[str]) -> list[str]:
         number += 1
     parts.append(_escaped(text[at:]))
     return "".join(parts).split("\n") if paragraph else []
-
-
-def _length(span: tuple[int, int]) -> int:
-    return span[1] - span[0]
 
 
 def _escaped(text: str) -> str:
@@ -174,7 +168,7 @@ def _with_lower_headings(text: str) -> str:
 
 
 def _is_contained(text: str) -> bool:
-    """Whether what stands behind a text is outside of it, and no heading in it too high."""
+    """Whether text after this is outside of it, and its headings are low enough."""
     tokens = _tokens(f"{text}\n\n{_END}\n")
     ends = [token.type for token in tokens[-3:]] == ["paragraph_open", "inline", "paragraph_close"]
     if not ends or tokens[-2].content != _END or tokens[-3].level != 0:

@@ -1,6 +1,6 @@
-"""Passages: what an entry says, each part as Markdown for people to read.
+"""Passages: the content of an entry for people to read, each part as Markdown.
 
-The answer: what an assistant says in a transcript, each call's result beneath the call.
+An `Answer` collects the parts of an assistant's answer, each call's result below the call.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from sessiontree.core.message import (
 from sessiontree.text.markdown import block, code, inline, prose, quote, typed
 
 LONGEST_OPEN: Final = 25
-"""Lines of a tool's result that are shown at once; more are folded away."""
+"""Lines of a tool's result that are shown open; a longer result is folded."""
 
 _THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
 
 
 def asked(message: Message) -> Iterator[str]:
-    """What a user, or a system message, says; results apart."""
+    """The content of a user's message, or a system message, without results."""
     for part in blocks_of(message):
         if is_result_block(part):
             continue
@@ -44,7 +44,7 @@ def asked(message: Message) -> Iterator[str]:
 
 
 def answered(message: Message) -> Iterator[str | Call]:
-    """What an assistant says, its tool calls where they stand."""
+    """The content of an assistant's message, its tool calls in their places."""
     if kind_of(message) in _THINKING:
         yield from thought(message)
     for part in blocks_of(message):
@@ -67,14 +67,14 @@ def answered(message: Message) -> Iterator[str | Call]:
 
 
 def thought(part: Mapping[str, Any]) -> Iterator[str]:
-    """Thinking, folded away; one line where it is sealed."""
+    """Thinking, folded; one line where it is sealed."""
     texts = [part.get("thinking")]
     summary = part.get("summary")
     if isinstance(summary, list):
         texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
-    told = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
-    if told:
-        yield folded("Thinking", quote(prose(told)))
+    thinking = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
+    if thinking:
+        yield folded("Thinking", quote(prose(thinking)))
     elif kind_of(part) != "text":
         yield "*Thinking that only the provider can read.*"
 
@@ -109,32 +109,33 @@ def _json(value: Any) -> str:
 
 
 def result(part: Mapping[str, Any], name: str = "") -> str:
-    """What a tool answered; `part` is a result block, a message or an item.
+    """The result of a tool call.
 
     Args:
-        part: the result.
-        name: of the tool, where the result does not stand beneath its call.
+        part: a result block, a message or an item.
+        name: of the tool, where the result is not below its call.
     """
     failed = part.get("isError") is True or part.get("is_error") is True
     title = "Error" if failed else "Result"
     title += f" of {inline(name)}" if name else ""
-    said = {"content": part.get("content", part.get("output"))}
-    texts = [text for piece in blocks_of(said) if (text := block_text(piece))]
-    others = [other(piece) for piece in blocks_of(said) if not block_text(piece)]
-    if isinstance(said["content"], Mapping):
-        texts.append(_json(said["content"]))
-    shown = "\n".join(texts)
-    count = shown.rstrip("\n").count("\n") + 1
+    content = part.get("content", part.get("output"))
+    blocks = list(blocks_of({"content": content}))
+    texts = [text for piece in blocks if (text := block_text(piece))]
+    others = [other(piece) for piece in blocks if not block_text(piece)]
+    if isinstance(content, Mapping):
+        texts.append(_json(content))
+    text = "\n".join(texts)
+    count = text.rstrip("\n").count("\n") + 1
     parts = [] if texts or others else [f"*{title}: empty.*"]
     if texts and count > LONGEST_OPEN:
-        parts.append(folded(f"{title}, {count:,} lines", block(shown)))
+        parts.append(folded(f"{title}, {count:,} lines", block(text)))
     elif texts:
-        parts.append(f"{title}:\n\n{block(shown)}")
+        parts.append(f"{title}:\n\n{block(text)}")
     return "\n\n".join(parts + others)
 
 
 def ran(message: Message) -> str:
-    """A command that a user ran, and what it put out."""
+    """A command that a user ran, and its output."""
     command, output = message.get("command"), message.get("output")
     parts = [block(f"$ {command}", "sh")]
     if isinstance(output, str) and output:
@@ -146,7 +147,7 @@ def ran(message: Message) -> str:
 
 
 def other(part: Mapping[str, Any]) -> str:
-    """A block that is no text: an image and the like by name, what is not known as JSON."""
+    """A block that is not text: an image and the like by name, an unknown type as JSON."""
     found = binary_in(part)
     if found is not None:
         return f"*[{inline(found[0])}, {size(found[1])}]*"
@@ -165,18 +166,18 @@ def size(count: int) -> str:
 
 
 def folded(title: str, text: str) -> str:
-    """Text that is shown when its title is clicked."""
+    """Text that a reader unfolds by its title."""
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
 def summarized(title: str, text: Any) -> str:
-    """A summary, below what it is one of."""
-    told = quote(prose(text)) if isinstance(text, str) and text.strip() else ""
-    return f"---\n\n**{title}**" + (f"\n\n{told}" if told else "") + "\n\n---"
+    """A summary, below its title."""
+    quoted = f"\n\n{quote(prose(text))}" if isinstance(text, str) and text.strip() else ""
+    return f"---\n\n**{title}**{quoted}\n\n---"
 
 
 def noted(kind: str, fields: Mapping[str, Any]) -> str | None:
-    """What an entry that is no message says; empty for nothing, None for an unknown type."""
+    """An entry that is not a message; empty for nothing, None for an unknown type."""
     if kind == "compaction":
         tokens = fields.get("tokensBefore")
         before = f", {tokens:,} tokens before" if isinstance(tokens, int) else ""
@@ -202,17 +203,17 @@ def noted(kind: str, fields: Mapping[str, Any]) -> str | None:
 
 
 def speaker(message: Message) -> str:
-    """Who says a message, as a title."""
+    """The speaker of a message, as a title."""
     role = role_of(message)
     known = {"bashExecution": "User", "developer": "System", "tool": "Assistant"}
     return inline(known.get(role, role[:1].upper() + role[1:]) or "Somebody")
 
 
 class Answer:
-    """Parts of what an assistant says, up to the last result of a call in it.
+    """The parts of an assistant's answer, up to the last result of a call in it.
 
     Attributes:
-        open: where the results of calls go that have none yet, by the call's id.
+        open: the place for the result of each call without one, by the call's id.
         is_answered: whether a result has come.
     """
 
@@ -222,17 +223,17 @@ class Answer:
         self._parts: list[str] = []
 
     def add(self, *parts: str) -> None:
-        """Put what was said after the rest."""
+        """Add parts at the end."""
         self._parts += parts
 
     def add_call(self, call: Call) -> None:
-        """Put a call after the rest, with a place for its result."""
+        """Add a call at the end, with a place for its result."""
         self._parts.append(called(call))
         self.open[call.id] = len(self._parts)
         self._parts.append("*No result was recorded.*")
 
     def answer(self, id: str, result: str) -> bool:
-        """Put a result beneath its call; False where no call waits for it."""
+        """Put a result below its call; False where no call waits for it."""
         place = self.open.pop(id, None)
         if place is None:
             return False
@@ -241,5 +242,5 @@ class Answer:
         return True
 
     def parts(self) -> list[str]:
-        """All of it, in the order of reading."""
+        """All parts, in order."""
         return self._parts

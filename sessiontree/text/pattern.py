@@ -1,13 +1,12 @@
-"""A pattern to search for: in text, and in the bytes of lines that may hold such text.
+r"""A search pattern, matched in text and in the raw bytes of lines.
 
-JSON can spell a character in several ways: as itself, as `\\u` and four hex digits of either case,
-some by a short escape such as `\\/` or `\\n`. So a text that matches stands in its line either as
-most programs write it, or with at least one of its characters spelled otherwise. Both are looked
-for in the raw bytes, and only a line that has one of them is worth decoding.
+JSON can spell a character in several ways: as itself, as `\u` and four hex digits of either case,
+some as a short escape such as `\/` or `\n`. So a matching text is in its line either as most
+programs write it, or with at least one character spelled otherwise. Both are searched for in the
+raw bytes, and only lines with one of them are decoded.
 
-A letter with an accent is one character, or a letter and a mark of its own, as in the names of
-files on a Mac; a text is looked for in both spellings (NFC and NFD of Unicode). A regular
-expression is taken as it stands.
+A letter with an accent is one character, or a letter and a mark, as in the names of files on a Mac.
+Text is searched for in both spellings (NFC and NFD of Unicode), a regular expression as it is.
 
 Invariant: a line of which some string matches is always among the candidates, however it is
 spelled.
@@ -29,29 +28,29 @@ from sessiontree.errors import UsageError
 Span = tuple[int, int]
 
 _WORTH_A_SEARCH: Final = 2
-"""Bytes: a shorter needle is in nearly every line."""
+"""Bytes of a needle; a shorter one is in nearly every line."""
 
 _ESCAPED_LATIN: Final = b"\\u00"
-"""How the escapes of all characters of ASCII and Latin-1 start, so that one pass finds any."""
+"""The prefix of the escapes of ASCII and Latin-1, so that one pass finds any."""
 
 _MISSES_FOR_A_PASS: Final = 24
-"""Other escapes in a block, such as those of terminal colours, that cost about what a pass does."""
+"""Other escapes in a block that cost about as much as a pass."""
 
 _FEW: Final = 4
-"""Characters beyond ASCII that are looked for: each may cost a search of its own."""
+"""Characters beyond ASCII that are searched for: each may cost a search."""
 
 
 class Pattern:
-    """What is looked for.
+    """A text or a regular expression to search for.
 
     Args:
         text: the text, its accents spelled either way, or the regular expression (of Python's
             `re`).
         regex: whether it is a regular expression.
-        ignore_case: letters match in either case, as `re.IGNORECASE` has it.
+        ignore_case: letters match in either case, as with `re.IGNORECASE`.
 
     Raises:
-        UsageError: an empty pattern, or no regular expression.
+        UsageError: the pattern is empty, or not a regular expression.
     """
 
     def __init__(self, text: str, *, regex: bool = False, ignore_case: bool = False) -> None:
@@ -63,7 +62,7 @@ class Pattern:
             source = text if regex else "|".join(map(re.escape, spellings))
             self._search = re.compile(source, re.IGNORECASE if ignore_case else 0).search
         except (re.error, OverflowError, RecursionError) as error:
-            raise UsageError(f"'{text:.200}' is no regular expression: {error}") from error
+            raise UsageError(f"'{text:.200}' is not a regular expression: {error}") from error
         self._folds = ignore_case
         needles_of = _needles_ignoring_case if ignore_case else _needles
         needles: dict[bytes, None] = {}
@@ -76,7 +75,7 @@ class Pattern:
         self._needles = _Needles(tuple(needles))
 
     def search(self, text: str) -> Span | None:
-        """Where the first match begins and ends, or None."""
+        """The start and the end of the first match, or None."""
         if self._literal is not None:
             at = text.find(self._literal)
             return None if at < 0 else (at, at + len(self._literal))
@@ -99,7 +98,7 @@ class Pattern:
 
 
 def _spellings(text: str) -> tuple[str, ...]:
-    """A text as it is typed, and with its accents spelled either way where that differs."""
+    """A text as typed and, where that differs, with its accents in either spelling."""
     if text.isascii():
         return (text,)
     composed, taken_apart = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
@@ -107,12 +106,12 @@ def _spellings(text: str) -> tuple[str, ...]:
 
 
 def lines_with(needle: bytes, block: bytearray | bytes, end: int) -> Iterator[Span]:
-    """The lines that hold a needle, as `Pattern.candidates` gives them."""
+    """The lines with a needle, as `Pattern.candidates` gives them."""
     return iter(_alone(needle).lines(memoryview(block)[:end], block, end).items())
 
 
 class _Needles:
-    """What is looked for in the bytes: each by itself, or by what several start with."""
+    """Byte strings to search for, each alone or by a prefix that several share."""
 
     def __init__(self, needles: tuple[bytes, ...]) -> None:
         together = tuple(one for one in needles if one.startswith(_ESCAPED_LATIN))
@@ -122,7 +121,7 @@ class _Needles:
         self._most = _MISSES_FOR_A_PASS * (len(together) - 1)
 
     def lines(self, searched: memoryview, block: bytearray | bytes, end: int) -> dict[int, int]:
-        """Where the lines begin and end that hold one of them."""
+        """The lines with one of them, as start and end."""
         found: dict[int, int] = {}
         is_done = not self._together or self._add_lines_with_any(searched, block, end, found)
         for needle in self._apart if is_done else (*self._apart, *self._together):
@@ -134,10 +133,10 @@ class _Needles:
     def _add_lines_with_any(
         self, searched: memoryview, block: bytearray | bytes, end: int, found: dict[int, int]
     ) -> bool:
-        """Add the lines that hold one that starts as others do, found by that.
+        """Add the lines found by the shared prefix.
 
         Returns:
-            False where they are better looked for one by one, for much else starts with that.
+            False where other escapes with that prefix are so many that single searches are faster.
         """
         find, size, nexts = stringzilla.find, len(_ESCAPED_LATIN), self._nexts
         last = end - size
@@ -162,7 +161,7 @@ def _alone(needle: bytes) -> _Needles:
 
 
 def _add_line(block: bytearray | bytes, at: int, end: int, found: dict[int, int]) -> int:
-    """Note the line around an offset; where it ends."""
+    """Add the line around an offset; returns where it ends."""
     start = block.rfind(b"\n", 0, at) + 1
     stop = block.find(b"\n", at, end)
     found[start] = stop = end if stop < 0 else stop
@@ -182,14 +181,14 @@ _TO_LOWER: Final = bytes(byte + 32 if ord("A") <= byte <= ord("Z") else byte for
 
 _SHORT: Final = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", '"': '"', "\\": "\\"}
 _REPLACEMENT: Final = "\ufffd"
-"""What stands for bytes that are no UTF-8 when they are decoded: these cannot be searched for."""
+"""The character decoded for bytes that are not UTF-8, which cannot be searched for."""
 
 _ALIKE: Final = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 """Characters beyond ASCII that match an ASCII letter where case is ignored."""
 
 
 def _needles(text: str) -> tuple[bytes, ...] | None:
-    """What a line that holds `text` holds one of; None where nothing is sure."""
+    """The byte strings of which a line with `text` has at least one; None where none is certain."""
     if _REPLACEMENT in text:
         return None
     piece = _piece(text)
@@ -201,9 +200,9 @@ def _needles(text: str) -> tuple[bytes, ...] | None:
 
 
 def _piece(text: str) -> str:
-    """The part of a text that is looked for: any part will do, one of few spellings is quick.
+    """The part of a text to search for: any part will do, one with few spellings is fast.
 
-    It is of one line: a format may put a text together from several, a line feed between.
+    It is of one line: a format may join lines of several strings.
     """
     plain = _longest_ascii(text)
     line = max(text.split("\n"), key=len)
@@ -224,7 +223,7 @@ def _usual(character: str) -> str:
 
 
 def _unusual(character: str) -> Iterator[str]:
-    """How any other spelling of the character begins, in every case of its hex digits."""
+    """The beginning of any other spelling of the character, in every case of its hex digits."""
     if character == "/":
         yield "\\/"
     if " " <= character < "\x7f":
@@ -257,9 +256,9 @@ def _needles_ignoring_case(text: str) -> tuple[bytes, ...] | None:
 
 
 def _required_by(expression: str) -> str:
-    """The longest text that each match of a regular expression surely holds, if that is plain.
+    """The longest plain text that each match of a regular expression has.
 
-    Groups, sets, alternatives and escapes are not looked into.
+    Groups, sets, alternatives and escapes are not analysed.
     """
     if re.search(r"[|()\[\]{}\\]", expression):
         return ""

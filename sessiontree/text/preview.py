@@ -1,8 +1,7 @@
-"""An entry in one short line, for people to recognise it by.
+"""An entry in one short line, for people to recognize it.
 
-Invariants: no blob is read, and no line of a file, whatever is in it, makes a preview fail; an
-entry some of whose strings were spilled looks as it would inline, as far as its line tells how they
-begin.
+Invariants: no blob is read; no line of a file, whatever it holds, makes a preview fail; an entry
+with spilled strings looks as it would inline, as far as its line has their beginnings.
 """
 
 from __future__ import annotations
@@ -61,13 +60,13 @@ def _words(entry: Entry) -> str:
     if kind == "block":
         block = keys.get("block")
         return block_preview(_shown_block(block)) if isinstance(block, dict) else ""
-    if kind == "message_end":  # of a message in blocks, which have said it
+    if kind == "message_end":
         return f"(the message ends: {reason})" if (reason := _text(keys, "stopReason")) else _END
     return " ".join(filter(None, (_text(keys, key) for key in _TELLING)))
 
 
 def _words_of_message(entry: Entry) -> str:
-    """What a message says; before it the preview of an attachment that became this message."""
+    """A message in words, after the preview of an attachment that became it."""
     line = entry.line
     given, message = "", entry.message_as_stored
     if entry.has_spilled or b'"preview"' in line:
@@ -81,14 +80,14 @@ def _words_of_message(entry: Entry) -> str:
 
 
 def told(keys: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of an entry, as far as its line tells them.
+    """The keys of an entry, as far as its line has them.
 
     Args:
         keys: as stored.
 
     Returns:
-        The same with how a text begins in the place of its handle, or with its type and
-        size; the bytes of images are left as they stand.
+        The keys with the beginning of a text in place of its handle, or its type and size; the
+            bytes of images stay as they are.
     """
     if "spilled" not in keys:
         return keys
@@ -109,7 +108,7 @@ def _standing_for(handle: str, begins: str) -> str:
 
 
 def _content_of_blob(handle: Any) -> str:
-    """What lies in a blob, by the text form of its handle; nothing for any other."""
+    """The type and size of a blob, from its handle's text form; empty for another handle."""
     blob = blob_of(handle)
     if blob is None:
         return ""
@@ -118,7 +117,7 @@ def _content_of_blob(handle: Any) -> str:
 
 
 def shown(message: Message) -> Message:
-    """A message with a text in the place of each image or document: its type and size."""
+    """A message with the type and size of each image or document in its place."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
@@ -126,7 +125,7 @@ def shown(message: Message) -> Message:
 
 
 def _shown_result(block: Any) -> Any:
-    """A block with each image in it named, in a tool's result too."""
+    """A block with each image in it named, also within the result of a tool."""
     content = block.get("content") if isinstance(block, dict) else None
     if isinstance(content, list) and kind_of(block) in RESULT_BLOCKS:
         return {**block, "content": [_shown_block(part) for part in content]}
@@ -163,7 +162,7 @@ def _image(block: Mapping[str, Any]) -> str:
 
 
 def _named(media_type: Any, length: int) -> str:
-    """An image by its type, and its size in bytes by the length of its base64."""
+    """The type of an image, and its size in bytes from the length of its base64."""
     kind = media_type if isinstance(media_type, str) and media_type else "image"
     return f"[{kind:.60} {size_in_short(length * 3 // 4)}]"
 
@@ -172,14 +171,7 @@ _DATA_URL: Final = re.compile(r"data:([!-+\--~]{1,80});base64,")
 
 
 _TELLING: Final = (
-    "name",
-    "note",
-    "label",
-    "provider",
-    "modelId",
-    "thinkingLevel",
-    "customType",
-    "cwd",
+    *("name", "note", "label", "provider", "modelId", "thinkingLevel", "customType", "cwd"),
 )
 
 
@@ -189,7 +181,7 @@ def _text(keys: Mapping[str, Any], key: str) -> str:
 
 
 def role(entry: Entry) -> str | None:
-    """The role an entry speaks in; None for one that does not speak."""
+    """The role of an entry; None for one without a message."""
     if entry.type == "message":
         message = entry.message_as_stored
         return role_of(message) if isinstance(message, dict) else None

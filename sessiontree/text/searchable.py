@@ -1,10 +1,9 @@
-"""The texts of an entry: what a search looks through.
+"""The texts of an entry that a search looks through.
 
-Every string of the entry's content counts, at any depth: what was said and thought, what tools were
-given and gave, summaries, names, labels and notes. Keys do not, nor the values that structure an
-entry, a message or a block (`core.spill.is_structure`: types, roles, ids, model and tool names),
-nor a caller's metadata, nor the bytes of an image or a document. What lies in a blob counts where
-it was put back before.
+Every string of the entry's content counts, at any depth: text, thinking, input and output of tools,
+summaries, names, labels and notes. Not so keys, values that structure an entry, a message or a
+block (`core.spill.is_structure`: types, roles, ids, model and tool names), a caller's metadata, and
+the bytes of an image or a document. Spilled strings count where they were put back before.
 """
 
 from __future__ import annotations
@@ -23,22 +22,21 @@ from sessiontree.core.message import (
 from sessiontree.core.spill import OPAQUE, is_structure
 
 _GIVEN: Final = ("name", "label", "note", "preview")
-"""Keys of an entry that structure it, and that people gave it to be found by."""
+"""Keys that structure an entry, and that people gave it to find it by."""
 
 _BYTES: Final = IMAGE_BLOCKS | {"base64"}
-"""Kinds of blocks, and of what a block shows, that hold bytes and no words."""
+"""Types of blocks, and of sources, that hold bytes and no text."""
 
-
-_TOLD_AGAIN: Final = frozenset({"user_message", "agent_message", "agent_reasoning"})
-"""Events by which Codex shows on a terminal what items beside them say."""
+_REPEATED: Final = frozenset({"user_message", "agent_message", "agent_reasoning"})
+"""Events of Codex that repeat the text of a message."""
 
 
 def texts(body: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of an entry, in the order in which they stand, those it is named by first.
+    """The texts of an entry in their order, its names first.
 
-    There are none in an event of Codex that says again what a message says.
+    An event of Codex that repeats a message has none.
     """
-    if body.get("customType") == "codex:event_msg" and _is_told_again(body.get("data")):
+    if body.get("customType") == "codex:event_msg" and _is_repeated(body.get("data")):
         return
     for key in _GIVEN:
         if isinstance(given := body.get(key), str):
@@ -46,9 +44,9 @@ def texts(body: Mapping[str, Any]) -> Iterator[str]:
     yield from _strings(body)
 
 
-def _is_told_again(event: Any) -> bool:
+def _is_repeated(event: Any) -> bool:
     payload = event.get("payload") if isinstance(event, dict) else None
-    return isinstance(payload, dict) and kind_of(payload) in _TOLD_AGAIN
+    return isinstance(payload, dict) and kind_of(payload) in _REPEATED
 
 
 def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
@@ -71,12 +69,12 @@ def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
 def texts_of_tool(
     body: Mapping[str, Any], tool: str, name_of: Callable[[str], str | None]
 ) -> Iterator[str]:
-    """The texts that belong to a tool's calls and results.
+    """The texts of a tool's calls and results.
 
     Args:
         body: the entry's keys.
         tool: the tool's name.
-        name_of: gives the name of the tool that a call, by its id, was made of.
+        name_of: gives the tool's name for the id of a call.
     """
     message = body.get("message")
     if not isinstance(message, dict):

@@ -69,11 +69,11 @@ def test_a_search_gives_at_most_the_limit_of_hits(store: Store) -> None:
 
 
 def test_an_invalid_pattern_is_refused_at_once_and_named_as_typed(store: Store) -> None:
-    with pytest.raises(UsageError, match=r"'C:\\Users\\' is no regular expression: "):
+    with pytest.raises(UsageError, match=r"'C:\\Users\\' is not a regular expression: "):
         store.search("C:\\Users\\", regex=True)
     result = run("search", "--regex", "C:\\Users\\")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "Error: 'C:\\Users\\' is no regular expression: " in result.stderr
+    assert "Error: 'C:\\Users\\' is not a regular expression: " in result.stderr
 
 
 def test_a_store_search_reports_a_file_that_cannot_be_read(store: Store) -> None:

@@ -112,7 +112,9 @@ def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> Non
 def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(tmp_path: Path) -> None:
     result = run("record", tmp_path / "s.jsonl", input=b"\x1b[2Joops\n" + STREAM)
     assert result.exit_code == 0
-    assert "Warning: line 1 of the stream is no JSON object; it is kept as it came" in result.stderr
+    assert (
+        "Warning: line 1 of the stream is not a JSON object; it is kept unchanged" in result.stderr
+    )
     assert not driving(result.output)
 
 

@@ -317,11 +317,11 @@ def test_a_users_rules_go_first_and_may_take_the_place_of_a_built_in_one() -> No
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
-        ("a = ", "no TOML"),
-        ("a = 1", "no regular expression, but 1"),
-        ("a = '('", "no regular expression: missing"),
-        ("a = 'x*'", "matches where there is nothing"),
-        ("'A b' = 'x'", "made of a-z, 0-9 and '-'"),
+        ("a = ", "not TOML"),
+        ("a = 1", "not a regular expression, but 1"),
+        ("a = '('", "not a regular expression: missing"),
+        ("a = 'x*'", "matches empty text"),
+        ("'A b' = 'x'", "must be of a-z, 0-9 and '-'"),
     ],
 )
 def test_a_wrong_rule_is_refused_with_its_name_and_file(text: str, cause: str) -> None:

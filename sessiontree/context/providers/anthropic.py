@@ -1,12 +1,12 @@
 """A context for Anthropic's Messages API.
 
 The rules, from the API's reference and its refusals (https://docs.anthropic.com): the first message
-is the user's; roles alternate (neighbours would be combined); text is never empty, nor all white
+is the user's; roles alternate (neighbours would be combined); text is never empty or only white
 space, and the assistant's last text does not end in white space; each `tool_use` is answered by a
 `tool_result` at the start of the very next message; ids and names are of `[a-zA-Z0-9_-]`, ids
 unique; `thinking` and `redacted_thinking` come back unmodified with their signature and never last
-in a message; an error result holds text alone; images are JPEG, PNG, GIF or WebP, documents PDF,
-both as base64 or by https; only the user shows them.
+in a message; an error result holds only text; images are JPEG, PNG, GIF or WebP, documents PDF,
+both as base64 or by https; only the user sends them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from sessiontree.context.providers.parts import (
     Result,
     Text,
     Thinking,
-    stand_in,
+    cannot_be_sent,
 )
 from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
 from sessiontree.context.providers.values import (
+    NOTHING_TO_SEND,
     Notes,
     Request,
     clean_text,
@@ -61,24 +62,22 @@ def request(
         messages: a context's, of any shape.
         uuids: for each message the entry it came from.
         system: the system text in force.
-        model: the id of the model in force; thinking of any other is left out.
+        model: the id of the model in force; thinking of any other model is left out.
     """
-    notes = Notes()
-    turns = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, notes=notes)
-    notes.uuid = ""
+    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT)
     turns = joined(_fit(turn, notes) for turn in turns)
     if turns and turns[0].side == "assistant":
         notes.add("a first message of the user was put before the assistant's")
         turns.insert(0, Turn("user", [Text(_OPENING)]))
     if not turns:
-        notes.add("there is nothing to send: the context holds no message")
+        notes.add(NOTHING_TO_SEND)
     params: dict[str, Any] = {"system": clean_text(system)} if system and system.strip() else {}
     params["messages"] = [_message(turn, notes) for turn in turns]
     return Request(params, notes.warnings())
 
 
 def _fit(turn: Turn, notes: Notes) -> Turn:
-    """The turn with those parts alone that Anthropic takes."""
+    """The turn with only the parts that Anthropic accepts."""
     if turn.side == "user":
         return turn
     hosted = _sound_hosted(turn.parts)
@@ -99,7 +98,7 @@ def _fit(turn: Turn, notes: Notes) -> Turn:
 
 
 def _sound_hosted(parts: Sequence[Part]) -> set[int]:
-    """Which blocks of hosted tools are a call and the result that directly follows."""
+    """The blocks of hosted tools that are a call and the result directly behind it."""
     sound: set[int] = set()
     blocks = [part for part in parts if isinstance(part, Hosted)]
     for call, result in pairwise(blocks):
@@ -174,15 +173,12 @@ def _result(result: Result, notes: Notes) -> dict[str, Any]:
 def _media(media: Media, side: str, notes: Notes) -> dict[str, Any]:
     source = source_of(media)
     if source is None or side == "assistant":
-        notes.add(
-            f"the {stand_in(media)[1:-1]} cannot be sent to Anthropic; its name stands for it"
-        )
-        return {"type": "text", "text": stand_in(media)}
+        return {"type": "text", "text": cannot_be_sent(media, "Anthropic", notes)}
     return {"type": media.kind, "source": source}
 
 
 def source_of(media: Media) -> dict[str, Any] | None:
-    """The `source` of an image or document block, or None where the API takes none such."""
+    """The `source` of an image or document block; None where the API does not accept it."""
     if media.data:
         types = IMAGES if media.kind == "image" else {PDF}
         if media.media_type not in types:

@@ -1,8 +1,8 @@
-"""A context for OpenAI's Chat Completions API, and the many that speak its dialect.
+"""A context for OpenAI's Chat Completions API, which many other providers speak.
 
 The rules (https://platform.openai.com/docs/api-reference/chat): the system text is the first
 message; each assistant message with `tool_calls` is followed by one `tool` message for each call,
-and by nothing else before them; a `tool` message holds text alone; ids have at most 40 characters,
+and by nothing else before them; a `tool` message holds only text; ids have at most 40 characters,
 names are of `[a-zA-Z0-9_-]` and have at most 64; arguments are JSON text; thinking has no place.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 from sessiontree.context.providers import openai
 from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
 from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
-from sessiontree.context.providers.values import Notes, Request, clean_text
+from sessiontree.context.providers.values import NOTHING_TO_SEND, Notes, Request, clean_text
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 40
@@ -29,30 +29,28 @@ def request(
         messages: a context's, of any shape.
         uuids: for each message the entry it came from.
         system: the system text in force.
-        model: the id of the model in force.
+        model: the id of the model in force; None where it is not known.
     """
-    notes = Notes()
-    turns = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, notes=notes)
-    notes.uuid = ""
-    said: list[dict[str, Any]] = []
+    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT)
+    made: list[dict[str, Any]] = []
     if system and system.strip():
-        said.append({"role": "system", "content": clean_text(system)})
+        made.append({"role": "system", "content": clean_text(system)})
     for turn in joined(_fit(turn, notes) for turn in turns):
         if turn.side == "assistant":
-            said.append(_assistant(turn.parts, notes))
+            made.append(_assistant(turn.parts, notes))
         else:
-            said.extend(_user(turn.parts, notes))
+            made.extend(_user(turn.parts, notes))
     if not turns:
-        notes.add("there is nothing to send: the context holds no message")
-    return Request({"messages": said}, notes.warnings())
+        notes.add(NOTHING_TO_SEND)
+    return Request({"messages": made}, notes.warnings())
 
 
 def _fit(turn: Turn, notes: Notes) -> Turn:
-    """The turn with those parts alone that Chat Completions takes."""
+    """The turn with only the parts that Chat Completions accepts."""
     parts: list[Part] = []
     for part in turn.parts:
         if isinstance(part, Thinking):
-            notes.add("thinking was left out: Chat Completions takes none back")
+            notes.add("thinking was left out: Chat Completions does not accept it")
         elif isinstance(part, Hosted):
             notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
         else:
@@ -64,16 +62,13 @@ def _assistant(parts: Sequence[Part], notes: Notes) -> dict[str, Any]:
     texts = [part.text for part in parts if isinstance(part, Text)]
     texts += [openai.instead_of(part, notes) for part in parts if isinstance(part, Media)]
     calls = [_call(part, notes) for part in parts if isinstance(part, Call)]
-    message: dict[str, Any] = {"role": "assistant", "content": _text_content(texts)}
+    content: str | list[dict[str, Any]] | None = texts[0] if texts else None
+    if len(texts) > 1:
+        content = [{"type": "text", "text": text} for text in texts]
+    message: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
         message["tool_calls"] = calls
     return message
-
-
-def _text_content(texts: list[str]) -> str | list[dict[str, Any]] | None:
-    if len(texts) > 1:
-        return [{"type": "text", "text": text} for text in texts]
-    return texts[0] if texts else None
 
 
 def _call(call: Call, notes: Notes) -> dict[str, Any]:
@@ -90,7 +85,7 @@ def _user(parts: Sequence[Part], notes: Notes) -> Iterator[dict[str, Any]]:
         if isinstance(part, Result):
             result, apart = media_apart(part)
             if apart:
-                notes.add("the images of a result were put behind it, as the user's")
+                notes.add("the images of a result were moved to a user message behind it")
             behind += apart
             yield {"role": "tool", "tool_call_id": result.id, "content": openai.output_text(result)}
     behind += [part for part in parts if not isinstance(part, Result)]

@@ -1,11 +1,11 @@
-"""What OpenAI's two shapes, Responses and Chat Completions, have in common."""
+"""What OpenAI's two APIs, Responses and Chat Completions, have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sessiontree.context.providers.parts import Call, Media, Part, Result, Text, stand_in
+from sessiontree.context.providers.parts import Call, Media, Part, Result, Text, cannot_be_sent
 from sessiontree.context.providers.values import Notes, arguments_text, fit_name
 from sessiontree.core.media import IMAGES, PDF
 
@@ -14,14 +14,14 @@ _NOTHING: Final = "(no output)"
 
 
 def output_text(result: Result) -> str:
-    """A result's text; that the call failed is said in words, for want of a mark."""
-    said = [part.text for part in result.parts if isinstance(part, Text)]
+    """A result's text. A failure is said in words, because there is no key for it."""
+    texts = [part.text for part in result.parts if isinstance(part, Text)]
     lead = [FAILED] if result.failed else []
-    return "\n".join(lead + (said or [_NOTHING]))
+    return "\n".join(lead + (texts or [_NOTHING]))
 
 
 def name_of(call: Call, notes: Notes) -> str:
-    """The name to call a tool by."""
+    """A tool's name, fit to be sent."""
     name = fit_name(call.name)
     if name != call.name:
         notes.add(f"the tool {call.name!r} is called {name!r}")
@@ -29,13 +29,13 @@ def name_of(call: Call, notes: Notes) -> str:
 
 
 def arguments_of(call: Call) -> str:
-    """A call's arguments as text: as the model wrote them where they were stored so."""
+    """A call's arguments as text, unchanged where they were stored as text."""
     given = call.arguments
     return given if isinstance(given, str) else arguments_text(given)
 
 
 def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[Text | Media]]]:
-    """What the user's side says beside results, in runs of the roles `user` and `developer`."""
+    """The user's side without results, in runs of the roles `user` and `developer`."""
     run: list[Text | Media] = []
     speaker = ""
     for part in parts:
@@ -57,18 +57,17 @@ def data_url(media: Media) -> str:
 
 
 def file_name(media: Media) -> str:
-    """A file name, which OpenAI demands beside a file's bytes."""
+    """A file name, which OpenAI requires with the bytes of a file."""
     name = media.name or "document"
     return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
 def is_sendable_data(media: Media) -> bool:
-    """Whether the bytes are of a kind that OpenAI reads."""
+    """Whether the bytes are of a type that OpenAI reads."""
     types = IMAGES if media.kind == "image" else {PDF}
     return bool(media.data) and media.media_type in types
 
 
 def instead_of(media: Media, notes: Notes) -> str:
-    """Words in place of what cannot be sent."""
-    notes.add(f"the {stand_in(media)[1:-1]} cannot be sent to OpenAI; its name stands for it")
-    return stand_in(media)
+    """Text in place of media that cannot be sent."""
+    return cannot_be_sent(media, "OpenAI", notes)

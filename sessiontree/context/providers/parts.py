@@ -1,13 +1,9 @@
-"""The parts that messages of every provider are made of, once their shape is taken off.
+"""Parts: what messages of every provider are made of, whatever their shape.
 
-Images and documents of every shape, read into one.
-
-Sealed thinking: what kind of seal it carries, and who made it.
-
-The shapes: Anthropic's `thinking` with a `signature` and `redacted_thinking` with `data`; OpenAI's
-`reasoning` and `compaction` items with `encrypted_content`; pi's `thinking` with a
-`thinkingSignature`, which holds the seal of whatever API the message came from: for OpenAI the
-whole item as JSON, for some the name of a field.
+Also the reading of media and of sealed thinking in every shape: Anthropic's `thinking` with a
+`signature` and `redacted_thinking` with `data`; OpenAI's `reasoning` and `compaction` items with
+`encrypted_content`; pi's `thinking` with a `thinkingSignature`, which holds the seal of the API
+that the message came from: for OpenAI the whole item as JSON, for some the name of a field.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sessiontree.context.providers.values import (
+    Notes,
     base64_of,
     clean_value,
     data_url_parts,
@@ -30,13 +27,13 @@ Side = Literal["user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words.
+    """Text.
 
     Attributes:
         text: never empty, without lone surrogates.
-        item_id: the id of the OpenAI Responses item it came in, or None.
+        item_id: the id of its OpenAI Responses item, or None.
         phase: OpenAI's `commentary` or `final_answer`, or None.
-        instruction: whether it stood in a message of OpenAI's role `developer`.
+        instruction: whether its message had OpenAI's role `developer`.
     """
 
     text: str
@@ -47,14 +44,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a document, by exactly one of its bytes, its address, or a provider's file.
+    """An image or a document: exactly one of bytes, address, or a provider's file.
 
     Attributes:
         kind: `image` or `document`.
         data: base64 of the bytes, or None.
-        media_type: such as `image/png`; empty where none is known.
+        media_type: such as `image/png`; empty where it is not known.
         url: an http(s) address, or None.
-        file_id: the name of a file that `file_host` keeps, or None.
+        file_id: the id of a file that `file_host` keeps, or None.
         file_host: `anthropic` or `openai`.
         name: the file's name or title, or None.
     """
@@ -70,18 +67,17 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """What a model thought, sealed so that only its maker can read or check it.
+    """Thinking of a model, sealed so that only its maker can read or check it.
 
-    A seal is bound to the model. So thinking is sent back only while the model in force is the one
-    that thought it; a provider's prompt cache does not outlive a change of the model either.
+    A seal is bound to the model. So thinking is sent back only while that model is in force.
 
     Attributes:
-        text: the thought itself where it is told; for Responses nothing (see `told`).
+        text: the thinking where it can be read; empty for Responses (see `told`).
         seal: the signature, the redacted data, or the encrypted content.
-        maker: `anthropic` or `openai`; empty where neither made it, or there is no seal.
+        maker: `anthropic` or `openai`; empty for others, or without a seal.
         redacted: whether it is an Anthropic block without text.
         item: the Responses item, `reasoning` or `compaction`, or None.
-        told: what such an item tells of the thought, for people to read.
+        told: the readable text of such an item.
     """
 
     text: str
@@ -101,7 +97,7 @@ class Call:
         name: the tool's name as stored; it may be empty or unfit.
         arguments: an object, or text for a tool that takes free text.
         freeform: whether the tool takes free text.
-        item_id: the id of the OpenAI Responses item it came in, or None.
+        item_id: the id of its OpenAI Responses item, or None.
     """
 
     id: str
@@ -113,14 +109,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool answered.
+    """The result of a tool call.
 
     Attributes:
         id: the call's id, as for `Call`.
         parts: text and media.
         failed: whether it is marked as an error.
-        name: the tool's name, empty where unknown.
-        freeform: whether the call it answers was one of free text.
+        name: the tool's name, empty where it is not known.
+        freeform: whether the call had free text.
     """
 
     id: str
@@ -132,7 +128,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """A block of a tool that Anthropic itself ran: the call, or its result.
+    """A call or a result of a tool that Anthropic itself ran.
 
     Attributes:
         id: of the call, in both.
@@ -152,9 +148,9 @@ _SPELLED: Final = {"image/jpg": "image/jpeg"}
 
 
 def media_in(block: Mapping[str, Any]) -> Media | None:
-    """The image or document that a block holds; None where it holds none.
+    """The image or document of a block; None for another kind of block.
 
-    A block of such a kind that cannot be read gives a `Media` without anything in it.
+    A block that cannot be read gives an empty `Media`.
     """
     kind = kind_of(block)
     if kind in _IMAGES:
@@ -165,7 +161,7 @@ def media_in(block: Mapping[str, Any]) -> Media | None:
 
 
 def is_readable(media: Media) -> bool:
-    """Whether there is anything in it."""
+    """Whether the media have content."""
     return bool(media.data or media.url or media.file_id)
 
 
@@ -228,15 +224,21 @@ def _name(value: Any) -> str | None:
 
 
 def stand_in(media: Media) -> str:
-    """Words in place of an image or a document that cannot be sent."""
-    told = media.name or media.media_type or media.url or media.file_id or "unreadable"
-    return f"[{media.kind}: {told}]"
+    """The name of an image or a document, in brackets."""
+    name = media.name or media.media_type or media.url or media.file_id or "unreadable"
+    return f"[{media.kind}: {name}]"
+
+
+def cannot_be_sent(media: Media, provider: str, notes: Notes) -> str:
+    """Text in place of an image or a document that a provider does not accept; noted."""
+    notes.add(f"the {stand_in(media)[1:-1]} cannot be sent to {provider}; its name is sent instead")
+    return stand_in(media)
 
 
 def maker_of(message: Message) -> str | None:
-    """Whose seals an assistant message carries: `anthropic`, `openai`, or empty for others.
+    """Who sealed the thinking of an assistant message: `anthropic`, `openai`, or empty for others.
 
-    None where the message does not tell: then the shape has to.
+    None where the message does not say; then the shape of the block decides.
     """
     api, provider, model = (text_or(message.get(k)).lower() for k in ("api", "provider", "model"))
     if api:
@@ -275,7 +277,7 @@ def thinking_in(block: Mapping[str, Any], maker: str | None) -> Thinking:
 
 
 def _made(thinking: Thinking) -> Thinking:
-    """The thinking, or its text alone where no seal of a known maker is on it."""
+    """The thinking, or its text alone where it has no seal of a known maker."""
     sound = thinking.seal and thinking.maker == "anthropic"
     return thinking if sound else Thinking(thinking.text, "", "")
 
@@ -292,11 +294,11 @@ def _of_item(item: Mapping[str, Any]) -> Thinking:
         ]
     kept["encrypted_content"] = sealed
     made_by = "openai" if sealed else ""
-    return Thinking("", sealed, made_by, item=clean_value(kept), told=_told(item))
+    return Thinking("", sealed, made_by, item=clean_value(kept), told=_texts_of(item))
 
 
-def _told(item: Mapping[str, Any]) -> str:
-    """The texts of a reasoning item: its summary, and the thought where that is given too."""
+def _texts_of(item: Mapping[str, Any]) -> str:
+    """The readable texts of a reasoning item: its summary, and its content where that is given."""
     pieces = (
         text_or(piece.get("text"))
         for key in ("summary", "content")

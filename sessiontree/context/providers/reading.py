@@ -1,8 +1,7 @@
 """Messages of any shape read into parts, each on the user's side or the assistant's.
 
-Every message gives some parts, or none and a note that says why. The parts of a call and of a
-result are those that `message.calls_of` and `message.result_ids` tell of, so that what the pairing
-answered is what is sent.
+Every message gives some parts, or none and a note with the reason. The calls and results are those
+of `message.calls_of` and `message.result_ids`, so that what the pairing answered is what is sent.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Reading:
     """Reads messages into parts.
 
     Args:
-        notes: takes what could not be read as it is.
+        notes: takes what could not be read unchanged.
         model: the id of the model in force; None where it is not known.
     """
 
@@ -70,7 +69,7 @@ class Reading:
         self._model = model
 
     def parts_of(self, message: Message) -> Iterator[tuple[Side, Part]]:
-        """The parts of a message in order, each with the side that says it."""
+        """The parts of a message in order, each with its side."""
         role = message.get("role")
         kind = kind_of(message)
         if role == "toolResult" or role == "tool" or kind in RESULT_ITEMS:
@@ -87,7 +86,7 @@ class Reading:
             self.notes.add(f"an item of the kind {kind!r} was left out")
 
     def _edited(self, item: Message) -> Iterator[tuple[Side, Part]]:
-        """What an edit of the context put in the place of an item: items hold no such text."""
+        """The text that an edit of the context put in place of an item."""
         if isinstance(item.get("content"), str):
             yield from self._texts(item["content"], "assistant")
 
@@ -163,7 +162,7 @@ class Reading:
     def _texts(
         self, text: Any, side: Side = "user", message: Message | None = None, kind: str = "text"
     ) -> Iterator[tuple[Side, Part]]:
-        """A text, unless there is nothing to read in it: providers refuse such."""
+        """A text, unless it is blank: providers refuse such text."""
         if not isinstance(text, str) or not text:
             return
         if text.isspace():
@@ -239,7 +238,7 @@ class Reading:
         yield "assistant", Call(id, text_or(name), said, free, own or None)
 
     def _arguments(self, arguments: Any) -> Any:
-        """An object, or the text of one: a text that is sound is kept as the model wrote it."""
+        """An object, or the text of one. Text that is sound JSON stays as the model wrote it."""
         if arguments is None or arguments == "":
             return {}
         if isinstance(arguments, str):
@@ -293,7 +292,7 @@ class Reading:
                 yield part
 
     def _text_document(self, block: Mapping[str, Any]) -> str | None:
-        """The words of a document that is text; None where it is none."""
+        """The text of a document; None where it is not text."""
         source = block.get("source")
         if kind_of(block) != "document" or not isinstance(source, Mapping):
             return None
@@ -308,7 +307,7 @@ class Reading:
         return f"{title}\n\n{said}" if isinstance(title, str) and title else said
 
     def _text_of_bytes(self, source: Mapping[str, Any]) -> str | None:
-        """The words that bytes spell, where they are a text that a model is shown."""
+        """The text of bytes that a model may get as text; None for others."""
         media_type, data = base_type(text_or(source.get("media_type"))), source.get("data")
         if not is_text(media_type) or (encoded := base64_of(data)) is None:
             return None
@@ -326,7 +325,7 @@ def _summary_text(message: Message, lead: str) -> str:
 
 
 def _command_text(message: Message) -> str:
-    """A command that the user ran, and what came of it."""
+    """A command that the user ran, and its output."""
     output = text_or(message.get("output")) or text_of(message)
     fence = "```"
     while fence in output:

@@ -16,7 +16,14 @@ from typing import Any, Final
 from sessiontree.context.providers import openai
 from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
 from sessiontree.context.providers.turns import Turn, joined, turns_of
-from sessiontree.context.providers.values import Notes, Request, clean_text, digest, is_fit
+from sessiontree.context.providers.values import (
+    NOTHING_TO_SEND,
+    Notes,
+    Request,
+    clean_text,
+    digest,
+    is_fit,
+)
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 64
@@ -31,27 +38,24 @@ def request(
         messages: a context's, of any shape.
         uuids: for each message the entry it came from.
         system: the system text in force.
-        model: the id of the model in force; reasoning of any other is left out.
+        model: the id of the model in force; reasoning of any other model is left out.
     """
-    notes = Notes()
-    turns = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, notes=notes)
-    notes.uuid = ""
+    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT)
     items = _Items(notes)
-    said: list[dict[str, Any]] = []
+    made: list[dict[str, Any]] = []
     for turn in joined(_fit(turn, notes) for turn in turns):
-        said.extend(
-            items.assistant(turn.parts) if turn.side == "assistant" else items.user(turn.parts)
-        )
-    if not said:
-        notes.add("there is nothing to send: the context holds no message")
+        make = items.assistant if turn.side == "assistant" else items.user
+        made.extend(make(turn.parts))
+    if not made:
+        notes.add(NOTHING_TO_SEND)
     params: dict[str, Any] = {}
     if system and system.strip():
         params["instructions"] = clean_text(system)
-    return Request({**params, "input": said}, notes.warnings())
+    return Request({**params, "input": made}, notes.warnings())
 
 
 def _fit(turn: Turn, notes: Notes) -> Turn:
-    """The turn with those parts alone that Responses takes; ids only beside their reasoning."""
+    """The turn with only the parts that Responses accepts; ids only beside their reasoning."""
     if turn.side == "user":
         return turn
     kept: list[Part] = []
@@ -90,7 +94,7 @@ class _Items:
         for part in parts:
             if isinstance(part, Media):
                 part = Text(openai.instead_of(part, self._notes))
-            if run and not (isinstance(part, Text) and _is_of_same_item(part, run[0])):
+            if run and not (isinstance(part, Text) and _item_of(part) == _item_of(run[0])):
                 yield self._message(run)
                 run = []
             if isinstance(part, Text):
@@ -103,7 +107,7 @@ class _Items:
             yield self._message(run)
 
     def _own_id(self, id: str | None) -> str | None:
-        """An item's id, if it may be sent: fit, and for the first time."""
+        """An item's id where it may be sent: fit, and used for the first time."""
         if id is None or not is_fit(id, ID_LIMIT) or id in self._used:
             return None
         self._used.add(id)
@@ -184,5 +188,5 @@ class _Items:
         return {"type": "input_text", "text": openai.instead_of(part, self._notes)}
 
 
-def _is_of_same_item(text: Text, first: Text) -> bool:
-    return (text.item_id, text.phase) == (first.item_id, first.phase)
+def _item_of(text: Text) -> tuple[str | None, str | None]:
+    return text.item_id, text.phase

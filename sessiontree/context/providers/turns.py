@@ -1,8 +1,8 @@
-"""Turns: what was said, in turns that alternate, with every call answered.
+"""Turns: messages in turns that alternate, with every call answered.
 
-What holds of the turns: sides alternate; no turn is empty; each call of an assistant's turn has
-exactly one result in the user's turn that follows, results first and in the order of the calls; a
-result stands nowhere else; ids are fit to be sent and no two calls share one.
+Invariants: sides alternate; no turn is empty; each call of an assistant's turn has exactly one
+result in the user's turn that follows, results first and in the order of the calls; there are no
+other results; ids are fit to be sent and no two calls share one.
 """
 
 from __future__ import annotations
@@ -22,29 +22,24 @@ _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side says before the other does."""
+    """The parts of one side until the other side speaks."""
 
     side: Side
     parts: list[Part]
 
 
 def turns_of(
-    messages: Sequence[Message],
-    uuids: Sequence[str],
-    *,
-    model: str | None,
-    id_limit: int,
-    notes: Notes,
-) -> list[Turn]:
-    """Messages of any shape as turns.
+    messages: Sequence[Message], uuids: Sequence[str], *, model: str | None, id_limit: int
+) -> tuple[list[Turn], Notes]:
+    """Messages of any shape as turns, and the notes taken on the way.
 
     Args:
         messages: a context's; system messages among them are left to the caller.
         uuids: for each message the entry it came from.
         model: the id of the model in force; None where it is not known.
-        id_limit: the longest id of a call that the provider takes.
-        notes: takes what was said in another way, or left out.
+        id_limit: the longest id of a call that the provider accepts.
     """
+    notes = Notes()
     pairing: Pairing[str] = Pairing()
     for message, uuid in zip(messages, uuids, strict=True):
         if message.get("role") != "system":
@@ -52,7 +47,9 @@ def turns_of(
     paired, sources, warnings = pairing.result()
     for warning in warnings:
         notes.add(warning)
-    return _answered(_spoken(paired, sources, Reading(notes, model)), Ids(id_limit), notes)
+    turns = _answered(_by_side(paired, sources, Reading(notes, model)), Ids(id_limit), notes)
+    notes.uuid = ""
+    return turns, notes
 
 
 def joined(turns: Iterable[Turn]) -> list[Turn]:
@@ -69,7 +66,7 @@ def joined(turns: Iterable[Turn]) -> list[Turn]:
 
 
 def media_apart(result: Result) -> tuple[Result, list[Part]]:
-    """A result without its media, and those under words that say where they came from."""
+    """A result without its media, and the media under a text that names the result."""
     texts = tuple(part for part in result.parts if isinstance(part, Text))
     media = [part for part in result.parts if isinstance(part, Media)]
     if not media:
@@ -77,18 +74,18 @@ def media_apart(result: Result) -> tuple[Result, list[Part]]:
     return replace(result, parts=texts), [Text(f"From the result of call {result.id}:"), *media]
 
 
-def _spoken(paired: Sequence[Message], sources: Sequence[str], reading: Reading) -> list[Turn]:
+def _by_side(paired: Sequence[Message], sources: Sequence[str], reading: Reading) -> list[Turn]:
     turns: list[Turn] = []
     ids: list[str | None] = []  # the id of the last message in each turn
     for message, uuid in zip(paired, sources, strict=True):
         reading.notes.uuid = uuid
         id = message.get("id")
         id = id if isinstance(id, str) and message.get("role") == "assistant" else None
-        said = list(reading.parts_of(message))
-        if id and _goes_on(turns, ids, id, said):
-            turns[-2].parts.extend(part for _, part in said)
+        parts = list(reading.parts_of(message))
+        if id and _goes_on(turns, ids, id, parts):
+            turns[-2].parts.extend(part for _, part in parts)
             continue
-        for side, part in said:
+        for side, part in parts:
             if not turns or turns[-1].side != side:
                 turns.append(Turn(side, []))
                 ids.append(None)
@@ -98,9 +95,9 @@ def _spoken(paired: Sequence[Message], sources: Sequence[str], reading: Reading)
 
 
 def _goes_on(
-    turns: Sequence[Turn], ids: Sequence[str | None], id: str, said: Sequence[tuple[Side, Part]]
+    turns: Sequence[Turn], ids: Sequence[str | None], id: str, parts: Sequence[tuple[Side, Part]]
 ) -> bool:
-    """Whether calls belong to the message before the last results, of which they are a piece.
+    """Whether calls belong to the message before the last results, as a piece of it.
 
     An agent that stores a message block by block stores parallel calls apart, and the pairing then
     puts results between them.
@@ -109,8 +106,8 @@ def _goes_on(
         len(turns) > 1
         and ids[-2] == id
         and turns[-1].side == "user"
-        and bool(said)
-        and all(isinstance(part, Call) for _, part in said)
+        and bool(parts)
+        and all(isinstance(part, Call) for _, part in parts)
         and all(isinstance(part, Result) for part in turns[-1].parts)
     )
 
@@ -140,12 +137,12 @@ def _answered(turns: Sequence[Turn], ids: Ids, notes: Notes) -> list[Turn]:
 def _with_results(
     parts: Sequence[Part], waiting: Sequence[tuple[str, Call]], notes: Notes
 ) -> list[Part]:
-    """What the user's side says, the results of the calls that wait for one first."""
+    """The parts of the user's side, the results of the waiting calls first."""
     brought: dict[str, list[Result]] = {}
     for part in parts:
         if isinstance(part, Result):
             brought.setdefault(part.id, []).append(part)
-    said: list[Part] = []
+    ordered: list[Part] = []
     for stored, call in waiting:
         results = brought.get(stored)
         if results:
@@ -154,9 +151,9 @@ def _with_results(
             notes.add(f"call {stored} of {call.name or 'a tool'} was never answered")
             result = Result(stored, (Text(_INTERRUPTED),), failed=True)
         name = result.name or call.name
-        said.append(replace(result, id=call.id, name=name, freeform=call.freeform))
+        ordered.append(replace(result, id=call.id, name=name, freeform=call.freeform))
     for stored, results in brought.items():
         for _ in results:
             notes.add(f"a result for call {stored or '(no id)'} was left out: no such call is open")
-    said.extend(part for part in parts if not isinstance(part, Result))
-    return said
+    ordered.extend(part for part in parts if not isinstance(part, Result))
+    return ordered

@@ -1,12 +1,10 @@
-"""Values from a session made fit for a request: text, arguments, base64.
+"""Values of a session made fit for a request: text, arguments, base64, names and ids.
 
-Names and ids that every provider accepts: letters, digits, `_` and `-`, not too long.
+Every provider accepts names and ids of letters, digits, `_` and `-`, not too long. Ids are given
+out in the order of the calls, each once. So two calls never share an id, even where a session uses
+`call_0` in every turn, and a later call never changes an earlier id.
 
-Ids are given out in the order of the calls, and one already given is never given again. So two
-calls never share an id, also where a session uses `call_0` in every turn, and what comes later
-changes nothing that came before.
-
-What had to be said in another way, or left out, on the way to a provider.
+`Notes` collects the changes and omissions on the way to a provider.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 from sessiontree.core.message import json_text
 
+NOTHING_TO_SEND: Final = "there is nothing to send: the context holds no message"
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+")
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 
@@ -58,7 +57,7 @@ def arguments_text(arguments: dict[str, Any]) -> str:
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The object that a JSON text holds; None where it is no JSON, or another value."""
+    """The object of a JSON text; None where it is not JSON, or another value."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -67,11 +66,11 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def base64_of(data: Any) -> str | None:
-    """Base64 text without line breaks and with its padding; None where it is none."""
+    """Base64 text without line breaks and with its padding; None where it is not base64."""
     if not isinstance(data, str):
         return None
     plain = "".join(data.split()).rstrip("=")
@@ -81,14 +80,14 @@ def base64_of(data: Any) -> str | None:
 
 
 def data_url_parts(url: str) -> tuple[str, str] | None:
-    """The media type and the base64 of a data URL; None where it is none."""
+    """The media type and the base64 of a data URL; None where it is not one."""
     match = _DATA_URL.match(url)
     data = base64_of(url[match.end() :]) if match else None
     return (match[1].lower(), data) if match and data else None
 
 
 def text_or(value: Any, otherwise: str = "") -> str:
-    """The value where it is text."""
+    """The value where it is text, else `otherwise`."""
     return clean_text(value) if isinstance(value, str) else otherwise
 
 
@@ -106,9 +105,9 @@ class Ids:
         self._given: set[str] = set()
 
     def give(self, stored: str) -> str:
-        """An id for the next call: the stored one where it is fit and not yet given.
+        """An id for the next call: the stored one where it is fit and was not given before.
 
-        Of pi's `call_1|fc_2` that is the part before the bar.
+        Of pi's `call_1|fc_2`, the part before the bar counts.
         """
         wanted = stored.partition("|")[0]
         given = wanted
@@ -121,12 +120,12 @@ class Ids:
 
 
 def is_fit(text: str, limit: int) -> bool:
-    """Whether a provider takes this as a name or an id."""
+    """Whether a provider accepts this as a name or an id."""
     return 0 < len(text) <= limit and _FIT.fullmatch(text) is not None
 
 
 def fit_name(name: str) -> str:
-    """A tool's name as every provider takes it; the name itself where that is one."""
+    """A tool's name as every provider accepts it; unchanged where it is fit."""
     if is_fit(name, _LONGEST_NAME):
         return name
     if len(name) > _LONGEST_NAME:
@@ -145,10 +144,10 @@ def _derived(wanted: str, seed: str, limit: int) -> str:
 
 
 class Notes:
-    """Collects what is to be told: each thing once, how often, and where first.
+    """Collects notes: each text once, how often, and the first entry.
 
     Attributes:
-        uuid: of the entry that is looked at just now.
+        uuid: the entry that is read now.
     """
 
     def __init__(self) -> None:
@@ -156,12 +155,12 @@ class Notes:
         self._found: dict[str, tuple[int, str]] = {}
 
     def add(self, text: str) -> None:
-        """Note something about the entry that is looked at."""
+        """Note something about the current entry."""
         count, first = self._found.get(text, (0, self.uuid))
         self._found[text] = count + 1, first
 
     def warnings(self) -> list[str]:
-        """A line for each thing noted, in the order met."""
+        """A line for each note, in order."""
         return [_line(text, count, first) for text, (count, first) in self._found.items()]
 
 
@@ -177,10 +176,10 @@ class Request:
     """A context as a provider's client takes it.
 
     Attributes:
-        params: keyword arguments for the client's call, the model and its settings apart:
+        params: keyword arguments for the client's call, without the model and its settings:
             `messages` and `system` for Anthropic, `input` and `instructions` for OpenAI Responses,
             `messages` for OpenAI Chat.
-        warnings: what was said in another way or left out, in words.
+        warnings: changes and omissions, in words.
     """
 
     params: dict[str, Any]
