@@ -34,7 +34,7 @@ def session_file(given: str) -> str:
     """The path of a session file, from a path, or an id or a name that `ls --all` lists."""
     if os.path.lexists(given) or is_path(given):
         return given
-    from sessiontree.cli.store import find_file  # heavy, and not needed for a path
+    from sessiontree.cli.lookup import find_file  # heavy, and not needed for a path
 
     return find_file(given)
 

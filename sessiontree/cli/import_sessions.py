@@ -10,9 +10,9 @@ import msgspec
 
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
+from sessiontree.cli.lookup import store_at
 from sessiontree.cli.output import damage_row, out_json_list
 from sessiontree.cli.progress import Progress
-from sessiontree.cli.store import store_at
 from sessiontree.cli.terminal import counted, finish, out, relative_path, tell, tell_each
 from sessiontree.core.damage import Damage
 from sessiontree.errors import FileError, NothingToDoError, SessionNotFoundError, SessionTreeError

@@ -14,8 +14,8 @@ from sessiontree.catalog.search import SearchHit, Wanted
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, SESSION_FILE
+from sessiontree.cli.lookup import sessions_in, store_at
 from sessiontree.cli.output import out_json_list
-from sessiontree.cli.store import sessions_in, store_at
 from sessiontree.cli.terminal import (
     as_line,
     finish,

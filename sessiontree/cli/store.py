@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,17 +18,15 @@ from msgspec.structs import replace
 from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
+from sessiontree.cli.lookup import sessions_in, store_at
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.progress import Progress
 from sessiontree.cli.terminal import counted, finish, is_terminal, out, short, tell, tell_each
 from sessiontree.core.display import one_line
-from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
-from sessiontree.storage.files import Report, unreadable
-from sessiontree.store import Store, in_time, path_given
+from sessiontree.errors import SessionTreeError
+from sessiontree.storage.files import Report
+from sessiontree.store import in_time, path_given
 from sessiontree.text.preview import size_in_short
-
-HOME_VARIABLE: Final = "SESSIONTREE_HOME"
-"""The environment variable that names the folder of sessions; empty is the same as unset."""
 
 _TITLE: Final = 60
 _NARROWEST: Final = 70
@@ -41,48 +39,6 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
     "name": (lambda one: (one.name is None, (one.name or "").casefold()), False),
 }
 """For each order its key, and whether the greatest comes first."""
-
-
-def store_at(folder: str | None) -> Store:
-    """The store in a folder, which must exist; by default this user's."""
-    if folder is None:
-        home = os.path.expanduser(os.environ.get(HOME_VARIABLE) or "")
-        if os.path.isfile(home):
-            raise SessionNotFoundError(f"{HOME_VARIABLE} is {home}, a file, not a folder", home)
-        return Store(home or None)
-    if os.path.isfile(folder):
-        raise SessionNotFoundError(f"{folder} is a file, not a folder of sessions", folder)
-    if not os.path.isdir(folder):
-        try:
-            os.stat(folder)
-        except PermissionError as error:
-            raise unreadable(folder, error) from error
-        except OSError:
-            pass
-        raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
-    return Store(folder)
-
-
-def find_file(name: str) -> str:
-    """The file of the one session in this user's store with a name or an id, or `latest`."""
-    problems: list[str] = []
-    try:
-        return store_at(None).find(name, report=problems.append).file
-    except RefError as error:
-        if error.candidates:
-            raise
-        tell_each("Left out", problems)
-        raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
-
-
-def sessions_in(
-    store: Store, folder: str | None, cwd: str | None, report: Report
-) -> Iterator[SessionInfo]:
-    """The sessions of a store, which is in `folder` if one was named, and of a directory."""
-    if cwd is None or folder is None:
-        return store.iter_sessions(cwd=cwd, report=report)
-    about = os.path.abspath(cwd)
-    return (one for one in store.iter_sessions(report=report) if one.cwd == about)
 
 
 @click.command()

@@ -399,8 +399,7 @@ class Response:
         self.facts = facts
 
     def stay_open(self) -> None:
-        """Keep the content in blocks, so that more may follow, also where it was to be a message.
-        """
+        """Keep the content in blocks, so that more may follow, also where it was to be a message."""
         if self._granularity == "message" and (self._stream is not None or self._ended is None):
             self._granularity, self._stream = "block", None
             for index in sorted(self._held):
