@@ -1,0 +1,296 @@
+"""The rooms of the package: imports point down, make no circle, and objects keep their privacy.
+
+`pyproject.toml` has the layers as contracts; `lint-imports` checks those.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+import sessiontree
+from sessiontree import Session
+
+PACKAGE: Final = Path(sessiontree.__file__).parent
+
+FLOORS: Final = (
+    *("cli", "__init__", "importing", "store", "catalog", "session", "recording", "operations"),
+    *("handles", "engine", "storage", "formats", "text", "context", "redact", "core", "errors"),
+)
+"""The rooms, each above those that it may import."""
+
+PURE: Final = ("core", "redact", "context", "text", "formats")
+"""Rooms that read and write nothing."""
+
+IO_MODULES: Final = {
+    *("os", "pathlib", "shutil", "tempfile", "socket", "subprocess", "threading", "mmap"),
+    *("watchfiles", "filelock", "fcntl"),
+}
+
+PATH_ONLY: Final = {"os.path", "os.fspath", "os.PathLike", "os.sep", "os.fsencode", "os.fsdecode"}
+"""What a pure room may take from `os`: names of files, not files."""
+
+NAMED_TUPLE: Final = {"_replace", "_asdict", "_fields", "_make"}
+"""The public methods of a named tuple."""
+
+LOOSE: Final = {"__init__", "__main__", "errors", "session", "store", "aio"}
+"""The modules that may stand at the top of the package."""
+
+
+class Import(NamedTuple):
+    """One import of a module of the package by another; `kind` is top, late or type."""
+
+    importer: str
+    imported: str
+    kind: str
+    line: int
+
+
+def modules() -> dict[str, Path]:
+    """The modules of the package by their names, without the package's own."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return found
+
+
+MODULES: Final = modules()
+TREES: Final = {name: ast.parse(path.read_bytes()) for name, path in MODULES.items()}
+
+
+def imports() -> Iterator[Import]:
+    """Every import of a module of the package by another, late ones and those for types too."""
+    for name, tree in TREES.items():
+        for_types = {
+            id(node)
+            for test in ast.walk(tree)
+            if isinstance(test, ast.If) and ast.unparse(test.test) == "TYPE_CHECKING"
+            for statement in test.body
+            for node in ast.walk(statement)
+        }
+        top = {id(node) for node in tree.body}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                "sessiontree"
+            ):
+                continue
+            kind = "type" if id(node) in for_types else "top" if id(node) in top else "late"
+            base = (node.module or "").removeprefix("sessiontree").removeprefix(".")
+            for alias in node.names:
+                whole = f"{base}.{alias.name}".removeprefix(".")
+                imported = whole if whole in MODULES else base or "__init__"
+                yield Import(name, imported, kind, node.lineno)
+
+
+IMPORTS: Final = [found for found in imports() if found.kind != "type"]
+
+
+def room(module: str) -> str:
+    return module.split(".")[0]
+
+
+def test_every_module_is_in_a_room() -> None:
+    rooms = {room(name) for name in MODULES}
+    assert rooms - {"__main__"} == set(FLOORS) - ({"aio"} - rooms)
+    assert {name for name, path in MODULES.items() if path.parent == PACKAGE} <= LOOSE
+
+
+def test_imports_point_down() -> None:
+    up = [
+        found
+        for found in IMPORTS
+        if found.importer != "__main__"
+        and FLOORS.index(room(found.importer)) > FLOORS.index(room(found.imported))
+    ]
+    assert not up
+
+
+def test_imports_make_no_circle() -> None:
+    """Late imports count: a circle that is closed when a function runs is a circle."""
+    graph: dict[str, set[str]] = {name: set() for name in MODULES}
+    for found in IMPORTS:
+        if found.importer != found.imported:
+            graph[found.importer].add(found.imported)
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def late_imports() -> set[tuple[str, str]]:
+    return {(found.importer, found.imported) for found in IMPORTS if found.kind == "late"}
+
+
+def test_each_late_import_is_on_the_list_with_its_reason() -> None:
+    listed = {(importer, imported) for importer, row in LATE.items() for imported in row}
+    assert late_imports() == listed
+
+
+def test_pure_rooms_do_no_input_or_output() -> None:
+    found = []
+    for name, tree in TREES.items():
+        if room(name) not in PURE:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if node.value.id == "os" and f"os.{node.attr}" not in PATH_ONLY:
+                    found.append(f"{name}:{node.lineno}: os.{node.attr}")
+                continue
+            else:
+                continue
+            found += [
+                f"{name}:{node.lineno}: {module}"
+                for module in names
+                if module.split(".")[0] in IO_MODULES - {"os"}
+            ]
+    assert not found
+
+
+def test_the_engine_knows_no_path_and_no_lock_file() -> None:
+    """What an engine module reads and writes is a `Log`, whatever that is."""
+    names = {"FileLog", "WriterLock", "create_file", "replace_file", "swap_file", "DISK"}
+    found = [
+        f"{name}:{node.lineno}: {node.id}"
+        for name, tree in TREES.items()
+        if room(name) == "engine" and name not in FILES_BESIDE
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id in names
+    ]
+    assert not found
+
+
+FILES_BESIDE: Final = {"engine.translated"}
+"""Another agent's session is several files; this module opens those beside the first."""
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    """The private names that a module defines: of itself, its classes and their objects."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+        ):
+            names.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)  # in __slots__
+    return {name for name in names if name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if n != "session" and room(n) != "engine"])
+def test_no_private_name_of_another_module_is_touched(name: str) -> None:
+    tree = TREES[name]
+    own = private_names(tree)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            is_private = node.attr.startswith("_") and not node.attr.endswith("__")
+            of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os")
+            if is_private and not of_self and node.attr not in own | NAMED_TUPLE:
+                found.append(f"{node.lineno}: {ast.unparse(node)}")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sessiontree"):
+            found += [
+                f"{node.lineno}: {alias.name}"
+                for alias in node.names
+                if alias.name.startswith("_") and not alias.name.endswith("__")
+            ]
+    assert not found
+
+
+def test_a_session_is_one_class() -> None:
+    assert Session.__mro__ == (Session, object)
+
+
+LATE: Final = {
+    "__main__": {
+        "cli": "most of the time of a short command",
+    },
+    "catalog.search_file": {
+        "catalog.search_foreign": "slow to import, few need it",
+        "engine.translated": "slow to import, few need it",
+        "formats.gemini.layout": "slow to import, few need it",
+        "session": "slow to import, few searches need it",
+        "storage.blobs": "few searches need it",
+    },
+    "cli": {
+        "__init__": "only --version asks for it",
+    },
+    "cli.arguments": {
+        "cli.lookup": "heavy, and not needed for a path",
+    },
+    "cli.copy": {
+        "redact.redaction": "slow: it compiles all rules",
+        "redact.rules": "slow: it compiles all rules",
+    },
+    "cli.demo": {
+        "cli": "which imports this module",
+    },
+    "cli.store": {
+        "operations.outline": "heavy, and seldom asked for",
+        "session": "slow to import, and a list needs none of it",
+    },
+    "context.context": {
+        "context.providers.anthropic": "a program speaks to one provider",
+        "context.providers.chat": "a program speaks to one provider",
+        "context.providers.responses": "a program speaks to one provider",
+    },
+    "engine.opening": {
+        "core.entry": "few headers are ever lost",
+        "core.salvage": "few headers are ever lost",
+        "engine.headless": "few headers are ever lost",
+        "engine.migrated": "few files are of version 1",
+        "engine.translated": "few files are another agent's",
+        "formats": "slow to import, and few files are another agent's",
+    },
+    "engine.view": {
+        "core.salvage": "few headers are fused",
+    },
+    "engine.writer": {
+        "core.handle": "most entries are small",
+        "core.spill": "most entries are small",
+    },
+    "operations.convert": {
+        "formats.atif": "a run needs one of the writers",
+        "formats.claude_code.writer": "a run needs one of the writers",
+        "formats.pi.writer": "a run needs one of the writers",
+    },
+    "session": {
+        "engine.gc": "seldom called",
+        "engine.repair": "few sessions are ever repaired",
+        "handles.resolve": "many sessions have no handles",
+        "operations.attach": "few sessions have attachments",
+        "operations.convert": "few sessions are converted",
+        "operations.follow": "few sessions are followed",
+        "operations.stats": "few sessions are ever counted",
+        "operations.transcript": "few sessions are printed",
+        "operations.verify": "few sessions are ever verified",
+        "operations.workers": "few sessions are ever verified",
+        "recording.replay": "few sessions are taken apart",
+    },
+    "storage.log": {
+        "storage.blobs": "many sessions have none",
+    },
+    "store": {
+        "catalog.move": "few programs move projects",
+        "catalog.search": "a list needs none of it",
+        "catalog.trash": "few programs use the trash",
+        "engine.writer": "slow to import, and a list needs none of it",
+        "session": "slow to import, and a list needs none of it",
+        "storage.move": "few programs move sessions",
+        "text.pattern": "a list needs none of it",
+    },
+}
+"""The imports inside functions, with their reasons: all are for the time that a start takes."""
