@@ -150,7 +150,9 @@ class EntryWriter:
             return self.append("message", fields, parent=parent)
         check_message(message)
         above = None if parent is None else self.cursor.entry(parent)
-        return self.write("message", {"message": message}, above)
+        if self.hooks.registered:
+            return self.write("message", {"message": message}, above)
+        return self._write_now("message", {"message": message}, above)
 
     def write(
         self,
@@ -173,26 +175,29 @@ class EntryWriter:
         ):
             drafts = [(type, fields, uuid or fresh_uuid())]
             return self.write_run(drafts, above, "", uuid, seen=seen)
+        return self._write_now(type, fields, above)
+
+    def _write_now(self, type: str, fields: Mapping[str, Any], above: Entry | None) -> Entry:
+        """Write an entry outside any batch, without hooks."""
         reader, cursor = self.reader, self.cursor
-        log = reader.log
-        with log.alone():
-            log.check_writable()
-            entry = self.draft(type, fields, (above or cursor.leaf).uuid, fresh_uuid())
-            line = entry.line
+        with reader.log.alone():
+            parent = (cursor.leaf if above is None else above).uuid
+            uuid, timestamp, lane = fresh_uuid(), now(), cursor.lane
+            line = encode_new(type, uuid, parent, lane, timestamp, fields)
             if self.spill_over is not None and len(line) > self.spill_over:
-                return self.write_run([(type, fields, entry.uuid)], above, "")
+                return self.write_run([(type, fields, uuid)], above, "")
             block = line + b"\n"
             try:
-                offset = log.append(block, reader.view.size)
+                offset = reader.log.append(block, reader.view.size)
             except Moved:
-                with log.hold():
+                with reader.log.hold():
                     self.catch_up()
-                    log = reader.log
-                    offset = log.append(block, reader.view.size)
-            moved(entry, offset)
+                    offset = reader.log.append(block, reader.view.size)
+            entry = self._entry(type, uuid, parent, lane, timestamp, fields)
+            stored(entry, line, offset)
             reader.view.appended(offset + len(block))
             cursor.move(entry)
-            self.tail = entry.uuid
+            self.tail = uuid
             return entry
 
     def write_run(
@@ -283,11 +288,23 @@ class EntryWriter:
         self, lane: str | None, type: str, fields: Mapping[str, Any], parent: str, uuid: str
     ) -> Entry:
         timestamp = now()
-        spilled = fields.get("spilled", UNSET)
-        entry = Entry(type, uuid, parent, lane, timestamp, _spilled=spilled)
-        if spilled is not UNSET or type == "handle":
-            with_fetch(entry, self.reader.fetch)
+        entry = self._entry(type, uuid, parent, lane, timestamp, fields)
         return stored(entry, encode_new(type, uuid, parent, lane, timestamp, fields), -1)
+
+    def _entry(
+        self,
+        type: str,
+        uuid: str,
+        parent: str,
+        lane: str | None,
+        timestamp: str,
+        fields: Mapping[str, Any],
+    ) -> Entry:
+        """An entry without its line."""
+        if "spilled" not in fields and type != "handle":
+            return Entry(type, uuid, parent, lane, timestamp)
+        entry = Entry(type, uuid, parent, lane, timestamp, _spilled=fields.get("spilled", UNSET))
+        return with_fetch(entry, self.reader.fetch)
 
     def _run(self, drafts: Sequence[Draft], parent: str) -> list[Entry]:
         entries = []

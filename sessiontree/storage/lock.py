@@ -176,10 +176,11 @@ class WriterLock:
         """
         if self.depth:
             self.seen = self._surroundings.look()
-        elif not (self._kept and self._stands_still()):
+        elif not self._kept:
             self._take()
-            if self._kept:
-                self._name_owner()
+        elif not self._stands_still():
+            self._take()
+            self._name_owner()
         self.depth += 1
 
     def give_back(self, outer: int) -> None:
@@ -228,7 +229,8 @@ class WriterLock:
 
     def _take(self) -> None:
         try:
-            self._wait()
+            if not self._try():
+                self._wait()
         except BaseException:
             self._forget()  # what stands there is not ours: an owner is not to go by it
             raise

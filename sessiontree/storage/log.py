@@ -100,7 +100,8 @@ class Log(Protocol):
     def append(self, block: bytes, at: int) -> int:
         """Write a block of whole lines at the end, which is at `at`; the offset of its first line.
 
-        Where the log ends in the middle of a line, that line is ended first.
+        Where the log ends in the middle of a line, that line is ended first. The thread must be
+        `alone`.
 
         Raises:
             Moved: the log ends elsewhere, or another one took its place.
@@ -401,19 +402,20 @@ class FileLog:
         What a program that knows of no lock appended since the end was looked for stands
         before the block.
         """
+        if self._fd < 0 or self.ended or self.readonly or self._failed:
+            self.check_writable()
         lock = self.lock
-        with lock.alone():
-            if lock.depth:  # whoever holds it looked at the path
-                if self.size() != at:
-                    raise Moved
-                return self._put(block, at)
-            try:
-                lock.take()
-                if not self.still_ends_at(at):
-                    raise Moved
-                return self._put(block, at)
-            finally:
-                lock.give_back(0)
+        if lock.depth:  # the one that took it looked at the path
+            if self.size() != at:
+                raise Moved
+            return self._put(block, at)
+        try:
+            lock.take()
+            if not self.still_ends_at(at):
+                raise Moved
+            return self._put(block, at)
+        finally:
+            lock.give_back(0)
 
     def _put(self, block: bytes, end: int) -> int:
         ended = 0
@@ -591,6 +593,7 @@ class MemoryLog:
 
     def append(self, block: bytes, at: int) -> int:
         with self._shared.threads:
+            self.check_writable()
             content = self._content
             if not self.ends_at(at):
                 raise Moved
