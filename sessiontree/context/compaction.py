@@ -48,7 +48,6 @@ def estimate_tokens(message: Message) -> int:
 
 
 def _size_of_content(message: Message) -> tuple[int, int]:
-    """The characters of text and the number of images in a message's content."""
     content = message.get("content")
     if isinstance(content, str):
         return len(content), 0

@@ -122,7 +122,7 @@ class Reading:
                 elif isinstance(block, Mapping):
                     yield from self._block(block, side, message)
                 else:
-                    self.notes.add("a content block that is no object was left out")
+                    self.notes.add("a content block that is not an object was left out")
         elif content is not None:
             self.notes.add("content that is neither text nor a list was left out")
 
@@ -204,7 +204,7 @@ class Reading:
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if not isinstance(call, Mapping):
-                self.notes.add("a tool call that is no object was left out")
+                self.notes.add("a tool call that is not an object was left out")
                 continue
             freeform = isinstance(call.get("custom"), Mapping) and not call.get("function")
             made = call.get("custom") if freeform else call.get("function")
@@ -244,10 +244,10 @@ class Reading:
         if isinstance(arguments, str):
             if object_in(arguments) is not None:
                 return self._clean(arguments)
-            self.notes.add("arguments that are no JSON object were put into one")
+            self.notes.add("arguments that are not a JSON object were put into one")
             return {"arguments": self._clean(arguments)}
         if not isinstance(arguments, Mapping):
-            self.notes.add("arguments that are no JSON object were put into one")
+            self.notes.add("arguments that are not a JSON object were put into one")
             arguments = {"arguments": arguments}
         try:
             clean = clean_value(dict(arguments))
@@ -292,7 +292,6 @@ class Reading:
                 yield part
 
     def _text_document(self, block: Mapping[str, Any]) -> str | None:
-        """The text of a document; None where it is not text."""
         source = block.get("source")
         if kind_of(block) != "document" or not isinstance(source, Mapping):
             return None
@@ -325,7 +324,6 @@ def _summary_text(message: Message, lead: str) -> str:
 
 
 def _command_text(message: Message) -> str:
-    """A command that the user ran, and its output."""
     output = text_or(message.get("output")) or text_of(message)
     fence = "```"
     while fence in output:
