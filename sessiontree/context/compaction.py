@@ -58,9 +58,9 @@ def _size_of_content(message: Message) -> tuple[int, int]:
         if isinstance(block, str):
             characters += len(block)
         elif isinstance(block, dict):
-            more, shown = _size_of_block(block)
+            more, pages = _size_of_block(block)
             characters += more
-            images += shown
+            images += pages
     return characters, images
 
 

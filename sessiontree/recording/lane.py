@@ -421,7 +421,7 @@ class RecordedLane:
         response, self._current = self._current, None
         if response is None:
             return
-        is_broken = response.is_streaming and not response.is_told
+        is_broken = response.is_streaming and not response.is_complete
         yield from response.break_off() if is_broken else response.end()
         self._count(response)
 

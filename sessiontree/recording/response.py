@@ -194,7 +194,7 @@ class Response:
         return self._ended is None or self._ended.get("stopReason") == ABORTED
 
     @property
-    def is_told(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all of it came, but for the event that ends it."""
         return "stopReason" in self.facts and not self._open
 

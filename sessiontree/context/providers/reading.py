@@ -233,9 +233,9 @@ class Reading:
             self.notes.add(f"a call of {name or 'a tool'} without an id was left out")
             return
         free = freeform and isinstance(arguments, str)
-        said = self._clean(arguments) if free else self._arguments(arguments)
+        given = self._clean(arguments) if free else self._arguments(arguments)
         own = id.partition("|")[2]  # pi's ids of Responses calls hold the item's too
-        yield "assistant", Call(id, text_or(name), said, free, own or None)
+        yield "assistant", Call(id, text_or(name), given, free, own or None)
 
     def _arguments(self, arguments: Any) -> Any:
         """An object, or the text of one. Text that is sound JSON stays as the model wrote it."""
@@ -281,11 +281,11 @@ class Reading:
         if block is None:
             return
         if isinstance(block, Mapping):
-            said = block.get("text") if kind_of(block) in _TEXTS else self._text_document(block)
-            if said is None and (media := media_in(block)):
+            text = block.get("text") if kind_of(block) in _TEXTS else self._text_document(block)
+            if text is None and (media := media_in(block)):
                 yield media
                 return
-            block = said if isinstance(said, str) else json_text(block)
+            block = text if isinstance(text, str) else json_text(block)
         text = block if isinstance(block, str) else json_text(block)
         for _, part in self._texts(text):
             if isinstance(part, Text):
@@ -295,15 +295,15 @@ class Reading:
         source = block.get("source")
         if kind_of(block) != "document" or not isinstance(source, Mapping):
             return None
-        said = source.get("data") if kind_of(source) == "text" else None
+        text = source.get("data") if kind_of(source) == "text" else None
         if kind_of(source) == "content":
-            said = text_of(source)
+            text = text_of(source)
         elif kind_of(source) == "base64":
-            said = self._text_of_bytes(source)
+            text = self._text_of_bytes(source)
         title = block.get("title")
-        if not isinstance(said, str):
+        if not isinstance(text, str):
             return None
-        return f"{title}\n\n{said}" if isinstance(title, str) and title else said
+        return f"{title}\n\n{text}" if isinstance(title, str) and title else text
 
     def _text_of_bytes(self, source: Mapping[str, Any]) -> str | None:
         """The text of bytes that a model may get as text; None for others."""
