@@ -48,7 +48,6 @@ def estimate_tokens(message: Message) -> int:
 
 
 def _size_of_content(message: Message) -> tuple[int, int]:
-    """The characters of text and the number of images in a message's content."""
     content = message.get("content")
     if isinstance(content, str):
         return len(content), 0
@@ -59,9 +58,9 @@ def _size_of_content(message: Message) -> tuple[int, int]:
         if isinstance(block, str):
             characters += len(block)
         elif isinstance(block, dict):
-            more, shown = _size_of_block(block)
+            more, pages = _size_of_block(block)
             characters += more
-            images += shown
+            images += pages
     return characters, images
 
 

@@ -78,9 +78,9 @@ class Context:
         `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`. The rules
         are in `sessiontree.context.providers`.
         """
-        from sessiontree.context.providers import anthropic
+        from sessiontree.context.providers import anthropic  # slow to load, and few callers need it
 
-        return anthropic.request(self.messages, self._uuids(), **self._in_force())
+        return self._request(anthropic.request)
 
     def to_openai(self, api: Literal["responses", "chat"] = "responses") -> Request:
         """The context as an API of OpenAI takes it: Responses, or Chat Completions.
@@ -88,19 +88,17 @@ class Context:
         Raises:
             UsageError: `api` names another.
         """
-        from sessiontree.context.providers import chat, responses
+        from sessiontree.context.providers import chat, responses  # as above
 
         if api not in ("responses", "chat"):
-            raise UsageError(f"OpenAI has no api {api!r} here; give 'responses' or 'chat'")
-        request = chat.request if api == "chat" else responses.request
-        return request(self.messages, self._uuids(), **self._in_force())
+            raise UsageError(f"OpenAI has no API {api!r} here; give 'responses' or 'chat'")
+        return self._request(chat.request if api == "chat" else responses.request)
 
-    def _uuids(self) -> list[str]:
-        return [entry.uuid for entry in self.entries]
-
-    def _in_force(self) -> dict[str, str | None]:
+    def _request(self, request: Callable[..., Request]) -> Request:
+        uuids = [entry.uuid for entry in self.entries]
         model = self.model
-        return {"system": self.system, "model": model.get("modelId") if model else None}
+        model_id = model.get("modelId") if model else None
+        return request(self.messages, uuids, system=self.system, model=model_id)
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `context --json` prints."""

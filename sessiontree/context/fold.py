@@ -142,7 +142,7 @@ class Fold:
         else:
             for entry in visible:
                 self._take(entry)
-        if path.compaction is not None:  # it stands before what it kept, and speaks after it
+        if path.compaction is not None:  # its settings follow those of the entries it kept
             self.settings = {}
             for entry in path.entries:
                 self._note_setting(entry)
@@ -167,8 +167,8 @@ class Fold:
         if entry.type == "message" and type(message) is dict:
             role = message.get("role")
             if role == "assistant":
-                if "model" in message:
-                    self._set_model(message)
+                if "model" in message and (model := model_of(message)) is not None:
+                    self.settings["model"] = model
             elif role == "system":
                 self.settings["system"] = system_text(message)
                 if not self._verbatim:
@@ -185,7 +185,7 @@ class Fold:
         return self._verbatim or message.get("role") != "system"
 
     def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
-        """For each message: the entry of this path it stands for, itself, its source."""
+        """For each message: the entry on this path, the message, its source."""
         seen: set[str] = set()
         for entry in visible:
             self._note_setting(entry)
@@ -246,7 +246,6 @@ class Fold:
         return message
 
     def _message(self, entry: Entry) -> Message | None:
-        """What an entry contributes by itself."""
         kind = entry.type
         if kind == "message":
             message = entry.get("message")
@@ -269,14 +268,7 @@ class Fold:
         return None
 
     def _note_setting(self, entry: Entry) -> None:
-        found = settings_of(self._contents.whole(entry))
-        if found:
-            self.settings.update(found)
-
-    def _set_model(self, message: Message) -> None:
-        model = model_of(message)
-        if model is not None:
-            self.settings["model"] = model
+        self.settings.update(settings_of(self._contents.whole(entry)))
 
     def result(self) -> tuple[list[Message], list[Entry], list[str]]:
         """The messages, the entry each came from, and the warnings, in fresh lists."""
@@ -339,7 +331,6 @@ def _without_compactions(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _edits(entries: Iterable[Entry]) -> dict[str, Any]:
-    """The replacement for each edited entry, the latest edit last."""
     return {
         target: entry.get("replacement")
         for entry in entries

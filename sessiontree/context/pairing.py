@@ -357,7 +357,6 @@ def _only_result(message: Message, place: int) -> Message:
 
 
 def _without_results(message: Message) -> Message | None:
-    """The content of a message other than results, or None."""
     if not _holds_blocks(message):
         return None
     blocks = [block for block in message["content"] if not is_result_block(block)]

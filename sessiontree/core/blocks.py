@@ -214,7 +214,6 @@ def _replaced(value: Any, blobs: set[Blob], text: str) -> Any:
 
 
 def _bytes_are_missing(block: Mapping[str, Any], blobs: set[Blob]) -> bool:
-    """Whether a block of an image or a document lacks its bytes."""
     source = block.get("source")
     found = [block.get("data"), block.get("image_url"), block.get("file_data")]
     if isinstance(source, dict):

@@ -264,7 +264,6 @@ def is_utf_8(line: bytes) -> bool:
 
 
 def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
-    """Report what is wrong with a line whose last bytes are not its checksum."""
     if line.endswith(b"\r"):
         report("crlf", offset, "the line ends in CR LF")
         line = line[:-1]

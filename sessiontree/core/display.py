@@ -12,10 +12,10 @@ _LOOK: Final = 2000
 
 def one_line(text: str, width: int = WIDTH) -> str:
     """Text on one line: line breaks as ↵, control characters removed, cut at `width`."""
-    shown = _on_one_line(text[: 2 * width])
-    if len(shown) <= width and len(text) > 2 * width:  # most was removed
-        shown = _on_one_line(text[: max(_LOOK, 2 * width)])
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+    line = _on_one_line(text[: 2 * width])
+    if len(line) <= width and len(text) > 2 * width:  # most was removed
+        line = _on_one_line(text[: max(_LOOK, 2 * width)])
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _on_one_line(text: str) -> str:

@@ -52,5 +52,4 @@ _MEDIA_TYPES: Final = ("mimeType", "media_type", "mime_type")
 
 
 def _decoded(text: str) -> int:
-    """The number of bytes that base64 text stands for."""
     return len(text.rstrip("=\n")) * 3 // 4

@@ -67,7 +67,6 @@ def unkept(tree: TreeIndex, entry_at: EntryAt, session_id: str, leaves: Iterable
 def _reached(
     tree: TreeIndex, entry_at: EntryAt, session_id: str, scratch: set[int], leaves: Iterable[str]
 ) -> set[int]:
-    """The scratch rows that something lasting reaches."""
     referring = {*tree.rows_of_type(*REFERENCES, "handle")}
     of_uuid: dict[str, list[int]] = {}
     for row in scratch:
@@ -100,7 +99,6 @@ def _reached(
 
 
 def _referred(entry: Entry, session_id: str) -> Iterable[str]:
-    """The uuids that an entry refers to, other than its parent."""
     for key in REFERENCES.get(entry.type, ()):
         uuid = entry.as_stored.get(key)
         if isinstance(uuid, str):

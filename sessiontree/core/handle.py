@@ -69,16 +69,16 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if isinstance(self.meta, str) or not isinstance(self.meta, Iterable):
-            message = f"the meta of a handle must be a list of strings, not {_shown(self.meta)}"
+            message = f"the meta of a handle must be a list of strings, not {_short(self.meta)}"
             raise HandleError(message, "meta")
         force_setattr(self, "meta", tuple(self.meta))
         for name, part in self._parts():
             if not isinstance(part, str) or not part:
                 message = f"the {name} of a handle must be a non-empty string"
-                raise HandleError(f"{message}, not {_shown(part)}", name)
+                raise HandleError(f"{message}, not {_short(part)}", name)
         if not _VERSION.fullmatch(self.version):
             raise HandleError(
-                f"{_shown(self.version)} is not a version of a handle; give MAJOR.MINOR.PATCH, "
+                f"{_short(self.version)} is not a version of a handle; give MAJOR.MINOR.PATCH, "
                 "such as 1.0.0",
                 "version",
             )
@@ -107,12 +107,12 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
             HandleError: the text is not a handle; names the wrong part.
         """
         if not isinstance(text, str):
-            raise HandleError(f"a handle must be text, not {_shown(text)}", "handle")
+            raise HandleError(f"a handle must be text, not {_short(text)}", "handle")
         head, colons, after = text.partition("::")
         plugin, at, version = head.partition("@")
         if not at or not colons:
             raise HandleError(
-                f"{_shown(text)} is not a handle; give plugin@version::method:meta, such as "
+                f"{_short(text)} is not a handle; give plugin@version::method:meta, such as "
                 "file@1.0.0::path:notes.md",
                 "handle",
             )
@@ -140,7 +140,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
         if isinstance(value, str):
             return cls.parse(value), None
         if not isinstance(value, Mapping):
-            raise HandleError(f"a handle must be text or an object, not {_shown(value)}", "handle")
+            raise HandleError(f"a handle must be text or an object, not {_short(value)}", "handle")
         if "plugin" in value:
             plugin, version, method = map(value.get, ("plugin", "version", "method"))
             return cls(plugin, version, method, value.get("meta", ())), None  # type: ignore[arg-type]
@@ -165,9 +165,9 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
             media_type: such as `image/png`.
         """
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-            raise HandleError(f"{_shown(sha256)} is not a SHA-256 in lower-case hex", "meta[0]")
+            raise HandleError(f"{_short(sha256)} is not a SHA-256 in lower-case hex", "meta[0]")
         if not isinstance(media_type, str) or not re.fullmatch(MEDIA_TYPE, media_type):
-            raise HandleError(f"{_shown(media_type)} is not a media type like image/png", "meta[2]")
+            raise HandleError(f"{_short(media_type)} is not a media type like image/png", "meta[2]")
         return cls("blob", "1.0.0", "sha256", (sha256, _count(size, "meta[1]"), media_type))
 
     @classmethod
@@ -178,11 +178,11 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
             path: relative, with `/` between its parts, and none of them `..`.
         """
         if not isinstance(path, str):
-            raise HandleError(f"a path must be a string, not {_shown(path)}", "meta[0]")
+            raise HandleError(f"a path must be a string, not {_short(path)}", "meta[0]")
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if path.startswith("/") or ".." in parts or "\0" in path or not parts:
             raise HandleError(
-                f"{_shown(path)} is not a path below a root; give a relative one without '..'",
+                f"{_short(path)} is not a path below a root; give a relative one without '..'",
                 "meta[0]",
             )
         return cls("file", "1.0.0", "path", ("/".join(parts),))
@@ -214,7 +214,7 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> None:
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
-        raise HandleError(f"metadata must be a dict, not {_shown(metadata)}", "metadata")
+        raise HandleError(f"metadata must be a dict, not {_short(metadata)}", "metadata")
     try:
         size = len(dumps(dict(metadata)))
     except EntryError as error:
@@ -232,7 +232,7 @@ def _from_older(value: Mapping[Any, Any]) -> tuple[Handle, Mapping[str, Any] | N
     source, version, identifier = map(value.get, ("source", "source_version", "identifier"))
     if not isinstance(identifier, str):
         raise HandleError(
-            f"the identifier of a handle must be a string, not {_shown(identifier)}", "identifier"
+            f"the identifier of a handle must be a string, not {_short(identifier)}", "identifier"
         )
     method, meta = "item", [identifier]
     if identifier.startswith("msg-"):
@@ -248,7 +248,7 @@ def _from_older(value: Mapping[Any, Any]) -> tuple[Handle, Mapping[str, Any] | N
 
 def _count(number: int, part: str) -> str:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise HandleError(f"{part} of a handle must be a whole number, not {_shown(number)}", part)
+        raise HandleError(f"{part} of a handle must be a whole number, not {_short(number)}", part)
     return str(number)
 
 
@@ -267,7 +267,7 @@ def _quoted_character(character: str) -> str:
 def _unquoted(part: str, name: str) -> str:
     if any(unicodedata.category(c) == "Cc" for c in part):
         raise HandleError(
-            f"the {name} of a handle has a control character: {_shown(part)}; encode it as "
+            f"the {name} of a handle has a control character: {_short(part)}; encode it as "
             "%0A encodes a line break",
             name,
         )
@@ -289,12 +289,12 @@ def _unquoted(part: str, name: str) -> str:
 
 def _refuse_escape(part: str, name: str) -> NoReturn:
     raise HandleError(
-        f"the {name} of a handle is not percent-encoded UTF-8: {_shown(part)}; "
+        f"the {name} of a handle is not percent-encoded UTF-8: {_short(part)}; "
         "write % itself as %25",
         name,
     )
 
 
-def _shown(value: Any) -> str:
+def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -256,7 +256,6 @@ class Adoption:
         self._parents.append(parent)
 
     def _adopted(self, line: bytes, parsed: dict[str, Any]) -> bytes | None:
-        """The line with a uuid and a parent; None where it cannot be part of the tree."""
         kind = parsed.get("type")
         is_older = "uuid" not in parsed and "parentUuid" not in parsed
         if not is_older or not isinstance(kind, str) or kind == HEADER or self._leaf < 0:

@@ -272,7 +272,6 @@ def _may_be_damaged(line: bytes) -> bool:
 
 
 def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
-    """The stand-in for a file that starts with an entry."""
     lines = [row.line for row in rows]
     if not any(map(_is_own, lines)):
         return None
@@ -309,7 +308,6 @@ def _behind(rows: list[_Row]) -> HeaderStandIn | None:
 
 
 def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
-    """The stand-in for a file whose first line was the header, or has it inside."""
     damaged = rows[0]
     pieces = [piece for piece in take_apart(damaged.line).pieces if _is_own(piece)]
     later = [row.line for row in rows[1:]]
@@ -351,7 +349,6 @@ def _is_own(line: bytes) -> bool:
 
 
 def _is_header(line: bytes) -> bool:
-    """Whether a line is a header, whole and with the right checksum."""
     if not _is_sound(line):
         return False
     try:
@@ -362,7 +359,6 @@ def _is_header(line: bytes) -> bool:
 
 
 def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
-    """The line of a new header, from what is left of the old one and from the entries."""
     kept = _kept(damaged)
     entries = [entry for line in lines if (entry := decode(line, 0, ignore)) is not None]
     first = next(entry.timestamp for entry in entries if entry.timestamp is not None)
@@ -398,7 +394,6 @@ def _kept(line: bytes) -> dict[str, Any]:
 
 
 def _what_is_lost(damaged: bytes, file: str) -> str:
-    """What of the header is lost, in words."""
     if _kept(damaged):
         return "its readable part is kept"
     if _id_and_time_of(file) is not None:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from zlib import crc32
 
-import msgspec
-
 from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines, is_utf_8
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
@@ -21,12 +19,8 @@ from sessiontree.core.index import NO_ROW, TreeIndex
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
 
 
-class _Reference(msgspec.Struct, gc=False):
-    """A field that names another entry: the row it is on, its key, and the uuid it names."""
-
-    row: int
-    key: str
-    uuid: str
+_Reference = tuple[int, str, str]
+"""A field that names another entry: the row it is on, its key, and the uuid it names."""
 
 
 def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
@@ -113,7 +107,7 @@ class Verification:
         for key in REFERENCES.get(kind, ()):
             uuid = entry.as_stored.get(key)
             if isinstance(uuid, str):
-                self._references.append(_Reference(row, key, uuid))
+                self._references.append((row, key, uuid))
             else:
                 self._find(row, f"the {kind} has no {key}")
 
@@ -123,19 +117,18 @@ class Verification:
     def finish(self) -> None:
         """Follow the references, once all entries are known."""
         tree = self._tree
-        bases = {found.uuid for found in self._references if found.key == "baseUuid"}
+        bases = {uuid for _, key, uuid in self._references if key == "baseUuid"}
         for row, parent in tree.missing_parents():
             if self._is_copy and (parent in bases or tree.type_of(row) in ANNOTATIONS):
                 continue  # a copy has merged branches and labels, not what is above them
             cause = f"the parent {parent} of entry {tree.uuids[row]} is not in the file"
             self._report("missing parent", tree.offsets[row], cause)
-        for found in self._references:
-            self._follow(found)
+        for reference in self._references:
+            self._follow(*reference)
         for row, causes in self._wrong.items():
             self._report("reference", tree.offsets[row], f"{tree.uuids[row]}: {'; '.join(causes)}")
 
-    def _follow(self, reference: _Reference) -> None:
-        row, key, uuid = reference.row, reference.key, reference.uuid
+    def _follow(self, row: int, key: str, uuid: str) -> None:
         target = self._tree.row(uuid)
         if target == NO_ROW:
             if not self._is_copy:

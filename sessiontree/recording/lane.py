@@ -168,7 +168,6 @@ class RecordedLane:
         return self.session.lane_name
 
     def _restore(self) -> None:
-        """Register what is on the path already."""
         by_uuid: dict[str, Response] = {}
         for entry in self.session.cursor.below(None):
             if entry.type in ("block", "message_end"):
@@ -259,14 +258,10 @@ class RecordedLane:
             return event
         return msgspec.structs.replace(event, lane=self.name)
 
-    def _all_on(self, found: Iterator[Event]) -> Iterator[Event]:
-        for event in found:
-            yield self._on(event)
-
     def stream(self, event: Mapping[str, Any]) -> list[Event] | None:
         """Take a `stream_event`; None for one that is not recognized, or belongs to no message."""
         found = self._streamed(event)
-        return None if found is None else [self._on(each) for each in found]
+        return None if found is None else list(map(self._on, found))
 
     def _streamed(self, event: Mapping[str, Any]) -> list[Event] | None:
         kind, index = event.get("type"), event.get("index")
@@ -326,7 +321,7 @@ class RecordedLane:
 
     def assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
         """Take a message of the model, or some whole blocks of it."""
-        return list(self._all_on(self._assistant(message, event)))
+        return list(map(self._on, self._assistant(message, event)))
 
     def _assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
         uuid = event.get("uuid")
@@ -355,7 +350,7 @@ class RecordedLane:
 
     def user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
         """Take a message to the model: a prompt, or results."""
-        return list(self._all_on(self._user(message, event)))
+        return list(map(self._on, self._user(message, event)))
 
     def _user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
         if self._current is not None and not self._current.is_streaming:
@@ -426,7 +421,7 @@ class RecordedLane:
         response, self._current = self._current, None
         if response is None:
             return
-        is_broken = response.is_streaming and not response.is_told
+        is_broken = response.is_streaming and not response.is_complete
         yield from response.break_off() if is_broken else response.end()
         self._count(response)
 
@@ -437,7 +432,7 @@ class RecordedLane:
 
     def end(self) -> list[Event]:
         """End what is open."""
-        return list(self._all_on(self.finish()))
+        return list(map(self._on, self.finish()))
 
     def close(self) -> list[Event]:
         """End what is open, so that it can be continued."""

@@ -247,14 +247,12 @@ class StreamAccumulator:
         return _decoded(before + line) if before else None
 
     def _stray(self, line: bytes, kind: str, problem: str) -> list[Event]:
-        """Keep a line unchanged, with a warning."""
         text = f"line {self._lines.number} of the stream {problem}; it is kept unchanged"
         found = [events.Err(message=text), *self._lane().keep(kind, kept(line))]
         warnings.warn(text, SessionTreeWarning, stacklevel=2)
         return found
 
     def _lane(self) -> RecordedLane:
-        """The lane of the session."""
         if self._main is None:
             self._main = self._recorded(self._session)
         return self._main
@@ -361,7 +359,6 @@ class StreamAccumulator:
             self._update({AGENT_SESSION_KEY: id})
 
     def _update(self, facts: Mapping[str, Any]) -> None:
-        """Add facts to the session's metadata where they differ."""
         if self._metadata is None:
             self._metadata = self._session.metadata
         changed = {key: value for key, value in facts.items() if self._metadata.get(key) != value}

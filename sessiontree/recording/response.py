@@ -194,7 +194,7 @@ class Response:
         return self._ended is None or self._ended.get("stopReason") == ABORTED
 
     @property
-    def is_told(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all of it came, but for the event that ends it."""
         return "stopReason" in self.facts and not self._open
 
@@ -312,7 +312,6 @@ class Response:
         return next(of_kind, None)
 
     def _keep(self, index: int, block: dict[str, Any]) -> Iterator[Event]:
-        """Keep a block, unless it is kept unchanged already."""
         self.is_touched = True
         block = storable(block)
         was_open = self._open.pop(index, None) is not None
@@ -399,7 +398,7 @@ class Response:
         self.facts = facts
 
     def stay_open(self) -> None:
-        """Keep the content in blocks, so that more may follow, also where it was to be a message."""
+        """Keep the content in blocks, also where it was to be a message, so that more can come."""
         if self._granularity == "message" and (self._stream is not None or self._ended is None):
             self._granularity, self._stream = "block", None
             for index in sorted(self._held):
@@ -428,7 +427,6 @@ def _text(block: Mapping[str, Any], key: str) -> str:
 
 
 def _started(index: int, block: Mapping[str, Any]) -> Iterator[Event]:
-    """The event of a block that starts."""
     if _is_thinking(block):
         yield events.ThinkingStart(block_index=index)
     elif block.get("type") == "text":

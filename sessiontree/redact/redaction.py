@@ -194,7 +194,6 @@ class Redaction:
         return "".join(parts)
 
     def _spans(self, text: str, key: str | None) -> list[tuple[int, int, Rule]]:
-        """The spans of secrets, separate and in order."""
         found = self._found(text)
         if _UNSEEN.search(text):
             found += self._found_behind(text)

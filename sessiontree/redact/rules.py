@@ -89,7 +89,6 @@ class Rule(NamedTuple):
                 yield start, end
 
     def _tried(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
-        """The matches where the finder found something."""
         assert self.finder is not None
         at = 0
         for hit in self.finder.finditer(lowered):
@@ -286,7 +285,7 @@ _NO_SECRETS: Final = ("-", "/", "./", "../", "~", "@", "id=", "type=", "file:", 
 CREDENTIALS: Final = (
     Rule.of(
         "authorization",
-        "Authorization headers, and what stands behind 'Bearer'",
+        "Authorization headers, and the text after 'Bearer'",
         _AUTHORIZATION,
         *("authorization", "bearer"),
         accepts=_is_authorization,
@@ -394,7 +393,6 @@ _KEY_BODY: Final = re.compile("[A-Za-z0-9+/]{16}")
 
 
 def _has_key(match: re.Match[str]) -> bool:
-    """Whether there is a key between the first and the last line."""
     return _KEY_BODY.search(_KEY_MARK.sub("", match[0])) is not None
 
 

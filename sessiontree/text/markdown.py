@@ -105,7 +105,6 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _whole_lines(tokens: list[Token]) -> set[int]:
-    """The lines of code."""
     return {
         line
         for token in tokens

@@ -93,12 +93,14 @@ def told(keys: Mapping[str, Any]) -> Mapping[str, Any]:
         return keys
     begins = beginnings(keys)
     try:
-        return restore(keys, lambda handle: _standing_for(handle, begins.get(handle, "")).encode())
+        return restore(
+            keys, lambda handle: _replacement_for(handle, begins.get(handle, "")).encode()
+        )
     except (SpilledError, UnicodeEncodeError):
         return keys
 
 
-def _standing_for(handle: str, begins: str) -> str:
+def _replacement_for(handle: str, begins: str) -> str:
     if _DATA_URL.match(begins):
         return begins.partition(",")[0] + "," + handle  # `_image` tells how large it is
     if begins:
@@ -139,7 +141,6 @@ def _shown_block(block: Any) -> Any:
 
 
 def _has_bytes(block: Mapping[str, Any]) -> bool:
-    """Whether a block is a document in base64."""
     source = block.get("source")
     return isinstance(source, dict) and kind_of(source) == "base64" and bool(source.get("data"))
 

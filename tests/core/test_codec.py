@@ -108,6 +108,7 @@ def test_what_json_cannot_carry_is_refused(value: Any, beside: int) -> None:
         encode({"type": "t", "uuid": "u", "n": beside, "x": value})
 
 
+@pytest.mark.slow
 def test_two_megabytes_of_nesting_are_refused_and_nothing_else_happens() -> None:
     deep = nested(1_000_000)
     try:

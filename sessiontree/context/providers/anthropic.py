@@ -77,7 +77,6 @@ def request(
 
 
 def _fit(turn: Turn, notes: Notes) -> Turn:
-    """The turn with only the parts that Anthropic accepts."""
     if turn.side == "user":
         return turn
     hosted = _sound_hosted(turn.parts)

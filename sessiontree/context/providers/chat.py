@@ -46,7 +46,6 @@ def request(
 
 
 def _fit(turn: Turn, notes: Notes) -> Turn:
-    """The turn with only the parts that Chat Completions accepts."""
     parts: list[Part] = []
     for part in turn.parts:
         if isinstance(part, Thinking):
@@ -90,13 +89,8 @@ def _user(parts: Sequence[Part], notes: Notes) -> Iterator[dict[str, Any]]:
             yield {"role": "tool", "tool_call_id": result.id, "content": openai.output_text(result)}
     behind += [part for part in parts if not isinstance(part, Result)]
     for role, run in openai.by_authority(behind):
-        yield {"role": role, "content": _content(run, notes)}
-
-
-def _content(run: Sequence[Text | Media], notes: Notes) -> str | list[dict[str, Any]]:
-    if len(run) == 1 and isinstance(only := run[0], Text):
-        return only.text
-    return [_content_part(part, notes) for part in run]
+        content = openai.only_text(run) or [_content_part(part, notes) for part in run]
+        yield {"role": role, "content": content}
 
 
 def _content_part(part: Text | Media, notes: Notes) -> dict[str, Any]:

@@ -51,6 +51,11 @@ def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[Text | Media
         yield speaker, run
 
 
+def only_text(run: Sequence[Text | Media]) -> str | None:
+    """The text of a run that is a single text, else None."""
+    return run[0].text if len(run) == 1 and isinstance(run[0], Text) else None
+
+
 def data_url(media: Media) -> str:
     """The bytes of an image or a document as a data URL."""
     return f"data:{media.media_type};base64,{media.data}"

@@ -122,7 +122,7 @@ class Reading:
                 elif isinstance(block, Mapping):
                     yield from self._block(block, side, message)
                 else:
-                    self.notes.add("a content block that is no object was left out")
+                    self.notes.add("a content block that is not an object was left out")
         elif content is not None:
             self.notes.add("content that is neither text nor a list was left out")
 
@@ -204,7 +204,7 @@ class Reading:
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if not isinstance(call, Mapping):
-                self.notes.add("a tool call that is no object was left out")
+                self.notes.add("a tool call that is not an object was left out")
                 continue
             freeform = isinstance(call.get("custom"), Mapping) and not call.get("function")
             made = call.get("custom") if freeform else call.get("function")
@@ -233,9 +233,9 @@ class Reading:
             self.notes.add(f"a call of {name or 'a tool'} without an id was left out")
             return
         free = freeform and isinstance(arguments, str)
-        said = self._clean(arguments) if free else self._arguments(arguments)
+        given = self._clean(arguments) if free else self._arguments(arguments)
         own = id.partition("|")[2]  # pi's ids of Responses calls hold the item's too
-        yield "assistant", Call(id, text_or(name), said, free, own or None)
+        yield "assistant", Call(id, text_or(name), given, free, own or None)
 
     def _arguments(self, arguments: Any) -> Any:
         """An object, or the text of one. Text that is sound JSON stays as the model wrote it."""
@@ -244,10 +244,10 @@ class Reading:
         if isinstance(arguments, str):
             if object_in(arguments) is not None:
                 return self._clean(arguments)
-            self.notes.add("arguments that are no JSON object were put into one")
+            self.notes.add("arguments that are not a JSON object were put into one")
             return {"arguments": self._clean(arguments)}
         if not isinstance(arguments, Mapping):
-            self.notes.add("arguments that are no JSON object were put into one")
+            self.notes.add("arguments that are not a JSON object were put into one")
             arguments = {"arguments": arguments}
         try:
             clean = clean_value(dict(arguments))
@@ -281,30 +281,29 @@ class Reading:
         if block is None:
             return
         if isinstance(block, Mapping):
-            said = block.get("text") if kind_of(block) in _TEXTS else self._text_document(block)
-            if said is None and (media := media_in(block)):
+            text = block.get("text") if kind_of(block) in _TEXTS else self._text_document(block)
+            if text is None and (media := media_in(block)):
                 yield media
                 return
-            block = said if isinstance(said, str) else json_text(block)
+            block = text if isinstance(text, str) else json_text(block)
         text = block if isinstance(block, str) else json_text(block)
         for _, part in self._texts(text):
             if isinstance(part, Text):
                 yield part
 
     def _text_document(self, block: Mapping[str, Any]) -> str | None:
-        """The text of a document; None where it is not text."""
         source = block.get("source")
         if kind_of(block) != "document" or not isinstance(source, Mapping):
             return None
-        said = source.get("data") if kind_of(source) == "text" else None
+        text = source.get("data") if kind_of(source) == "text" else None
         if kind_of(source) == "content":
-            said = text_of(source)
+            text = text_of(source)
         elif kind_of(source) == "base64":
-            said = self._text_of_bytes(source)
+            text = self._text_of_bytes(source)
         title = block.get("title")
-        if not isinstance(said, str):
+        if not isinstance(text, str):
             return None
-        return f"{title}\n\n{said}" if isinstance(title, str) and title else said
+        return f"{title}\n\n{text}" if isinstance(title, str) and title else text
 
     def _text_of_bytes(self, source: Mapping[str, Any]) -> str | None:
         """The text of bytes that a model may get as text; None for others."""
@@ -325,7 +324,6 @@ def _summary_text(message: Message, lead: str) -> str:
 
 
 def _command_text(message: Message) -> str:
-    """A command that the user ran, and its output."""
     output = text_or(message.get("output")) or text_of(message)
     fence = "```"
     while fence in output:

@@ -155,18 +155,14 @@ class _Items:
                 kind = "custom_tool_call" if part.freeform else "function_call"
                 yield {"type": f"{kind}_output", "call_id": part.id, "output": self._output(part)}
         for role, run in openai.by_authority(parts):
-            yield {"type": "message", "role": role, "content": self._content(run)}
+            content = openai.only_text(run) or [self._content_part(part) for part in run]
+            yield {"type": "message", "role": role, "content": content}
 
     def _output(self, result: Result) -> str | list[dict[str, Any]]:
         if all(isinstance(part, Text) for part in result.parts):
             return openai.output_text(result)
         lead = [Text(openai.FAILED)] if result.failed else []
         return [self._content_part(part) for part in (*lead, *result.parts)]
-
-    def _content(self, run: Sequence[Text | Media]) -> str | list[dict[str, Any]]:
-        if len(run) == 1 and isinstance(only := run[0], Text):
-            return only.text
-        return [self._content_part(part) for part in run]
 
     def _content_part(self, part: Text | Media) -> dict[str, Any]:
         if isinstance(part, Text):
