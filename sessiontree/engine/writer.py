@@ -172,13 +172,15 @@ class EntryWriter:
             or uuid is not None
             or self._batch is not None
             or type in _PATH_BOUND
+            or type == "handle"
+            or "spilled" in fields
         ):
             drafts = [(type, fields, uuid or fresh_uuid())]
             return self.write_run(drafts, above, "", uuid, seen=seen)
         return self._write_now(type, fields, above)
 
     def _write_now(self, type: str, fields: Mapping[str, Any], above: Entry | None) -> Entry:
-        """Write an entry outside any batch, without hooks."""
+        """Write an entry outside any batch, without hooks and without anything spilled."""
         reader, cursor = self.reader, self.cursor
         with reader.log.alone():
             parent = (cursor.leaf if above is None else above).uuid
@@ -193,8 +195,7 @@ class EntryWriter:
                 with reader.log.hold():
                     self.catch_up()
                     offset = reader.log.append(block, reader.view.size)
-            entry = self._entry(type, uuid, parent, lane, timestamp, fields)
-            stored(entry, line, offset)
+            entry = stored(Entry(type, uuid, parent, lane, timestamp), line, offset)
             reader.view.appended(offset + len(block))
             cursor.move(entry)
             self.tail = uuid
@@ -288,23 +289,11 @@ class EntryWriter:
         self, lane: str | None, type: str, fields: Mapping[str, Any], parent: str, uuid: str
     ) -> Entry:
         timestamp = now()
-        entry = self._entry(type, uuid, parent, lane, timestamp, fields)
+        spilled = fields.get("spilled", UNSET)
+        entry = Entry(type, uuid, parent, lane, timestamp, _spilled=spilled)
+        if spilled is not UNSET or type == "handle":
+            with_fetch(entry, self.reader.fetch)
         return stored(entry, encode_new(type, uuid, parent, lane, timestamp, fields), -1)
-
-    def _entry(
-        self,
-        type: str,
-        uuid: str,
-        parent: str,
-        lane: str | None,
-        timestamp: str,
-        fields: Mapping[str, Any],
-    ) -> Entry:
-        """An entry without its line."""
-        if "spilled" not in fields and type != "handle":
-            return Entry(type, uuid, parent, lane, timestamp)
-        entry = Entry(type, uuid, parent, lane, timestamp, _spilled=fields.get("spilled", UNSET))
-        return with_fetch(entry, self.reader.fetch)
 
     def _run(self, drafts: Sequence[Draft], parent: str) -> list[Entry]:
         entries = []

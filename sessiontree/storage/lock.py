@@ -176,11 +176,15 @@ class WriterLock:
         """
         if self.depth:
             self.seen = self._surroundings.look()
-        elif not self._kept:
-            self._take()
-        elif not self._stands_still():
-            self._take()
-            self._name_owner()
+        elif not (self._kept and self._stands_still()):
+            try:
+                if not self._try():
+                    self._wait()
+            except BaseException:
+                self._forget()  # what stands there is not ours: an owner is not to go by it
+                raise
+            if self._kept:
+                self._name_owner()
         self.depth += 1
 
     def give_back(self, outer: int) -> None:
@@ -188,13 +192,22 @@ class WriterLock:
         if self._process != _process:
             return  # a child that was forked meanwhile: the lock is its parent's
         self.depth = outer
-        if not outer and not self._kept:
-            self._let_go()
+        if outer or self._kept or self._fd < 0:
+            return
+        try:
+            self._fs.unlock(self._fd)
+        except OSError:
+            self._forget()  # closing lets go as well
 
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
         with self._threads:
-            self._take()
+            try:
+                if not self._try():
+                    self._wait()
+            except BaseException:
+                self._forget()
+                raise
             self._kept = True
             self._name_owner()
 
@@ -226,14 +239,6 @@ class WriterLock:
         self.depth = 0
         self._kept = False
         self._process = _process
-
-    def _take(self) -> None:
-        try:
-            if not self._try():
-                self._wait()
-        except BaseException:
-            self._forget()  # what stands there is not ours: an owner is not to go by it
-            raise
 
     def _wait(self) -> None:
         started = time.monotonic()
@@ -306,14 +311,6 @@ class WriterLock:
             return False
         self._stood = self.seen
         return True
-
-    def _let_go(self) -> None:
-        if self._fd < 0:
-            return
-        try:
-            self._fs.unlock(self._fd)
-        except OSError:
-            self._forget()  # closing lets go as well
 
     def _name_owner(self) -> None:
         owner = {

@@ -204,6 +204,7 @@ class FileLog:
         self.durability = durability
         self._real_path = real_path(path)
         self.lock = WriterLock(fs, self._real_path + ".lock")
+        self.alone = self.lock.alone
         self._owns_lock = True
         self.ended = ""
         self._failed = ""
@@ -314,9 +315,6 @@ class FileLog:
     def written(self) -> int:
         return self.lock.written
 
-    def alone(self) -> contextlib.AbstractContextManager[object]:
-        return self.lock.alone()
-
     def keep(self) -> None:
         self.lock.keep()
 
@@ -425,7 +423,8 @@ class FileLog:
         fs, fd = self.fs, self._fd
         stop = end + len(block)
         try:
-            write_all(fs, fd, block)
+            if (written := fs.write(fd, block)) != len(block):
+                write_all(fs, fd, block[written:])
             if self.durability == "fsync":
                 fs.sync(fd)
             if (size := fs.size(fd)) != stop:
