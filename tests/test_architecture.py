@@ -267,6 +267,9 @@ LATE: Final = {
         "formats.claude_code.writer": "a run needs one of the writers",
         "formats.pi.writer": "a run needs one of the writers",
     },
+    "recording": {
+        "recording.recorder": "few sessions are recorded",
+    },
     "session": {
         "engine.gc": "seldom called",
         "engine.repair": "few sessions are ever repaired",

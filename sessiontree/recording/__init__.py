@@ -1,11 +1,21 @@
-"""Recording: a coding agent's stream of events, kept as it comes.
+"""Recording: a coding agent's stream of events, kept as it arrives.
 
-`accumulator` takes the stream and `events` is what it yields. Below them: `lane`, what is
-recorded on one lane; `response`, one message of the model; `block`, one block put together
-from its deltas; `lines`, bytes into lines; `stray`, lines that are no events; `spending`,
-what was counted already.
+`recorder` takes the stream, `lane` keeps one lane of it, `response` one message of the model;
+`events` are what they yield. `stream` is for a caller that has a message block by block, and
+`replay` gives a stored path as the same events.
 """
 
-from sessiontree.recording.recorder import StreamAccumulator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sessiontree.recording.recorder import StreamAccumulator
 
 __all__ = ["StreamAccumulator"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "StreamAccumulator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sessiontree.recording.recorder import StreamAccumulator  # few sessions are recorded
+
+    return StreamAccumulator
