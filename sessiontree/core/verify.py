@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
-from zlib import crc32
 
-from sessiontree.core.codec import CRC_LENGTH, decode, ended_lines, is_utf_8
+from sessiontree.core.codec import CRC_LENGTH, crc32, decode, ended_lines, is_utf_8
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
 from sessiontree.core.index import NO_ROW, TreeIndex
