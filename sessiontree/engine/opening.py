@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.core.header import check_header, is_version_1
+from sessiontree.core.header import is_version_1
+from sessiontree.engine.header import empty, find_header
 from sessiontree.errors import (
     FileError,
     ForeignFormatError,
     MigrationRefusedError,
     NotASessionError,
 )
-from sessiontree.storage.lines import Read, rest_of_line
+from sessiontree.storage.lines import Read
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ _CRC_KEY: Final = b',"crc":"'
 
 _START: Final = 4096
 _HEAD: Final = 64 * 1024
-_HEADER_LIMIT: Final = 64 * 1024 * 1024
-_BLANK: Final = b"\0\r\t \xef\xbb\xbf"
 
 
 class Start(NamedTuple):
@@ -96,10 +95,7 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
         DecoderMissingError: it is compressed, and there is no decoder.
     """
     if not head:
-        raise NotASessionError(
-            f"{file.name} is not a session: it is empty; remove it, then make a session with 'new'",
-            file.name,
-        )
+        raise empty(file.name)
     if head.startswith(MAGIC):
         try:
             inside = Decompressed(file)
@@ -114,7 +110,7 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     foreign = _foreign(head, file) if _breaks_off(head, file) else None
     if foreign is None:
         try:
-            header = _header(head, file)
+            header = find_header(file, head).keys
         except FileError as error:
             refused = error
             foreign = _foreign(head, file)
@@ -164,51 +160,6 @@ def _foreign(head: bytes, file: Positioned) -> Start | None:
         head = file.read(0, formats.HEAD)
         format = formats.recognise(head)
     return None if format is None else Start("foreign", {}, head, file.read, format)
-
-
-def _header(head: bytes, file: Positioned) -> dict[str, Any]:
-    """The keys of the first line that is not blank.
-
-    Raises:
-        NotASessionError, ForeignFormatError, NewerFormatError: it is not a header.
-    """
-    offset, number = 0, 1
-    while offset < len(head) or offset < file.size():
-        end = head.find(b"\n", offset)
-        line = head[offset:end] if end >= 0 else _long_line(file, offset)
-        if line.strip(_BLANK):
-            return _checked(line, file.name, f"line {number} (byte {offset})")
-        offset += len(line) + 1
-        number += 1
-    raise NotASessionError(
-        f"{file.name} is not a session: it holds no entry; make one with 'new'", file.name
-    )
-
-
-def _long_line(file: Positioned, offset: int) -> bytes:
-    start = file.read(offset, _START)
-    if start.strip(_BLANK + b"\n")[:1] not in (b"{", b""):  # binary, maybe without any newline
-        return start.partition(b"\n")[0]
-    return rest_of_line(file.read, offset, _HEADER_LIMIT)
-
-
-def _checked(line: bytes, file: str, place: str) -> dict[str, Any]:
-    try:
-        return check_header(line, file, place)
-    except NotASessionError as error:
-        if not line.strip(_BLANK).startswith(b"{"):
-            raise
-        from sessiontree.core.salvage import take_apart  # few headers share their line
-
-        first = next(iter(take_apart(line).pieces), line)
-        keys = check_header(first, file, place)
-        if not is_version_1(keys):
-            return keys
-        raise NotASessionError(
-            f"{file}: {place} holds a header of version 1 and more behind it; "
-            "put the header on a line of its own and open it again",
-            file,
-        ) from error
 
 
 def _lost_header(head: bytes, file: Positioned, look: int) -> Start | None:

@@ -8,20 +8,18 @@ collects the damage that its readers meet, each finding once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from sessiontree.core.codec import Decode, decode, decoder, head, lines_in
 from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry, stored
-from sessiontree.core.header import check_header, is_version_1
+from sessiontree.core.header import is_version_1
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.spill import Fetch
+from sessiontree.engine.header import find_header
 from sessiontree.engine.walk import Walk
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.lines import count_newlines, lines_at, rest_of_line, whole_lines
 from sessiontree.storage.log import Log
-
-_HEADER_LIMIT = 64 * 1024 * 1024
 
 
 class View:
@@ -52,64 +50,28 @@ class View:
             self._complete = self.walk().last_line_start() if size else 0
 
     def _read_header(self) -> Entry:
-        file = self._log.name
-        if not self.size:
-            raise NotASessionError(
-                f"{file} is no session: it is empty; remove it, then make a session with 'new'",
-                file,
-            )
+        found = find_header(self._log, self._log.read(0, 4096))
         offset = 0
-        number = 1
-        while offset < self.size:
-            place = f"line {number} (byte {offset})"
-            start = self._log.read(offset, 4096)
-            if start.strip(b"\0\r\n\t \xef\xbb\xbf")[:1] not in (b"{", b""):
-                check_header(start.split(b"\n")[0], file, place)
-            line = rest_of_line(self._log.read, offset, _HEADER_LIMIT)
-            if line.strip(b"\0\r\t ") not in (b"", b"\xef\xbb\xbf"):
-                return self._header_from(line, offset, file, place)
-            self.decode(line, offset)
-            offset += len(line) + 1
-            number += 1
-        raise NotASessionError(
-            f"{file} is no session: it holds no entry; make one with 'new'", file
-        )
-
-    def _header_from(self, line: bytes, offset: int, file: str, place: str) -> Entry:
-        try:
-            keys = check_header(line, file, place)
-        except NotASessionError:
-            line, keys = self._header_of_fused(line, offset, file, place)
-        if is_version_1(keys):
-            return stored(Entry(type="session", uuid=""), line, offset, keys)
-        entry = self.decode(line, offset)
+        if found.offset:  # which notes what is wrong with the lines before it
+            for line in lines_in(self._log.read(0, found.offset)):
+                self.decode(line, offset)
+                offset += len(line) + 1
+        if found.shares_line:
+            self.report("json", found.offset, "the header shares its line with something else")
+            self._is_header_fused = True
+            header = self.decode(found.line, found.offset)
+            self.decode = _with_header(self.decode, header, found.offset)
+            self._walk = None  # one made before would decode as before
+        if is_version_1(found.keys):
+            return stored(Entry(type="session", uuid=""), found.line, found.offset, found.keys)
+        entry = self.decode(found.line, found.offset)
         if entry is None:
-            message = (
-                f"{file} is no session: its header has no usable uuid; restore it from a backup"
-            )
-            raise NotASessionError(message, file)
-        return entry
-
-    def _header_of_fused(
-        self, line: bytes, offset: int, file: str, place: str
-    ) -> tuple[bytes, dict[str, Any]]:
-        """The header and its keys, where its line goes on behind it."""
-        from sessiontree.core.salvage import take_apart  # few headers are fused
-
-        pieces = take_apart(line).pieces
-        part = pieces[0] if pieces else line
-        keys = check_header(part, file, place)
-        if is_version_1(keys):
+            file = self._log.name
             raise NotASessionError(
-                f"{file}: {place} holds a header of version 1 and more behind it; "
-                "put the header on a line of its own and open it again",
+                f"{file} is not a session: its header has no usable uuid; restore it from a backup",
                 file,
             )
-        self.report("json", offset, "the header shares its line with something else")
-        self._is_header_fused = True
-        self.decode = _with_header(self.decode, self.decode(part, offset), offset)
-        self._walk = None  # one made before would decode as before
-        return part, keys
+        return entry
 
     @property
     def is_version_1(self) -> bool:
