@@ -1,9 +1,8 @@
-"""Every error that the library raises, split by who can mend it.
+"""Every error and warning of the library.
 
-`UsageError` is a wrong argument: nothing was written, call again corrected.
-`FileError` speaks of a file's content, `StorageError` of the system below it.
-Each message says what is wrong, where, and what to do next, and stands alone:
-a command line prints it as it is.
+`UsageError` is a wrong argument: nothing was written. `FileError` is about a file's
+content, `StorageError` about the system below it. Each message says what is wrong,
+where, and what to do next; the command line prints it as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ class SessionTreeError(Exception):
 
 
 class SessionTreeWarning(UserWarning):
-    """Something that was done as asked, and may not be what was meant."""
+    """The call did what it was asked, which may not be what the caller meant."""
 
 
 class ContentLostWarning(SessionTreeWarning):
@@ -24,14 +23,11 @@ class ContentLostWarning(SessionTreeWarning):
 
 
 class UsageError(SessionTreeError, ValueError):
-    """What was asked cannot be done; nothing of it was written."""
+    """A wrong argument or call; nothing was written."""
 
 
 class RefError(UsageError):
-    """A ref that names no entry, or more than one.
-
-    `ref` is the text given, `candidates` the uuids or names that come near.
-    """
+    """A ref that names no entry, or more than one; `candidates` are uuids or names like it."""
 
     def __init__(self, message: str, ref: str, candidates: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -56,10 +52,7 @@ class HookRejectedError(UsageError):
 
 
 class HookDepthError(UsageError):
-    """Hooks that append from within hooks, deeper than the bound.
-
-    What the hooks wrote before stays, and so does the entry an after-hook is told of.
-    """
+    """Hooks that append from within hooks, deeper than the bound; earlier entries stay."""
 
 
 class ReadOnlyError(UsageError):
@@ -91,7 +84,7 @@ class UnknownHandleError(ResolveError):
 
 
 class ResolverFailedError(ResolveError):
-    """A resolver broke, with an error that is none of this package's; that one is the cause."""
+    """A resolver raised an error of its own, which is the cause."""
 
 
 class HandleCycleError(ResolveError):
@@ -99,7 +92,7 @@ class HandleCycleError(ResolveError):
 
 
 class HandleDataError(ResolveError):
-    """What a resolver gave is not of the kind that it said."""
+    """A resolver returned data of another kind than it announced."""
 
 
 class TargetMissingError(ResolveError):
@@ -111,7 +104,7 @@ class TargetRefusedError(ResolveError):
 
 
 class FileError(SessionTreeError):
-    """The content of a file is not what was asked for. `file` is its path."""
+    """The content of a file is wrong or of another kind. `file` is its path."""
 
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
@@ -119,7 +112,7 @@ class FileError(SessionTreeError):
 
 
 class NotASessionError(FileError):
-    """The file is no session: empty, binary, or without a header."""
+    """The file is not a session: empty, binary, or without a header."""
 
 
 class ForeignFormatError(FileError):
@@ -131,7 +124,7 @@ class ForeignFormatError(FileError):
 
 
 class DecoderMissingError(FileError):
-    """The file is compressed, and nothing is installed that decompresses it."""
+    """The file is compressed, and no decoder is installed."""
 
 
 class NewerFormatError(FileError):
@@ -143,7 +136,7 @@ class MigrationRefusedError(FileError):
 
 
 class CorruptionError(FileError):
-    """What was asked for lies in a damaged part. `offset` is its first byte."""
+    """The entry asked for is damaged. `offset` is its first byte."""
 
     def __init__(self, message: str, file: str, offset: int) -> None:
         super().__init__(message, file)
@@ -151,13 +144,13 @@ class CorruptionError(FileError):
 
 
 class MissingHeaderError(CorruptionError):
-    """A session without its header, opened to write; one that reads it may."""
+    """A session without its header was opened to write; it can be opened to read."""
 
 
 class BlobError(FileError):
-    """Content that was kept beside the session cannot be had back as it was.
+    """A blob cannot be read as it was stored.
 
-    `sha256` is the blob's hash, where it is known, `cause` the message without what to do.
+    `sha256` is its hash, if known, `cause` the message without the next step.
     """
 
     def __init__(self, message: str, file: str, sha256: str = "", cause: str = "") -> None:
@@ -171,24 +164,21 @@ class BlobMissingError(BlobError):
 
 
 class BlobDamagedError(BlobError):
-    """What stands in the blob's place is not what was put there.
-
-    `sizes` are the bytes that are there and those that should be, where that is what is wrong.
-    """
+    """The blob is not what was stored; `sizes`, if they differ, are its size and the right one."""
 
     sizes: tuple[int, int] | None = None
 
 
 class BlobUnreadableError(BlobError):
-    """The system will not let the blob be read."""
+    """The system refuses to read the blob."""
 
 
 class SpilledError(BlobError):
-    """What an entry's `spilled` says does not fit the entry."""
+    """The `spilled` key of an entry does not fit the entry."""
 
 
 class StorageError(SessionTreeError, OSError):
-    """The system refused: permissions, space, a vanished path. `file` is its path."""
+    """The system refused: permissions, space, a missing path. `file` is the path."""
 
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
@@ -196,7 +186,7 @@ class StorageError(SessionTreeError, OSError):
 
 
 class SessionExistsError(StorageError, FileExistsError):
-    """The file to be made is there already, and is not overwritten."""
+    """The new file exists already, and is not overwritten."""
 
 
 class SessionNotFoundError(StorageError, FileNotFoundError):
@@ -204,11 +194,11 @@ class SessionNotFoundError(StorageError, FileNotFoundError):
 
 
 class FileReplacedError(StorageError):
-    """Another file took this one's place, and the entry last seen is not in it."""
+    """The file was replaced, and the entry last seen is not in the new one."""
 
 
 class SessionBusyError(StorageError):
-    """Another writer holds the session with `exclusive=True`, or will not let go."""
+    """Another writer holds the session with `exclusive=True`, or for too long."""
 
 
 class WriteFailedError(StorageError):

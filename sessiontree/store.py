@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import SessionInfo, facts_of, listed, moment
+from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
 from sessiontree.core.project import directory_of, encoded, folder_name
 from sessiontree.errors import (
     SessionNotFoundError,
@@ -165,7 +165,7 @@ class Store:
             StorageError: the root is not a folder, or cannot be read.
         """
         found = list(self.iter_sessions(cwd=cwd, report=report))
-        found.sort(key=in_time, reverse=True)
+        found.sort(key=by_time, reverse=True)
         return found
 
     def iter_sessions(
@@ -173,7 +173,7 @@ class Store:
     ) -> Iterator[SessionInfo]:
         """List the sessions one by one, unordered, as they are found; as for `list`."""
         report = report or _warn
-        yield from listed(self._files(cwd, report), report, self._facts)
+        yield from session_infos(self._files(cwd, report), report, self._facts)
 
     def paths(
         self, *, cwd: PathLike | None = None, report: Report | None = None
@@ -287,7 +287,7 @@ class Store:
         """
         from sessiontree.catalog import trash  # few programs use the trash
 
-        file = path_given(ref) or self.find(ref).file
+        file = path_of_ref(ref) or self.find(ref).file
         return trash.trash(self._fs, self.root, file, self._stamp())
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
@@ -315,7 +315,7 @@ class Store:
         """
         from sessiontree.catalog import trash  # few programs use the trash
 
-        file = path_given(ref) or self.find_trashed(ref)
+        file = path_of_ref(ref) or self.find_trashed(ref)
         return trash.restore(self._fs, self.root, file)
 
     def find_trashed(self, ref: str, *, report: Report | None = None) -> str:
@@ -355,7 +355,7 @@ class Store:
         if not any(file.endswith(ending) for file in files):
             return []
         likely = [file for file in files if file.endswith(ending) or not _has_own_name(file)]
-        return [one for one in listed(likely, _ignore, self._facts) if one.id == id]
+        return [one for one in session_infos(likely, _ignore, self._facts) if one.id == id]
 
     def _stamp(self) -> str:
         from sessiontree.engine.writer import fresh_uuid, now
@@ -363,12 +363,12 @@ class Store:
         return f"{_for_names(now())}_{fresh_uuid()[:8]}"
 
 
-def path_given(ref: str) -> str | None:
+def path_of_ref(ref: str) -> str | None:
     """The absolute path that a ref is; None if it names a session."""
     return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
 
 
-def in_time(one: SessionInfo) -> tuple[float, str]:
+def by_time(one: SessionInfo) -> tuple[float, str]:
     """The sort key of sessions: the last change, then the file's name."""
     return moment(one.modified), os.path.basename(one.file)
 

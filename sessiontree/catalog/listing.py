@@ -89,7 +89,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     agent: str | None = msgspec.field(default=None, name="program")
 
 
-def listed(
+def session_infos(
     files: Iterable[str], report: Report, look: Callable[[str], SessionInfo] | None = None
 ) -> Iterator[SessionInfo]:
     """The facts of each file; one that cannot be listed is reported and left out.

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 
-from sessiontree.catalog.listing import listed
+from sessiontree.catalog.listing import session_infos
 from sessiontree.errors import NothingToDoError, SessionBusyError
 from sessiontree.storage.files import Report, session_files
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.move import move_session, moving
-from sessiontree.storage.oserrors import speaking_of
+from sessiontree.storage.oserrors import os_errors
 
 
 def rename_project(
@@ -56,13 +56,13 @@ def rename_project(
                 inside = os.path.dirname(os.path.relpath(file, source))
                 move_session(fs, file, os.path.join(target, inside).rstrip(os.sep))
         else:
-            with speaking_of(root, "sync"):
+            with os_errors(root, "sync"):
                 fs.sync_folder(root)
         return len(files)
 
 
 def _check_not_held(files: list[str]) -> None:
-    for one in listed(files, lambda problem: None):  # a list reports the problems
+    for one in session_infos(files, lambda problem: None):  # a list reports the problems
         if one.writer is not None:
             message = f"{one.file} is held by {one.writer}; close it first, nothing was moved"
             raise SessionBusyError(message, one.file)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import click
 
-from sessiontree.catalog.listing import listed
+from sessiontree.catalog.listing import session_infos
 from sessiontree.catalog.search import SearchHit, Wanted
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
@@ -108,7 +108,7 @@ def _files(place: str | None, cwd: str | None, report: Report) -> list[str]:
         if cwd is None:
             return [place]
         about = os.path.abspath(cwd)
-        return [one.file for one in listed([place], report) if one.cwd == about]
+        return [one.file for one in session_infos([place], report) if one.cwd == about]
     store = store_at(place)
     if cwd is not None and place is not None:
         return [one.file for one in sessions_in(store, place, cwd, report)]

@@ -25,7 +25,7 @@ from sessiontree.cli.terminal import counted, finish, is_terminal, out, short, t
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.files import Report
-from sessiontree.store import in_time, path_given
+from sessiontree.store import by_time, path_of_ref
 from sessiontree.text.preview import size_in_short
 
 _TITLE: Final = 60
@@ -33,8 +33,8 @@ _NARROWEST: Final = 70
 """The fewest columns in which a table can show each session's name and directory."""
 
 _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
-    "modified": (in_time, True),
-    "created": (lambda one: (moment(one.created), in_time(one)), True),
+    "modified": (by_time, True),
+    "created": (lambda one: (moment(one.created), by_time(one)), True),
     "size": (lambda one: one.bytes, True),
     "name": (lambda one: (one.name is None, (one.name or "").casefold()), False),
 }
@@ -196,7 +196,7 @@ def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     store = store_at(folder)
 
     def put_away(name: str, report: Report) -> dict[str, str]:
-        file = path_given(name) or store.find(name, report=report).file
+        file = path_of_ref(name) or store.find(name, report=report).file
         trashed = store.trash(file)
         tell(f"Moved {one_line(file, 1000)} to the trash")
         return {"file": file, "trashed": trashed}
@@ -229,7 +229,7 @@ def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> Non
         return
 
     def bring_back(name: str, report: Report) -> dict[str, str]:
-        trashed = path_given(name) or store.find_trashed(name, report=report)
+        trashed = path_of_ref(name) or store.find_trashed(name, report=report)
         file = store.restore(trashed)
         tell(f"Restored {one_line(file, 1000)}")
         return {"trashed": trashed, "file": file}

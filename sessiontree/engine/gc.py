@@ -28,7 +28,7 @@ from sessiontree.errors import CorruptionError
 from sessiontree.storage.blobs import ASIDE, Blobs
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.log import Log
-from sessiontree.storage.oserrors import speaking_of
+from sessiontree.storage.oserrors import os_errors
 
 GRACE: Final = timedelta(days=7)
 KEPT: Final = timedelta(days=30)
@@ -92,7 +92,7 @@ def collect(
         CorruptionError: a line cannot be read, so nobody knows what it refers to.
         StorageError: the system refused; nothing is lost.
     """
-    with speaking_of(log.name, "collect the garbage of"):
+    with os_errors(log.name, "collect the garbage of"):
         return _collect(log, blobs, standing, now, dry_run=dry_run)
 
 

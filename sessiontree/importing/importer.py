@@ -42,7 +42,7 @@ from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.move import make_folders
-from sessiontree.storage.oserrors import speaking_of
+from sessiontree.storage.oserrors import os_errors
 from sessiontree.store import Store, file_name
 
 _ATTEMPTS: Final = 5
@@ -215,7 +215,7 @@ class Importer:
 
     def _path_for(self, opening: Opening) -> str:
         folder = self._folder_for(opening)
-        with speaking_of(folder, "make"):
+        with os_errors(folder, "make"):
             make_folders(self._fs, os.path.abspath(folder))
         return os.path.join(folder, _name_for(opening))
 

@@ -30,7 +30,7 @@ from sessiontree.formats.writing import PIECES, Loss, Losses, SideFile, Writer
 from sessiontree.operations.export import Original
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.oserrors import speaking_of
+from sessiontree.storage.oserrors import os_errors
 
 TARGETS: Final = ("pi", "claude-code", "atif")
 
@@ -325,10 +325,10 @@ def _make_folder(fs: FileSystem, folder: str, above: str) -> None:
         return
     _make_folder(fs, os.path.dirname(folder), above)
     try:
-        with speaking_of(folder, "make"):
+        with os_errors(folder, "make"):
             fs.make_folder(folder)
     except SessionExistsError:
         if not fs.stat(folder).is_folder:
             raise
-    with speaking_of(folder, "sync the folder of"):
+    with os_errors(folder, "sync the folder of"):
         fs.sync_folder(os.path.dirname(folder) or os.curdir)

@@ -18,7 +18,7 @@ from typing import Final
 from sessiontree.errors import SessionExistsError
 from sessiontree.storage.fs import CREATE, READ, FileSystem, write_all
 from sessiontree.storage.lines import LARGEST_BLOCK
-from sessiontree.storage.oserrors import real_path, speaking_of
+from sessiontree.storage.oserrors import os_errors, real_path
 
 UNFINISHED: Final = ".tmp"
 """Ends the name of a file that is being written, or whose writer died."""
@@ -36,7 +36,7 @@ def check_free(fs: FileSystem, path: str) -> None:
     Raises:
         SessionExistsError: it is taken.
     """
-    with speaking_of(path, "make"), contextlib.suppress(FileNotFoundError):
+    with os_errors(path, "make"), contextlib.suppress(FileNotFoundError):
         fs.stat(real_path(path))
         raise FileExistsError(path)
 
@@ -51,12 +51,12 @@ def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     target = real_path(path)
     beside = _write_beside(fs, path, target, blocks)
     try:
-        with speaking_of(path, "make"):
+        with os_errors(path, "make"):
             _name(fs, beside, target)
     finally:
         with contextlib.suppress(OSError):
             fs.unlink(beside)
-    with speaking_of(path, "sync the folder of"):
+    with os_errors(path, "sync the folder of"):
         fs.sync_folder(os.path.dirname(target))
 
 
@@ -102,16 +102,16 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
         with contextlib.suppress(OSError):
             fs.unlink(stray)
     beside = _write_beside(fs, path, target, blocks)
-    with _unlinked_on_failure(fs, beside), speaking_of(kept, "make"):
+    with _unlinked_on_failure(fs, beside), os_errors(kept, "make"):
         _keep(fs, target, kept)
         fs.sync_folder(os.path.dirname(target))
     _put_in_place(fs, path, beside, target)
 
 
 def _put_in_place(fs: FileSystem, path: str, beside: str, target: str) -> None:
-    with _unlinked_on_failure(fs, beside), speaking_of(path, "replace"):
+    with _unlinked_on_failure(fs, beside), os_errors(path, "replace"):
         fs.replace(beside, target)
-    with speaking_of(path, "sync the folder of"):
+    with os_errors(path, "sync the folder of"):
         fs.sync_folder(os.path.dirname(target))
 
 
@@ -131,7 +131,7 @@ def _keep(fs: FileSystem, target: str, kept: str) -> None:
         fs.link(target, kept)
     except FileExistsError:
         if not _same_bytes(fs, target, kept):
-            message = f"{kept} is there already, and is no copy of {target}; move it away"
+            message = f"{kept} is there already, and is not a copy of {target}; move it away"
             raise SessionExistsError(
                 f"{message} and try again: both were left as they are", kept
             ) from None
@@ -173,9 +173,9 @@ def _closing(fs: FileSystem, fd: int) -> Iterator[int]:
 
 def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
     beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{UNFINISHED}"
-    with speaking_of(path, "make"):
+    with os_errors(path, "make"):
         fd = fs.open(beside, CREATE)
-    with _unlinked_on_failure(fs, beside), speaking_of(path, "write"), _closing(fs, fd):
+    with _unlinked_on_failure(fs, beside), os_errors(path, "write"), _closing(fs, fd):
         for block in _gathered(blocks):
             write_all(fs, fd, block)
         fs.sync(fd)

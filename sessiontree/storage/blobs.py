@@ -249,8 +249,8 @@ class Blobs:
         is_other = name.endswith(UNFINISHED) or _ASIDE.fullmatch(name)
         if not _NAME.fullmatch(name) and not (is_other and os.sep not in name):
             raise BlobMissingError(
-                f"a blob of {self.file} is asked for by {name!r:.80}, which is no SHA-256 in hex; "
-                "look at the handle",
+                f"a blob of {self.file} is asked for by {name!r:.80}, which is not a SHA-256 in "
+                "hex; look at the handle",
                 self.file,
             )
         return os.path.join(self.folder, name)

@@ -33,7 +33,7 @@ from sessiontree.errors import (
 from sessiontree.storage.atomic import create_file, replace_file, swap_file
 from sessiontree.storage.fs import APPEND, READ, Durability, FileSystem, Memory, Stat, write_all
 from sessiontree.storage.lock import WriterLock
-from sessiontree.storage.oserrors import real_path, speaking_of
+from sessiontree.storage.oserrors import os_errors, real_path
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
@@ -222,7 +222,7 @@ class FileLog:
             StorageError: it may not be opened.
         """
         flags = READ if self.readonly else APPEND
-        with speaking_of(self.path, "open"):
+        with os_errors(self.path, "open"):
             found = self._found()
             if found.is_folder or found.is_stream:
                 what = "a folder" if found.is_folder else "a device or a pipe"
@@ -308,7 +308,7 @@ class FileLog:
         """The size of the open file in bytes."""
         if self._fd < 0:
             raise ReadOnlyError(f"{self.path} is closed; open the session again")
-        with speaking_of(self.path, "read"):
+        with os_errors(self.path, "read"):
             return self.fs.size(self._fd)
 
     @property

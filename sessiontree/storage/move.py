@@ -75,7 +75,7 @@ def move_session(fs: FileSystem, file: str, folder: str) -> str:
         raise StorageError(f"{file} is a link; move the file that it leads to", file)
     lock = WriterLock(fs, file + LOCK)
     target = os.path.join(folder, os.path.basename(file))
-    with _speaking_of(file, folder):
+    with _move_errors(file, folder):
         fs.stat(file)  # so that no lock is made where there is nothing to move
         try:
             with lock.held():
@@ -264,7 +264,7 @@ def make_folders(fs: FileSystem, folder: str) -> None:
         StorageError: the system refused.
     """
     above = os.path.dirname(folder)
-    with _speaking_of(folder, above):
+    with _move_errors(folder, above):
         with contextlib.suppress(FileNotFoundError):
             if fs.stat(folder).is_folder:
                 return
@@ -279,7 +279,7 @@ def make_folders(fs: FileSystem, folder: str) -> None:
 
 
 @contextlib.contextmanager
-def _speaking_of(file: str, folder: str) -> Iterator[None]:
+def _move_errors(file: str, folder: str) -> Iterator[None]:
     """Raise errors of the system as errors that name both places."""
     try:
         yield

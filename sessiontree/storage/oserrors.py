@@ -35,7 +35,7 @@ def real_path(path: str) -> str:
         SessionNotFoundError: no file can have this name.
     """
     if not path or "\0" in path or not _can_be_encoded(path):
-        raise SessionNotFoundError(f"{path!r} is no name of a file; check the path", path)
+        raise SessionNotFoundError(f"{path!r} is not the name of a file; check the path", path)
     return os.path.realpath(path)
 
 
@@ -48,7 +48,7 @@ def _can_be_encoded(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def speaking_of(path: str, verb: str) -> Iterator[None]:
+def os_errors(path: str, verb: str) -> Iterator[None]:
     """Raise errors of the system while a session file is used as typed errors.
 
     Args:
@@ -75,7 +75,7 @@ def speaking_of(path: str, verb: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def refused(verb: str, path: str) -> Iterator[None]:
-    """Raise errors of the system, of any kind, as `StorageError`; as for `speaking_of`."""
+    """Raise errors of the system, of any kind, as `StorageError`; as for `os_errors`."""
     try:
         yield
     except SessionTreeError:

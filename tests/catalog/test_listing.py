@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.listing import HEAD, TAIL, SessionInfo, facts_of, listed
+from sessiontree.catalog.listing import HEAD, TAIL, SessionInfo, facts_of, session_infos
 from sessiontree.errors import FileError, SessionNotFoundError, StorageError
 from sessiontree.storage.files import session_files
 from tests.support.sessions import by_hand
@@ -211,7 +211,7 @@ def test_a_file_that_is_not_a_session_is_one_clear_line_and_hides_nothing(
     make(tmp_path / "odd.jsonl")
     by_hand(tmp_path / "good.jsonl", "hello")
     problems: list[str] = []
-    found = list(listed(session_files(str(tmp_path), problems.append), problems.append))
+    found = list(session_infos(session_files(str(tmp_path), problems.append), problems.append))
     assert [Path(one.file).name for one in found] == ["good.jsonl"]
     assert len(problems) == 1
     assert str(tmp_path / "odd.jsonl") in problems[0]
@@ -254,7 +254,7 @@ def test_a_file_that_may_not_be_read_is_reported_and_hides_nothing(anybodys: Pat
 
     _as_owner(make)
     problems: list[str] = []
-    found = list(listed(session_files(str(anybodys), problems.append), problems.append))
+    found = list(session_infos(session_files(str(anybodys), problems.append), problems.append))
     assert [Path(one.file).name for one in found] == ["good.jsonl"]
     assert len(problems) == 2
     assert all("Permission denied" in problem for problem in problems)
@@ -289,7 +289,7 @@ def test_a_file_that_vanishes_while_being_listed_is_reported(tmp_path: Path) -> 
     problems: list[str] = []
     paths = sorted(session_files(str(tmp_path), problems.append))
     files[1].unlink()
-    found = list(listed(paths, problems.append))
+    found = list(session_infos(paths, problems.append))
     assert [one.file for one in found] == [str(files[0]), str(files[2])]
     assert len(problems) == 1
     assert "not there" in problems[0]

@@ -338,7 +338,7 @@ def test_what_can_be_no_path_is_refused(session: Session, path: str) -> None:
         lambda: session.attach(path),
     ]
     for use in uses:
-        assert "is no name of a file" in _refused(session, use, SessionNotFoundError)
+        assert "is not the name of a file" in _refused(session, use, SessionNotFoundError)
 
 
 def test_contradicting_options_are_refused(session: Session, file: Path) -> None:
