@@ -22,12 +22,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import orjson
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.display import one_line
@@ -35,18 +35,19 @@ from sessiontree.core.entry import decode_object
 from sessiontree.core.message import begins_turn, preview_of, role_of, slash_command, text_of
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import NotASessionError, SessionTreeError
-from sessiontree.storage.files import LOCK, Report, unreadable
+from sessiontree.storage.files import LOCK, Report, owner_in, unreadable
 from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.text.preview import shown, told
+
+if TYPE_CHECKING:
+    from sessiontree.formats import Format
 
 HEAD: Final = 16 * 1024
 TAIL: Final = 32 * 1024
 FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """Characters of the first message that are given."""
-
-T = TypeVar("T")
 
 _LAST_LINES: Final = 8
 """Lines tried, from the end, for one that is an entry."""
@@ -114,12 +115,24 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    return _ask(_Opened.facts, file, fs)
+    try:
+        with _Opened(fs, file) as opened:
+            return opened.facts()
+    except SessionTreeError:
+        raise
+    except OSError as error:
+        raise unreadable(file, error) from error
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
-    return _ask(lambda opened: opened.start(opened.read(0, HEAD)).header, file, fs)
+    try:
+        with _Opened(fs, file) as opened:
+            return sniff(opened.read(0, HEAD), opened, HEAD).header
+    except SessionTreeError:
+        raise
+    except OSError as error:
+        raise unreadable(file, error) from error
 
 
 def moment(timestamp: str | None) -> float:
@@ -128,17 +141,6 @@ def moment(timestamp: str | None) -> float:
         return datetime.fromisoformat(timestamp or "").timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0
-
-
-def _ask(question: Callable[[_Opened], T], file: str, fs: FileSystem) -> T:
-    """The answer that a file gives while it is open."""
-    try:
-        with closing(_Opened(fs, _open(fs, file), file)) as opened:
-            return question(opened)
-    except SessionTreeError:
-        raise
-    except OSError as error:
-        raise unreadable(file, error) from error
 
 
 def _open(fs: FileSystem, file: str) -> int:
@@ -154,17 +156,20 @@ def _open(fs: FileSystem, file: str) -> int:
 class _Opened:
     """One file while it is listed, read by position."""
 
-    def __init__(self, fs: FileSystem, fd: int, file: str) -> None:
+    def __init__(self, fs: FileSystem, file: str) -> None:
         self._fs = fs
-        self._fd = fd
         self.name = file
-        self._stat = fs.stat(fd)
-        if self._stat.is_folder or self._stat.is_stream:
-            fs.close(fd)
+        self._fd = _open(fs, file)
+        self._stat = fs.stat(self._fd)
+        if not S_ISREG(self._stat.mode):
+            fs.close(self._fd)
             what = "a folder" if self._stat.is_folder else "a device or a pipe"
             raise NotASessionError(f"{file} is not a session file: it is {what}", file)
 
-    def close(self) -> None:
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._fs.close(self._fd)
 
     def read(self, offset: int, size: int) -> bytes:
@@ -173,23 +178,22 @@ class _Opened:
     def size(self) -> int:
         return self._stat.size
 
-    def start(self, head: bytes) -> Start:
-        return sniff(head, self, HEAD)
-
     def facts(self) -> SessionInfo:
-        size = self.size()
+        size = self._stat.size
         tail = self.read(max(0, size - TAIL), TAIL)
         head = tail if size <= TAIL else self.read(0, HEAD)
-        start = self.start(head)
+        start = sniff(head, self, HEAD)
         if start.format is not None:
-            return self._foreign_facts(start, tail)
+            return self._foreign_facts(start, start.format, tail)
         header = start.header
         last = _last_entry(tail, self.read, size)
         return SessionInfo(
             file=self.name,
             id=start.session_id,
             cwd=_text(header, "cwd"),
-            name=_name_in_tail(tail) or _name_in(head) or _text(header, "name"),
+            name=_name_in_tail(tail)
+            or (head is not tail and _name_in(head))
+            or _text(header, "name"),
             first_message=_first_message(head, self.read, size),
             created=_text(header, "timestamp"),
             modified=last.timestamp or self._modified(),
@@ -198,10 +202,8 @@ class _Opened:
             writer=_writer(self._fs, self.name),
         )
 
-    def _foreign_facts(self, start: Start, tail: bytes) -> SessionInfo:
+    def _foreign_facts(self, start: Start, format: Format, tail: bytes) -> SessionInfo:
         """The facts of another agent's file; of a compressed one the end is not read."""
-        format = start.format
-        assert format is not None
         has_lines = start.read == self.read and not start.head.startswith(b"{\n")
         last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
         tail = tail if start.read == self.read else b""
@@ -246,9 +248,8 @@ def _writer(fs: FileSystem, file: str) -> str | None:
         if fs.lock(fd):
             fs.unlock(fd)
             return None  # its owner died
-        owner = orjson.loads(fs.read(fd, 4096, 0))
-        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return owner_in(fs, fd) or "another writer"
+    except OSError:
         return "another writer"
     finally:
         fs.close(fd)

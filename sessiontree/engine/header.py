@@ -36,7 +36,11 @@ def find_header(file: Positioned, head: bytes = b"") -> HeaderLine:
         end = head.find(b"\n", offset)
         line = head[offset:end] if end >= 0 else _long_line(file, offset)
         if line.strip(BLANK):
-            return _checked(line, offset, file.name, f"line {number} (byte {offset})")
+            place = f"line {number} (byte {offset})"
+            try:
+                return HeaderLine(line, offset, check_header(line, file.name, place), False)
+            except NotASessionError as error:
+                return _first_of_line(line, offset, file.name, place, error)
         offset += len(line) + 1
         number += 1
     if not offset:
@@ -60,20 +64,20 @@ def _long_line(file: Positioned, offset: int) -> bytes:
     return rest_of_line(file.read, offset, _LONGEST)
 
 
-def _checked(line: bytes, offset: int, file: str, place: str) -> HeaderLine:
-    try:
-        return HeaderLine(line, offset, check_header(line, file, place), False)
-    except NotASessionError as error:
-        if not line.strip(BLANK).startswith(b"{"):
-            raise
-        from sessiontree.core.salvage import take_apart  # few headers share their line
+def _first_of_line(
+    line: bytes, offset: int, file: str, place: str, error: NotASessionError
+) -> HeaderLine:
+    """The header that shares its line with something else; raises `error` if there is none."""
+    if not line.strip(BLANK).startswith(b"{"):
+        raise error
+    from sessiontree.core.salvage import take_apart  # few headers share their line
 
-        first = next(iter(take_apart(line).pieces), line)
-        keys = check_header(first, file, place)
-        if not is_version_1(keys):
-            return HeaderLine(first, offset, keys, True)
-        raise NotASessionError(
-            f"{file}: {place} holds a header of version 1 and more behind it; "
-            "put the header on a line of its own and open it again",
-            file,
-        ) from error
+    first = next(iter(take_apart(line).pieces), line)
+    keys = check_header(first, file, place)
+    if not is_version_1(keys):
+        return HeaderLine(first, offset, keys, True)
+    raise NotASessionError(
+        f"{file}: {place} holds a header of version 1 and more behind it; "
+        "put the header on a line of its own and open it again",
+        file,
+    ) from error

@@ -97,24 +97,20 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     if not head:
         raise empty(file.name)
     if head.startswith(MAGIC):
-        try:
-            inside = Decompressed(file)
-            return _sniff_compressed(inside.head(min(look, _HEAD)), inside)
-        except NotASessionError:
-            lost = _lost_header(head, file, LOOK)
-            if lost is None:
-                raise
-            return lost
+        return _compressed(head, file, look)
     header: Mapping[str, Any] = {}
     refused: FileError | None = None
-    foreign = _foreign(head, file) if _breaks_off(head, file) else None
+    foreign: Start | None = None
+    if not head.startswith(_CURRENT) and b"\n" not in head and len(head) < file.size():
+        foreign = _foreign(head, file)  # its first line is longer than `head`
     if foreign is None:
         try:
             header = find_header(file, head).keys
         except FileError as error:
             refused = error
             foreign = _foreign(head, file)
-    if header.get("uuid") and isinstance(header["uuid"], str):
+    uuid = header.get("uuid")
+    if uuid and isinstance(uuid, str):
         return Start("current", header, head, file.read)
     lost = _lost_header(head, file, LOOK if foreign is None and refused is not None else look)
     if lost is not None:
@@ -127,14 +123,18 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     return Start(kind, header, head, file.read)
 
 
-def _sniff_compressed(head: bytes, inside: Decompressed) -> Start:
-    foreign = _foreign(head, inside)
-    if foreign is None:
-        raise NotASessionError(
-            f"{inside.name} is compressed and does not contain another agent's session; if it "
-            "contains a session of sessiontree, decompress it",
-            inside.name,
-        )
+def _compressed(head: bytes, file: Positioned, look: int) -> Start:
+    """The start of another agent's compressed file, or of a session that begins like one."""
+    try:
+        inside = Decompressed(file)
+        foreign = _foreign(inside.head(min(look, _HEAD)), inside)
+        if foreign is None:
+            find_header(file, head)  # which refuses it
+    except NotASessionError:
+        foreign = _lost_header(head, file, LOOK)
+        if foreign is None:
+            raise
+    assert foreign is not None
     return foreign
 
 
@@ -144,11 +144,6 @@ def sniff_file(file: Positioned) -> Start:
     if len(head) == _START and not head.startswith(_CURRENT):
         head = file.read(0, _HEAD)
     return sniff(head, file)
-
-
-def _breaks_off(head: bytes, file: Positioned) -> bool:
-    """Whether the first line is longer than `head`, and may be another agent's."""
-    return b"\n" not in head and not head.startswith(_CURRENT) and len(head) < file.size()
 
 
 def _foreign(head: bytes, file: Positioned) -> Start | None:

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
+import orjson
+
 from sessiontree.errors import SessionNotFoundError, StorageError
+from sessiontree.storage.fs import FileSystem
 
 SUFFIX: Final = ".jsonl"
 COMPRESSED: Final = ".jsonl.zst"
@@ -98,6 +101,15 @@ def _kind_of(entry: os.DirEntry[str]) -> str | None:
     except OSError:
         return "a link that leads nowhere"
     return "a link that leads nowhere" if entry.is_symlink() else "a device or a pipe"
+
+
+def owner_in(fs: FileSystem, fd: int) -> str:
+    """The exclusive writer that an open lock file names, in words; empty if it names none."""
+    try:
+        owner = orjson.loads(fs.read(fd, 4096, 0))
+        return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return ""
 
 
 def unreadable(file: str, error: OSError) -> StorageError:

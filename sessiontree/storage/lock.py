@@ -1,30 +1,24 @@
 """The writer's lock: one writer at a time, across processes and threads.
 
-The lock is the system's own, on a descriptor of `<file>.lock` kept open: it ends
-with its process, however that ends. It is held for the length of one write, or
-for life by an exclusive writer, who then leaves its name in the lock file.
+The lock is the system's own, on a descriptor of `<file>.lock` that stays open, so it ends
+with its process. It is held during one write, or for life by an exclusive writer, who
+then writes its name into the lock file.
 
-Invariants: while `held`, no other descriptor of the lock file at that path holds
-it; a forked child never takes its parent's lock for its own.
+A writer must know before each entry that its file and its lock are still at their paths.
+Two calls of `stat` cost more than the entry. `Surroundings` asks for their folder once
+instead: POSIX changes a folder's times whenever a name in it is made, renamed or removed.
 
-The folder of a file, and whether its names still lead where they led.
+Invariants:
+- While `held`, no other descriptor of the lock file at that path holds the lock.
+- A forked child never takes its parent's lock for its own.
+- As long as `look` gives the same number, every name of the folder leads to the same
+  file. It notices a file that is removed, renamed or replaced, also if a program restores
+  the folder's time of modification, and a folder above that is renamed or replaced. It
+  does not notice a file system mounted upon the file.
 
-A writer asks before each entry whether its file, and its lock, still stand at their
-paths. To look at both costs more than the entry does (a file whose times were asked
-for writes them anew with the next byte, too). One look at their folder answers for
-both: POSIX has a folder's times change with every name that is made, renamed or
-removed in it.
-
-Invariant: as long as `look` gives the same number, every name of the folder leads to
-the file that it led to. Noticed are: a file removed, renamed, or replaced by a rename,
-also where somebody gives the folder its old time of modification back, as programs do
-that restore one; the folder itself, or one above it, renamed or replaced. What a look
-at the path would show and this does not is a file mounted upon the file.
-
-A file system may count time in steps of up to two seconds (FAT), and within one step
-two changes look like one. So a folder counts as unchanged only where it had last
-changed some seconds before the look it is compared with; until then, and where it
-changes often, cannot be looked at, or tells no times, every look gives a new number.
+A file system may count time in steps of up to two seconds (FAT). So a folder counts as
+unchanged only if its last change was some seconds before the look that it is compared
+with; until then, or if it cannot be read or has no times, each look gives a new number.
 """
 
 from __future__ import annotations
@@ -41,6 +35,7 @@ from typing import Final
 import orjson
 
 from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError
+from sessiontree.storage.files import owner_in
 from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, write_all
 
 SETTLED_SECONDS: Final = 3.0
@@ -62,9 +57,9 @@ class Surroundings:
         self._number = 0
 
     def look(self) -> int:
-        """The number of the state that the names are in: another one where any may have changed.
+        """The number of the state of the names: a new one if any may have changed.
 
-        Whoever gets a new one looks at the path itself, after this.
+        The caller that gets a new number then looks at the path itself.
         """
         try:
             if self._settled is not None and self._fs.stat(self._folder) == self._settled:
@@ -79,7 +74,7 @@ class Surroundings:
         return self._number
 
     def _settle(self, now: float) -> None:
-        """Take the folder for settled, or note when it may be."""
+        """Note that the folder is settled, or when it may be."""
         try:
             found = self._fs.stat(self._folder)
         except OSError:
@@ -94,8 +89,8 @@ class Surroundings:
 POLL_SECONDS: Final = 0.001
 EAGER_POLL_SECONDS: Final = 0.0001
 EAGER_AFTER_SECONDS: Final = 0.005
-"""After so long a writer looks twice as often, and oftener the longer it waits, down to
-`EAGER_POLL_SECONDS`: whoever has waited longest is the likeliest to find the lock free."""
+"""After so long a writer tries twice as often, and more often the longer it waits, down to
+`EAGER_POLL_SECONDS`: the writer that has waited longest is the likeliest to get the lock."""
 
 OWNER_GRACE_SECONDS: Final = 0.25
 """How long an owner's name is not believed: the lock may have been left this moment."""
@@ -148,7 +143,7 @@ class WriterLock:
         return self.path.removesuffix(".lock")
 
     def alone(self) -> threading.RLock:
-        """What keeps out the other threads that share this session, and nobody else."""
+        """The lock that keeps out the other threads of this process that share the session."""
         if self._process != _process:
             self._start_anew()
         return self._threads
@@ -172,16 +167,16 @@ class WriterLock:
     def take(self) -> None:
         """Take the lock for a thread that is `alone`; raises as `held` does.
 
-        To be given back whatever happens, also where Ctrl-C came in the middle of this.
+        Give it back whatever happens, also after Ctrl-C in the middle of this call.
         """
         if self.depth:
             self.seen = self._surroundings.look()
-        elif not (self._kept and self._stands_still()):
+        elif not (self._kept and self._is_in_place()):
             try:
                 if not self._try():
                     self._wait()
             except BaseException:
-                self._forget()  # what stands there is not ours: an owner is not to go by it
+                self._forget()  # an exclusive writer must not go by a lock that it lost
                 raise
             if self._kept:
                 self._name_owner()
@@ -214,21 +209,21 @@ class WriterLock:
     def close(self) -> None:
         """Let go of the lock and its descriptor."""
         with self.alone():
-            if self._kept and self._stands_still():
+            if self._kept and self._is_in_place():
                 self._write_owner(b"")
             self._kept = False
             self.depth = 0
             self._forget()
 
     def __del__(self) -> None:
-        """Let go where nobody can any more: the session was dropped without being closed.
+        """Let go of the lock of a session that was dropped without `close`.
 
-        In a forked child this closes what it shares, and lets go of nothing.
+        In a forked child this closes the shared descriptor and releases nothing.
         """
         if getattr(self, "_fd", -1) < 0:
             return
         with contextlib.suppress(Exception):  # at the end of the process all may be gone
-            if self._kept and self._process == _process and self._stands_still():
+            if self._kept and self._process == _process and self._is_in_place():
                 self._write_owner(b"")
             self._forget()
 
@@ -261,7 +256,7 @@ class WriterLock:
             time.sleep(max(POLL_SECONDS / eagerness, EAGER_POLL_SECONDS))
 
     def _try(self) -> bool:
-        """Try once to take the lock that now stands at the path."""
+        """Try once to take the lock file that is now at the path."""
         try:
             if self._fd < 0:
                 self._fd = self._fs.open(self.path, LOCK)
@@ -269,8 +264,8 @@ class WriterLock:
             if not self._fs.lock(self._fd):
                 return False
             self.seen = self._surroundings.look()
-            stands = self.seen == self._stood or self._stands()
-            named = stands and self._fs.size(self._fd)
+            is_there = self.seen == self._stood or self._is_at_path()
+            named = is_there and self._fs.size(self._fd)
         except FileNotFoundError as error:
             raise SessionNotFoundError(
                 f"{self._file} vanished with its folder while it was open; nothing was written. "
@@ -284,30 +279,30 @@ class WriterLock:
                 "a writer must be able to make files in that folder",
                 self.path,
             ) from error
-        if not stands:
+        if not is_there:
             self._forget()
             return False
         if named:
             self._write_owner(b"")  # its owner is gone, or we would not hold the lock
         return True
 
-    def _stands_still(self) -> bool:
-        """Whether the lock file that is open stands at the path."""
+    def _is_in_place(self) -> bool:
+        """Whether the open lock file is at the path."""
         self.seen = self._surroundings.look()
         if self.seen == self._stood:
             return True
         try:
-            return self._stands()
+            return self._is_at_path()
         except OSError:
             return False  # taking it again tells what is wrong
 
-    def _stands(self) -> bool:
-        """The same by a look at the path itself; raises OSError where it cannot be had."""
+    def _is_at_path(self) -> bool:
+        """The same, by a look at the path itself; raises OSError if the system refuses."""
         try:
-            standing = self._fs.stat(self.path)
+            found = self._fs.stat(self.path)
         except FileNotFoundError:
             return False
-        if standing.identity != self._identity:
+        if found.identity != self._identity:
             return False
         self._stood = self.seen
         return True
@@ -321,16 +316,15 @@ class WriterLock:
         self._write_owner(orjson.dumps(owner))
 
     def _owner(self) -> str:
-        """Who holds the lock for life, in words; empty when nobody says so."""
+        """The exclusive writer, in words; empty if the lock file does not name it."""
         try:
             fd = self._fs.open(self.path, READ)
-            try:
-                owner = orjson.loads(self._fs.read(fd, 4096, 0))
-            finally:
-                self._fs.close(fd)
-            return f"process {owner['pid']} on {owner['host']} since {owner['since']}"
-        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        except OSError:
             return ""
+        try:
+            return owner_in(self._fs, fd)
+        finally:
+            self._fs.close(fd)
 
     def _write_owner(self, owner: bytes) -> None:
         with contextlib.suppress(OSError):  # the name is a courtesy, the lock holds without it
