@@ -24,12 +24,7 @@ from msgspec.structs import replace
 from sessiontree.catalog import lookup
 from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
 from sessiontree.core.project import directory_of, encoded, folder_name
-from sessiontree.errors import (
-    SessionNotFoundError,
-    SessionTreeWarning,
-    StorageError,
-    UsageError,
-)
+from sessiontree.errors import SessionNotFoundError, SessionTreeWarning, StorageError, UsageError
 from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
 

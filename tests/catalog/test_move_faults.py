@@ -115,9 +115,7 @@ def test_a_name_that_is_taken_midway_undoes_the_move(tmp_path: Path) -> None:
     assert os.path.exists(f"{file}.v1")
 
 
-def test_blobs_stored_after_a_move_do_not_stop_the_move_back(
-    tmp_path: Path,
-) -> None:
+def test_blobs_stored_after_a_move_do_not_stop_the_move_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     large = tmp_path / "large"
     large.write_text(TEXT)

@@ -59,11 +59,7 @@ pi_entries = st.one_of(
         contents,
     ),
     st.builds(
-        lambda text: {
-            "type": "context_edit",
-            "targetId": "e0",
-            "replacement": {"content": text},
-        },
+        lambda text: {"type": "context_edit", "targetId": "e0", "replacement": {"content": text}},
         words,
     ),
 )

@@ -67,8 +67,7 @@ def test_ls_in_a_pipe_is_a_plain_line_a_session(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "ids"),
-    [("modified", "321"), ("created", "321"), ("size", "213"), ("name", "312")],
+    ("order", "ids"), [("modified", "321"), ("created", "321"), ("size", "213"), ("name", "312")]
 )
 def test_ls_orders_as_it_is_told(store: Store, order: str, ids: str) -> None:
     assert "".join(listed_ids("--all", "--sort", order)) == ids
@@ -277,8 +276,7 @@ def test_search_says_that_it_stopped_where_it_was_told_to(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "where"),
-    [(("--cwd", "/nowhere"), "of /nowhere in"), (("empty",), "in empty")],
+    ("words", "where"), [(("--cwd", "/nowhere"), "of /nowhere in"), (("empty",), "in empty")]
 )
 def test_search_says_where_there_is_nothing_to_be_searched(
     store: Store, words: tuple[str, ...], where: str

@@ -22,7 +22,7 @@ def test_export_prints_a_transcript_and_leaves_the_file_alone(chat: Path) -> Non
     text = done("export", chat)
     assert text.startswith("# Chat\n\n- session: `chat-id`\n")
     assert [line for line in text.splitlines() if line.startswith(("## ", "> "))] == [
-        *("## User", "> hello", "## Assistant", "## User", "> more", "## Assistant"),
+        *("## User", "> hello", "## Assistant", "## User", "> more", "## Assistant")
     ]
     assert done("export", chat, "--markdown") == text
     assert contents(chat.parent) == before

@@ -120,16 +120,7 @@ def test_tree_draws_every_message_and_marks_where_one_is(forked: Path) -> None:
 
 def test_branches_json_lists_the_tips(forked: Path) -> None:
     left, current = printed_json("branches", forked)
-    assert list(left) == [
-        "leaf",
-        "fork",
-        "length",
-        "current",
-        "lane",
-        "name",
-        "preview",
-        "updated",
-    ]
+    assert list(left) == ["leaf", "fork", "length", "current", "lane", "name", "preview", "updated"]
     assert (left["preview"], left["length"], left["current"]) == ("sure", 2, False)
     assert (current["preview"], current["length"], current["current"]) == ("instead", 2, True)
     assert left["fork"] == current["fork"] == json.loads(lines(forked)[2])["uuid"]

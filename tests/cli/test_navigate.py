@@ -123,11 +123,7 @@ def test_moving_above_a_compaction_warns_in_one_line(chat: Path) -> None:
     assert "tokens again" in warned[0]
 
 
-WITH_SUMMARY = [
-    ("branch-here", "@~2"),
-    ("pop", "@~2"),
-    ("compact", "--first-kept", "@~1"),
-]
+WITH_SUMMARY = [("branch-here", "@~2"), ("pop", "@~2"), ("compact", "--first-kept", "@~1")]
 
 
 @pytest.mark.parametrize("words", WITH_SUMMARY)
