@@ -41,6 +41,9 @@ _LONGEST_ID: Final = 150
 _LONGEST_TIME: Final = 40
 _ATTEMPTS: Final = 10
 
+_OWN_NAME: Final = re.compile(r"/\d{4}(-\d\d){2}T\d\d(-\d\d){2}-\d{3}Z_[^/\n]+\.jsonl$")
+"""The end of a path whose name `file_name` made, with the id at its end."""
+
 
 def default_root() -> str:
     """The default folder of sessions, in the user's data folder."""
@@ -280,16 +283,17 @@ class Store:
             SessionBusyError: a writer holds it.
             StorageError: the system refused.
         """
-        from sessiontree.catalog import trash  # few programs use the trash
+        from sessiontree.catalog import move  # few programs use the trash
+        from sessiontree.engine.writer import fresh_uuid, now
 
         file = path_of_ref(ref) or self.find(ref).file
-        return trash.trash(self._fs, self.root, file, self._stamp())
+        return move.trash(self._fs, self.root, file, f"{_for_names(now())}_{fresh_uuid()[:8]}")
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
         """List the sessions in the trash, the one moved there last first; as for `list`."""
-        from sessiontree.catalog import trash  # few programs use the trash
+        from sessiontree.catalog import move  # few programs use the trash
 
-        folder = os.path.join(self.root, trash.TRASH)
+        folder = os.path.join(self.root, move.TRASH)
         found = Store(folder, fs=self._fs).list(report=report)
         found.sort(key=lambda one: os.path.relpath(one.file, folder).split(os.sep)[0], reverse=True)
         return found
@@ -308,10 +312,10 @@ class Store:
             SessionExistsError: another file is there now.
             StorageError: the system refused.
         """
-        from sessiontree.catalog import trash  # few programs use the trash
+        from sessiontree.catalog import move  # few programs use the trash
 
         file = path_of_ref(ref) or self.find_trashed(ref)
-        return trash.restore(self._fs, self.root, file)
+        return move.restore(self._fs, self.root, file)
 
     def find_trashed(self, ref: str, *, report: Report | None = None) -> str:
         """Find the path in the trash of a session that a ref names there.
@@ -349,13 +353,8 @@ class Store:
             return []
         if not any(file.endswith(ending) for file in files):
             return []
-        likely = [file for file in files if file.endswith(ending) or not _has_own_name(file)]
+        likely = [file for file in files if file.endswith(ending) or not _OWN_NAME.search(file)]
         return [one for one in session_infos(likely, _ignore, self._facts) if one.id == id]
-
-    def _stamp(self) -> str:
-        from sessiontree.engine.writer import fresh_uuid, now
-
-        return f"{_for_names(now())}_{fresh_uuid()[:8]}"
 
 
 def path_of_ref(ref: str) -> str | None:
@@ -372,14 +371,6 @@ def file_name(created: str | None, id: str) -> str:
     """The name of a session's file: the time it was made, if known, and its id."""
     name = f"{_id_in_name(id)}{SUFFIX}"
     return name if created is None else f"{encoded(_for_names(created))[:_LONGEST_TIME]}_{name}"
-
-
-def _has_own_name(file: str) -> bool:
-    """Whether `file_name` named a file, with its id at the end."""
-    return _OWN_NAME.fullmatch(os.path.basename(file)) is not None
-
-
-_OWN_NAME: Final = re.compile(r"\d{4}(-\d\d){2}T\d\d(-\d\d){2}-\d{3}Z_.+\.jsonl")
 
 
 def _for_names(timestamp: str) -> str:

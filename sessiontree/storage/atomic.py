@@ -68,7 +68,7 @@ def _name(fs: FileSystem, beside: str, target: str) -> None:
         if error.errno not in NO_LINKS:
             raise
         fd = fs.open(target, CREATE)  # takes the name, or fails where it is taken
-        with _unlinked_on_failure(fs, target):
+        with unlinked_on_failure(fs, target):
             fs.close(fd)
             fs.replace(beside, target)
 
@@ -102,21 +102,22 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
         with contextlib.suppress(OSError):
             fs.unlink(stray)
     beside = _write_beside(fs, path, target, blocks)
-    with _unlinked_on_failure(fs, beside), os_errors(kept, "make"):
+    with unlinked_on_failure(fs, beside), os_errors(kept, "make"):
         _keep(fs, target, kept)
         fs.sync_folder(os.path.dirname(target))
     _put_in_place(fs, path, beside, target)
 
 
 def _put_in_place(fs: FileSystem, path: str, beside: str, target: str) -> None:
-    with _unlinked_on_failure(fs, beside), os_errors(path, "replace"):
+    with unlinked_on_failure(fs, beside), os_errors(path, "replace"):
         fs.replace(beside, target)
     with os_errors(path, "sync the folder of"):
         fs.sync_folder(os.path.dirname(target))
 
 
 @contextlib.contextmanager
-def _unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
+def unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
+    """Remove a file if what is done with it fails."""
     try:
         yield
     except BaseException:
@@ -175,7 +176,7 @@ def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes
     beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{UNFINISHED}"
     with os_errors(path, "make"):
         fd = fs.open(beside, CREATE)
-    with _unlinked_on_failure(fs, beside), os_errors(path, "write"), _closing(fs, fd):
+    with unlinked_on_failure(fs, beside), os_errors(path, "write"), _closing(fs, fd):
         for block in _gathered(blocks):
             write_all(fs, fd, block)
         fs.sync(fd)

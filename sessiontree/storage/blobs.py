@@ -22,7 +22,7 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -34,7 +34,7 @@ from sessiontree.errors import (
     BlobUnreadableError,
     UsageError,
 )
-from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
+from sessiontree.storage.atomic import NO_LINKS, UNFINISHED, unlinked_on_failure
 from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import CREATE, READ_PLAIN, Durability, FileSystem, Stat, write_all
 from sessiontree.storage.oserrors import refused
@@ -106,13 +106,10 @@ class Blobs:
 
     def blobs(self) -> Iterator[Blob]:
         """Each blob in the folder, with its size; none is read."""
-        for name in self._names():
-            if _NAME.fullmatch(name):
-                path = self._path(name)
-                with refused("look at", path), contextlib.suppress(FileNotFoundError):
-                    found = self._fs.stat(path)
-                    if not found.is_folder and not found.is_stream:
-                        yield Blob(name, found.size)
+        for name in filter(_NAME.fullmatch, self._names()):
+            found = self.look(name)
+            if found is not None and not (found.is_folder or found.is_stream):
+                yield Blob(name, found.size)
 
     def unfinished(self) -> list[str]:
         """The names of files left by a program that died in `put`, or is in it right now."""
@@ -120,7 +117,7 @@ class Blobs:
 
     def aside(self) -> list[str]:
         """The names of damaged files that had a blob's name before."""
-        return [name for name in self._names() if _ASIDE.fullmatch(name)]
+        return list(filter(_ASIDE.fullmatch, self._names()))
 
     def look(self, name: str) -> Stat | None:
         """The state of a blob, by its SHA-256, or of another file of the folder; None if gone."""
@@ -271,17 +268,18 @@ class Blobs:
                 return blob
             if self._found(blob) == "whole":
                 return self._kept_from_now(blob)
-            beside = self._written_beside((content,))
+            beside, _ = self._written_beside((content,))
         else:
-            hashed = _Hashed(content)
-            beside = self._written_beside(hashed)
-            blob = hashed.blob()
+            hashed = hashlib.sha256()
+            beside, size = self._written_beside(_hashing(content, hashed.update))
+            blob = Blob(hashed.hexdigest(), size)
         try:
             found = self._found(blob)
             if found != "whole":
                 self._name(beside, blob, found)
         finally:
-            self._drop(beside)  # normally renamed by now
+            with contextlib.suppress(OSError):  # normally renamed by now
+                self._fs.unlink(beside)
         return self._kept_from_now(blob)
 
     def _kept_from_now(self, blob: Blob) -> Blob:
@@ -322,12 +320,9 @@ class Blobs:
         return (found.size, found.identity) == kept
 
     def _note(self, blob: Blob) -> None:
-        with refused("look at", self._path(blob.sha256)):
-            try:
-                found = self._fs.stat(self._path(blob.sha256))
-            except FileNotFoundError:  # removed this moment; `has` will say so
-                return
-        self._kept[blob.sha256] = (found.size, found.identity)
+        found = self.look(blob.sha256)
+        if found is not None:  # else it was removed this moment, and `has` says so
+            self._kept[blob.sha256] = (found.size, found.identity)
 
     def _found(self, blob: Blob) -> Literal["absent", "damaged", "whole"]:
         """The state of the file that has a blob's name; it is read, and synced if whole."""
@@ -342,25 +337,23 @@ class Blobs:
         except BlobMissingError:
             return "absent"
 
-    def _written_beside(self, blocks: Iterable[bytes]) -> str:
-        """The path of a synced file that holds the blocks, under a temporary name."""
+    def _written_beside(self, blocks: Iterable[bytes]) -> tuple[str, int]:
+        """The path and the size of a synced file of the blocks, under a temporary name."""
         path, fd = self._new_file()
-        try:
+        size = 0
+        with unlinked_on_failure(self._fs, path):
             try:
-                for block in blocks:
-                    if block:
-                        with refused("write", self.folder):
-                            write_all(self._fs, fd, block)
+                for block in filter(None, blocks):
+                    with refused("write", self.folder):
+                        write_all(self._fs, fd, block)
+                    size += len(block)
                 if self._syncs:
                     with refused("sync", self.folder):
                         self._fs.sync(fd)
             finally:
                 with refused("close", self.folder):
                     self._fs.close(fd)
-        except BaseException:
-            self._drop(path)
-            raise
-        return path
+        return path, size
 
     def _new_file(self) -> tuple[str, int]:
         path = os.path.join(self.folder, f"{os.getpid()}-{os.urandom(8).hex()}{UNFINISHED}")
@@ -408,10 +401,6 @@ class Blobs:
             while block := self._fs.read(source, BLOCK, offset):
                 write_all(self._fs, target, block)
                 offset += len(block)
-
-    def _drop(self, path: str) -> None:
-        with contextlib.suppress(OSError):
-            self._fs.unlink(path)
 
     def _sync_folder(self) -> None:
         with refused("sync", self.folder):
@@ -479,24 +468,13 @@ class Blobs:
             self._fs.unlink(path)
 
 
-class _Hashed:
-    """Blocks that are hashed while they are written."""
-
-    def __init__(self, blocks: Iterable[bytes]) -> None:
-        self._blocks = blocks
-        self._hash = hashlib.sha256()
-        self._size = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for block in self._blocks:
-            if not isinstance(block, bytes):
-                raise UsageError(
-                    f"a blob is made of bytes, not of {type(block).__name__}; "
-                    "give bytes, or blocks of bytes"
-                )
-            self._hash.update(block)
-            self._size += len(block)
-            yield block
-
-    def blob(self) -> Blob:
-        return Blob(self._hash.hexdigest(), self._size)
+def _hashing(blocks: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
+    """The blocks, each hashed before it is given."""
+    for block in blocks:
+        if not isinstance(block, bytes):
+            raise UsageError(
+                f"a blob is made of bytes, not of {type(block).__name__}; "
+                "give bytes, or blocks of bytes"
+            )
+        update(block)
+        yield block

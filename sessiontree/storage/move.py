@@ -47,16 +47,12 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
         SessionBusyError: another program holds the lock for too long.
         StorageError: the lock file cannot be made.
     """
-    lock = WriterLock(fs, os.path.join(root, MOVING))
-    try:
-        with lock.held():
-            try:
-                yield
-            finally:
-                with contextlib.suppress(OSError):  # a program that waits makes a new one
-                    fs.unlink(lock.path)
-    finally:
-        lock.close()
+    with contextlib.closing(WriterLock(fs, os.path.join(root, MOVING))) as lock, lock.held():
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # a program that waits makes a new one
+                fs.unlink(lock.path)
 
 
 def move_session(fs: FileSystem, file: str, folder: str) -> str:
@@ -73,22 +69,18 @@ def move_session(fs: FileSystem, file: str, folder: str) -> str:
     """
     if os.path.islink(file):
         raise StorageError(f"{file} is a link; move the file that it leads to", file)
-    lock = WriterLock(fs, file + LOCK)
     target = os.path.join(folder, os.path.basename(file))
     with _move_errors(file, folder):
         fs.stat(file)  # so that no lock is made where there is nothing to move
-        try:
-            with lock.held():
-                fs.stat(file)  # another program may have moved it before the lock was taken
-                make_folders(fs, folder)
-                _move_locked(fs, file, target)
-        finally:
-            lock.close()
+        with contextlib.closing(WriterLock(fs, file + LOCK)) as lock, lock.held():
+            fs.stat(file)  # another program may have moved it before the lock was taken
+            make_folders(fs, folder)
+            _move_locked(fs, file, target)
     return target
 
 
 def _move_locked(fs: FileSystem, file: str, target: str) -> None:
-    """Move a session that is locked in its old folder: lock it in the new one, and move it."""
+    """Move a session that is locked in its old folder, and lock it in the new one."""
     source, there = file + LOCK, target + LOCK
     _check_free(fs, file, target)
     try:
@@ -97,12 +89,8 @@ def _move_locked(fs: FileSystem, file: str, target: str) -> None:
         if not (isinstance(error, FileExistsError) or error.errno in NO_LINKS):
             raise
         if not _is_same(fs, source, there):  # no hard links, or the lock of a writer there
-            second = WriterLock(fs, there)
-            try:
-                with second.held():
-                    _move_all(fs, file, target)
-            finally:
-                second.close()
+            with contextlib.closing(WriterLock(fs, there)) as second, second.held():
+                _move_all(fs, file, target)
             return
     try:
         _move_all(fs, file, target)
@@ -163,7 +151,8 @@ def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
             if (source, target) == pairs[0] and renamed:
                 fs.sync_folder(there)
             with _unless_unfinished(source):
-                _rename(fs, source, target)
+                _check_free(fs, source, target)
+                fs.replace(source, target)
                 renamed.append((source, target))
         if renamed:
             fs.sync_folder(there)
@@ -249,11 +238,6 @@ def _link(fs: FileSystem, source: str, target: str) -> bool:
             raise
         return False
     return True
-
-
-def _rename(fs: FileSystem, source: str, target: str) -> None:
-    _check_free(fs, source, target)
-    fs.replace(source, target)
 
 
 def make_folders(fs: FileSystem, folder: str) -> None:
