@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from sessiontree.cli import terminal
-from sessiontree.errors import SessionTreeError, SessionTreeWarning
+from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning
 
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Write": {
@@ -114,10 +114,10 @@ class Commands(click.Group):
                 formatter.write_dl([(name, made[1]) for name, made in commands.items()], col_max=15)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _warnings_as_lines():
+        with _warnings_as_lines() as shown:
             try:
                 result = super().invoke(ctx)
-                terminal.finish()
+                terminal.end(ContentLostWarning in shown)
             except BrokenPipeError:  # the reader closed the pipe
                 terminal.drop_output()
                 ctx.exit(0)
@@ -160,10 +160,12 @@ def _message(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print each warning of the library as one line on standard error."""
+def _warnings_as_lines() -> Iterator[set[type[Warning]]]:
+    """Print each warning of the library as one line on standard error; gives their types."""
+    shown: set[type[Warning]] = set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        shown.add(category)
         if issubclass(category, SessionTreeWarning):
             terminal.tell(f"Warning: {message}")
         else:
@@ -173,7 +175,7 @@ def _warnings_as_lines() -> Iterator[None]:
         default = warnings.showwarning
         warnings.simplefilter("always", SessionTreeWarning)
         warnings.showwarning = show
-        yield
+        yield shown
 
 
 def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:

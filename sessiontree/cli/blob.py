@@ -14,7 +14,7 @@ from sessiontree import errors
 from sessiontree.cli import arguments
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_json_list
-from sessiontree.cli.terminal import counted, finish, is_terminal, out, tell
+from sessiontree.cli.terminal import counted, end, finish, is_terminal, out, tell
 from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.entry import decode_object
 from sessiontree.core.spill import check_spilled
@@ -166,6 +166,4 @@ def verify(file: str, as_json: bool) -> None:
             out(str(fault))
     outcome = counted(len(found), "finding") if found else "no damage found"
     tell(f"{file}: {counted(checked, 'blob')}, {outcome}")
-    finish()
-    if found:
-        click.get_current_context().exit(1)
+    end(found)

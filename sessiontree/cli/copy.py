@@ -6,8 +6,7 @@ import contextlib
 import functools
 import os
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +19,7 @@ from sessiontree.cli.output import describe, out_json, out_written
 from sessiontree.cli.summaries import GivenSummary, summary_options
 from sessiontree.cli.terminal import as_line, counted, finish, out, short, tell
 from sessiontree.core.entry import Entry
-from sessiontree.errors import ContentLostWarning, RefError
+from sessiontree.errors import RefError
 from sessiontree.operations.convert import TARGETS, converted
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
@@ -111,24 +110,6 @@ def _tell_redaction(redaction: Redaction) -> None:
     )
 
 
-@contextlib.contextmanager
-def _failing_if_content_is_lost() -> Iterator[None]:
-    """Exit with 1 after the command if the copy lacks content that its original has lost."""
-    lost = False
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        nonlocal lost
-        lost = lost or issubclass(category, ContentLostWarning)
-        default(message, category, *where, **more)
-
-    with warnings.catch_warnings():
-        default, warnings.showwarning = warnings.showwarning, show
-        yield
-    if lost:
-        finish()
-        click.get_current_context().exit(1)
-
-
 @arguments.file_command(context_settings=arguments.TAKES_MORE)
 @arguments.optional_ref
 @click.option(
@@ -210,7 +191,6 @@ def merge(file: str, ref: str, given: GivenSummary, as_json: bool) -> None:
 @click.argument("words", nargs=-1, required=True, metavar="[REF] NEWFILE")
 @click.option("--at", metavar="REF", help="The same as REF.")
 @arguments.json("the header of the new file")
-@_failing_if_content_is_lost()
 def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> None:
     """Copy the path to an entry into a new session file.
 
@@ -234,7 +214,6 @@ def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> No
 @click.argument("newfile", type=PATH)
 @click.option("--with-path", is_flag=True, help="Copy the path from the header to REF too.")
 @click.option("--inline", is_flag=True, help="Store the content of blobs and handles in the file.")
-@_failing_if_content_is_lost()
 @_redact_options
 @arguments.root
 @arguments.json("the header of the new file, and what --redact masked")

@@ -12,8 +12,16 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import store_at
 from sessiontree.cli.output import damage_row, out_json_list
-from sessiontree.cli.progress import Progress
-from sessiontree.cli.terminal import counted, finish, out, relative_path, tell, tell_each
+from sessiontree.cli.terminal import (
+    Progress,
+    counted,
+    end,
+    finish,
+    out,
+    relative_path,
+    tell,
+    tell_each,
+)
 from sessiontree.core.damage import Damage
 from sessiontree.errors import FileError, NothingToDoError, SessionNotFoundError, SessionTreeError
 from sessiontree.importing import Importer, ImportResult
@@ -58,8 +66,7 @@ def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: 
     batch.tell()
     if dry_run:
         tell("This was a dry run: nothing was written")
-    if batch.failed:
-        click.get_current_context().exit(1)
+    end(batch.failed)
 
 
 def _counts(result: ImportResult) -> str:
@@ -99,25 +106,22 @@ class _Batch:
     def results(self, shown: Progress) -> Iterator[ImportResult]:
         """Import each file that is a session of another agent."""
         for number, (file, is_named) in enumerate(self._files):
-            report = self._report(shown, number)
+            title = os.path.basename(file)
+
+            def report(done: float, size: float, at: int = number, title: str = title) -> None:
+                shown(at + done / max(size, 1), len(self._files), title)
+
             report(0, 1)
             try:
                 result = self._take(file, report)
-            except (FileError, NothingToDoError) as error:
-                if is_named:
+            except SessionTreeError as error:
+                if is_named or not isinstance(error, FileError | NothingToDoError):
                     self._fail(error)
                 elif isinstance(error, FileError):
                     self._left_out.append(str(error))
                 continue
-            except SessionTreeError as error:
-                self._fail(error)
-                continue
             self._note(result)
             yield result
-
-    def _report(self, shown: Progress, number: int) -> Report:
-        title = os.path.basename(self._files[number][0])
-        return lambda done, size: shown(number + done / max(size, 1), len(self._files), title)
 
     def _note(self, result: ImportResult) -> None:
         other = self._sources.setdefault(result.file, result.source)

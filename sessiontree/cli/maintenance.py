@@ -12,8 +12,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import open_migrated, reading, writing
 from sessiontree.cli.output import damage_row, out_findings, out_json, out_json_list
-from sessiontree.cli.progress import Progress
-from sessiontree.cli.terminal import counted, finish, out, short, tell
+from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
 from sessiontree.core.damage import Damage
 from sessiontree.core.display import one_line
 from sessiontree.engine.repair import RepairResult
@@ -50,9 +49,7 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
         out_json_list(map(damage_row, found))
     else:
         out_findings(found)
-    finish()
-    if found or failed:
-        click.get_current_context().exit(1)
+    end(found or failed)
 
 
 def _verified(file: str) -> list[Damage]:
@@ -110,7 +107,7 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
     if done.remaining and not dry_run:
         rest = counted(len(done.remaining), "finding remains", "findings remain")
         tell(f"{file}: {rest}; repair does not guess")
-        click.get_current_context().exit(1)
+        end(rest)
 
 
 def _repaired(file: str) -> RepairResult:
@@ -142,33 +139,27 @@ def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     if as_json:
         out_json(done)
         return
-    entries = [
-        f"entry {short(e.uuid)} of {one_line(e.lane or '')}, written {e.timestamp}"
-        for e in done.entries
-    ]
-    _out_some(entries, "entries")
-    for path in done.archives:
-        out(f"archive {path}, older than thirty days")
-    blobs = [f"blob {b.sha256[:12]}, {b.size:,} bytes, used by no entry" for b in done.blobs]
-    _out_some(blobs, "blobs")
-    _out_some([f"unfinished file {name}" for name in done.unfinished], "unfinished files")
-    for name in done.aside:
-        out(f"damaged file {name}, kept for thirty days")
-    if not (done.entries or done.archives or done.blobs or done.unfinished or done.aside):
+    removed = {
+        "entries": [
+            f"entry {short(e.uuid)} of {one_line(e.lane or '')}, written {e.timestamp}"
+            for e in done.entries
+        ],
+        "archives": [f"archive {path}, older than thirty days" for path in done.archives],
+        "blobs": [f"blob {b.sha256[:12]}, {b.size:,} bytes, used by no entry" for b in done.blobs],
+        "unfinished files": [f"unfinished file {name}" for name in done.unfinished],
+        "damaged files": [f"damaged file {name}, kept for thirty days" for name in done.aside],
+    }
+    for kind, lines in removed.items():
+        for line in lines[:_MOST_SHOWN]:
+            out(line)
+        if len(lines) > _MOST_SHOWN:
+            out(f"and {len(lines) - _MOST_SHOWN:,} more {kind}; --json lists all")
+    if not any(removed.values()):
         tell(f"{file}: nothing to remove")
         return
     verb = "would be " if dry_run else ""
     into = f"{verb}moved into {done.archive}" if done.archive else f"{verb}removed"
-    count = counted(len(entries), "entry", "entries")
-    tell(f"{count} {into}; {done.freed:,} bytes freed")
-
-
-def _out_some(lines: list[str], kind: str) -> None:
-    """Print the first lines, and how many more there are."""
-    for line in lines[:_MOST_SHOWN]:
-        out(line)
-    if len(lines) > _MOST_SHOWN:
-        out(f"and {len(lines) - _MOST_SHOWN:,} more {kind}; --json lists all")
+    tell(f"{counted(len(done.entries), 'entry', 'entries')} {into}; {done.freed:,} bytes freed")
 
 
 @arguments.file_command()

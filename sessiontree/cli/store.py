@@ -20,8 +20,17 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import sessions_in, store_at
 from sessiontree.cli.output import out_json, out_json_list
-from sessiontree.cli.progress import Progress
-from sessiontree.cli.terminal import counted, finish, is_terminal, out, short, tell, tell_each
+from sessiontree.cli.terminal import (
+    Progress,
+    counted,
+    end,
+    finish,
+    is_terminal,
+    out,
+    short,
+    tell,
+    tell_each,
+)
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.files import Report
@@ -262,8 +271,7 @@ def _out_each(
         tell_each("Left out", problems)
     if as_json:
         out_json_list(moved)
-    if len(moved) < len(sessions):
-        click.get_current_context().exit(1)
+    end(len(moved) < len(sessions))
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Text for the terminal, made safe.
+"""Text for the terminal, made safe, and progress.
 
 Invariants: no control character of a session is printed; each message on standard error
 is one line. `--help` needs this module alone, so nothing here imports a decoder.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 _MOST_FINDINGS: Final = 10
 _LONGEST_LINE: Final = 2000
 _SHORT: Final = 8
+_TITLE_WIDTH: Final = 50
+
+PATIENCE_SECONDS = 1.0
+"""How long a command is silent before it shows its progress."""
 
 
 def out(text: str = "") -> None:
@@ -61,8 +66,15 @@ def tell_each(title: str, findings: Sequence[Damage | str]) -> None:
         tell(f"{title}: and {len(findings) - _MOST_FINDINGS:,} more")
 
 
+def end(failed: object) -> None:
+    """Flush standard output; exit with 1 if something failed."""
+    finish()
+    if failed:
+        click.get_current_context().exit(1)
+
+
 def finish() -> None:
-    """Flush standard output; raises where it cannot be written to."""
+    """Flush standard output; raises if it cannot be written to."""
     if sys.stdout is None:
         return
     try:
@@ -122,3 +134,40 @@ def relative_path(file: str) -> str:
     """The path of a file; relative to the current directory where the file is below that."""
     below = os.path.relpath(file)
     return file if below.startswith(os.pardir) else below
+
+
+class Progress:
+    """A bar on standard error; it appears after `PATIENCE_SECONDS`, and only on a terminal."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._started = time.monotonic()
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: float, total: float | None, title: str | None = None) -> None:
+        """Show that `done` of `total` is done; a total of None is unknown."""
+        if not self._is_terminal or time.monotonic() - self._started < PATIENCE_SECONDS:
+            return
+        from rich.markup import escape  # heavy, and only a long command on a terminal needs it
+
+        if self._bar is None:
+            self._start()
+        description = escape(one_line(title or self._title, _TITLE_WIDTH))
+        self._bar.update(self._task, completed=done, total=total, description=description)
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        console = Console(stderr=True, soft_wrap=True)  # a long line above the bar stays one line
+        self._bar = Bar(console=console, transient=True, redirect_stdout=is_terminal())
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()

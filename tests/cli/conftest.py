@@ -22,7 +22,7 @@ def chat(tmp_path: Path) -> Path:
 @pytest.fixture
 def forked(chat: Path) -> Path:
     """The same session, branched at its first answer, with one prompt below."""
-    done("branch-here", chat, "@~2", "--summary", "went elsewhere")
+    done("branch", chat, "@~2", "--summary", "went elsewhere")
     said(chat, "user", "instead")
     return chat
 

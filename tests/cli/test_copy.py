@@ -41,11 +41,11 @@ def test_fork_takes_its_ref_where_export_branch_does(forked: Path) -> None:
 
 
 def test_fork_names_the_message_it_ends_at_where_a_mark_is_the_leaf(forked: Path) -> None:
-    done("branch-here", forked, "@~2", "--name", "again")
+    done("branch", forked, "@~2", "--name", "again")
     result = run("fork", forked, forked.with_name("copy.jsonl"))
     assert re.match(r"Forked at \w{8} \(assistant: hi\) into ", result.stderr)
-    assert re.match(r"Branched at \w{8} \(branch: again\)", run("branch-here", forked, "@").stderr)
-    assert re.match(r"Branched at \w{8} \(branch\)\n", run("branch-here", forked, "@").stderr)
+    assert re.match(r"Branched at \w{8} \(branch: again\)", run("branch", forked, "@").stderr)
+    assert re.match(r"Branched at \w{8} \(branch\)\n", run("branch", forked, "@").stderr)
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,14 @@ def test_branch_goes_on_from_an_entry_in_the_same_file(chat: Path, command: str)
     assert texts(chat) == ["hello", "hi", "instead"]
 
 
-def test_branch_here_at_the_header_starts_over(chat: Path) -> None:
-    done("branch-here", chat, json.loads(lines(chat)[0])["uuid"])
+def test_branch_at_the_header_starts_over(chat: Path) -> None:
+    done("branch", chat, json.loads(lines(chat)[0])["uuid"])
     assert texts(chat) == []
 
 
 def test_a_named_branch_is_found_by_its_name(chat: Path) -> None:
     tip = last(chat)["uuid"]
-    done("branch-here", chat, "@~2", "--name", "other", "--summary", "left")
+    done("branch", chat, "@~2", "--name", "other", "--summary", "left")
     said(chat, "user", "instead")
     done("switch", chat, tip)
     assert texts(chat)[-1] == "sure"
@@ -116,14 +116,14 @@ def test_compact_of_a_short_context_has_nothing_to_do(chat: Path) -> None:
 
 def test_moving_above_a_compaction_warns_in_one_line(chat: Path) -> None:
     done("compact", chat, "--keep", "0", "--summary", "all of it")
-    result = run("branch-here", chat, json.loads(lines(chat)[1])["uuid"])
+    result = run("branch", chat, json.loads(lines(chat)[1])["uuid"])
     assert result.exit_code == 0
     warned = [line for line in result.stderr.splitlines() if line.startswith("Warning: ")]
     assert len(warned) == 1
     assert "tokens again" in warned[0]
 
 
-WITH_SUMMARY = [("branch-here", "@~2"), ("pop", "@~2"), ("compact", "--first-kept", "@~1")]
+WITH_SUMMARY = [("branch", "@~2"), ("pop", "@~2"), ("compact", "--first-kept", "@~1")]
 
 
 @pytest.mark.parametrize("words", WITH_SUMMARY)
@@ -173,7 +173,7 @@ def test_a_program_that_does_not_read_the_transcript_may_answer(chat: Path) -> N
 
 
 def test_no_shell_reads_the_summarizer(chat: Path) -> None:
-    entry = printed_json("branch-here", chat, "@~2", "--summarizer", "echo 'a b' ; $HOME")
+    entry = printed_json("branch", chat, "@~2", "--summarizer", "echo 'a b' ; $HOME")
     assert entry["summary"] == "a b ; $HOME"
 
 
@@ -191,5 +191,5 @@ def test_others_may_write_while_a_program_thinks(chat: Path) -> None:
 
 
 def test_summarize_uses_the_built_in_summarizer(chat: Path) -> None:
-    entry = printed_json("branch-here", chat, "@~2", "--summarize")
+    entry = printed_json("branch", chat, "@~2", "--summarize")
     assert entry["summary"] == "Asked:\n- more\n\nLast answer: sure"

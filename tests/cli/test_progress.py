@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from sessiontree.cli import progress
-from sessiontree.cli.progress import Progress
+from sessiontree.cli import terminal as progress
+from sessiontree.cli.terminal import Progress
 
 
 class Terminal(io.StringIO):

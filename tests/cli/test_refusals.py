@@ -17,7 +17,7 @@ COMMANDS_ON_A_FILE = [
     ("path",),
     ("context",),
     ("append", "--text", "x"),
-    ("branch-here", "@"),
+    ("branch", "@"),
     ("switch", "@"),
     ("rewind",),
     ("push",),
@@ -119,7 +119,7 @@ def test_a_missing_file_and_a_folder_are_refused(
         ("path", "nosuch"),
         ("context", "nosuch"),
         ("append", "--parent", "nosuch", "--text", "x"),
-        ("branch-here", "nosuch"),
+        ("branch", "nosuch"),
         ("switch", "nosuch"),
         ("rewind", "nosuch"),
         ("pop", "nosuch"),
@@ -158,8 +158,8 @@ def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
         (("label", "@", "a b"), "no spaces"),
         (("label", "@", "a@b"), "no @ ~ :"),
         (("label", "@", ""), "not empty"),
-        (("branch-here", "@", "--name", "a:b"), "no @ ~ :"),
-        (("branch-here", "@", "--summary", "  "), "non-empty text"),
+        (("branch", "@", "--name", "a:b"), "no @ ~ :"),
+        (("branch", "@", "--summary", "  "), "non-empty text"),
         (("append", "--lane", "a b", "--text", "x"), "no spaces"),
         (("append", "--role", "", "--text", "x"), "role"),
         (("rename", " "), "must be non-empty text"),
@@ -177,7 +177,7 @@ def test_what_cannot_be_done_is_refused(chat: Path, words: tuple[str, ...], erro
 def test_a_name_that_is_taken_is_refused(chat: Path) -> None:
     done("label", chat, "@", "here")
     assert "is taken by" in fails(chat.parent, "label", chat, "@~1", "here")
-    assert "is taken by" in fails(chat.parent, "branch-here", chat, "@~1", "--name", "here")
+    assert "is taken by" in fails(chat.parent, "branch", chat, "@~1", "--name", "here")
 
 
 def test_a_first_kept_entry_off_the_path_is_refused(forked: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_file_one_may_not_read_or_write_is_refused(chat: Path) -> None:
         (("switch", "@", "more"), "unexpected extra argument"),
         (("tree", "--nosuch"), "No such option"),
         (("pop", "--summary", "x", "--summarize"), "give one of"),
-        (("branch-here", "@", "--summarize", "--summarizer", "cat"), "give one of"),
+        (("branch", "@", "--summarize", "--summarizer", "cat"), "give one of"),
         (("compact", "--summary", "x", "--summarizer", "cat"), "give one of"),
         (("merge", "@", "--summary", "", "--summarize"), "give one of"),
         (("pop", "--summarizer", "'"), "No closing quotation"),
