@@ -90,7 +90,7 @@ NO_SESSIONS = {
 
 
 @pytest.mark.parametrize("name", NO_SESSIONS)
-def test_a_file_that_is_no_session_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_file_that_is_not_a_session_is_refused(tmp_path: Path, name: str) -> None:
     content, cause = NO_SESSIONS[name]
     path = tmp_path / "s.jsonl"
     path.write_bytes(content)
@@ -230,7 +230,7 @@ def test_a_refusal_of_the_system_says_what_to_do(tmp_path: Path, code: int, hint
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_file_one_may_not_read_is_named(tmp_path: Path) -> None:
+def test_a_file_without_permission_to_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(HEADER + b"\n")
     path.chmod(0)
@@ -450,7 +450,7 @@ def test_a_damaged_file_opens_and_all_that_is_sound_is_there(
     assert os.listdir(tmp_path) == ["s.jsonl"]
 
 
-def test_the_next_entry_hangs_below_the_last_sound_one_and_changes_nothing_before_it(
+def test_the_next_entry_is_below_the_last_sound_one_and_changes_nothing_before_it(
     tmp_path: Path, damaged: Placed
 ) -> None:
     path = tmp_path / "s.jsonl"
@@ -506,7 +506,7 @@ def test_a_missing_parent_starts_the_path_and_is_met_by_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("front", [b"\n", b"\r\n \n", b"\xef\xbb\xbf", b"\0\0\0", b"\0\n\n"])
-def test_what_stands_before_the_header_is_reported_and_passed_over(
+def test_blank_lines_before_the_header_are_reported_and_skipped(
     tmp_path: Path, front: bytes
 ) -> None:
     path = tmp_path / "s.jsonl"
@@ -604,14 +604,14 @@ def test_a_damaged_version_1_file_is_migrated_with_all_that_was_in_it(tmp_path: 
         assert kept in path.read_bytes()
 
 
-def test_a_refusal_names_the_line_that_is_no_header(tmp_path: Path) -> None:
+def test_a_refusal_names_the_line_that_is_not_a_header(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     file.write_bytes(b'\n\n{"type":"message"}\n')
     with pytest.raises(NotASessionError, match=r"line 3 \(byte 2\) is not a header"):
         Session.open(file)
 
 
-def test_a_version_that_is_no_number_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_a_version_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     file.write_bytes(b'{"type":"session","version":true}\n')
     with pytest.raises(NewerFormatError, match="version True"):

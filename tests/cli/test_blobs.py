@@ -85,7 +85,7 @@ def test_the_numbers_of_a_session_say_that_blobs_are_lost(chat: Path) -> None:
     assert printed_json("stats", chat)["lostBlobs"] == 1
 
 
-def test_what_was_kept_aside_is_told_and_is_no_blob(chat: Path) -> None:
+def test_a_damaged_blob_kept_aside_is_reported_and_not_listed(chat: Path) -> None:
     (in_folder(chat) / SHA).write_bytes(b"cut off")
     with Session.open(chat) as session:
         session.append_message({"role": "user", "content": LONG})
@@ -105,7 +105,7 @@ def test_a_session_without_blobs_has_none(tmp_path: Path) -> None:
     assert run("blob", "cat", file, "abcd").exit_code == 1
 
 
-def test_looking_changes_nothing(chat: Path) -> None:
+def test_blob_commands_change_nothing(chat: Path) -> None:
     before = contents(chat.parent), contents(in_folder(chat))
     for words in (("ls", chat), ("cat", chat, SHA), ("verify", chat)):
         assert run("blob", *words).exit_code == 0
@@ -123,7 +123,9 @@ def test_the_bytes_of_a_blob_are_written_as_they_are(chat: Path, sha: str) -> No
     ("sha", "said"),
     [("0" * 64, "blob ls"), ("abc", "four or more digits"), ("../../etc/passwd", "not a SHA-256")],
 )
-def test_what_is_no_blob_of_the_session_is_refused(chat: Path, sha: str, said: str) -> None:
+def test_a_hash_that_names_no_blob_of_the_session_is_refused(
+    chat: Path, sha: str, said: str
+) -> None:
     result = run("blob", "cat", chat, sha)
     assert result.exit_code == 1
     assert said in result.stderr

@@ -29,7 +29,7 @@ def test_a_file_has_the_name_that_its_program_would_give_it(chat: Path, here: Pa
     assert contents(chat.parent) == before
 
 
-def test_what_the_target_does_not_say_is_told_and_printed(chat: Path, here: Path) -> None:
+def test_convert_reports_what_the_target_cannot_keep(chat: Path, here: Path) -> None:
     done("label", chat, "@", "here")
     done("push", chat)
     said(chat, "user", "on")
@@ -70,7 +70,7 @@ def test_lanes_do_not_fit_into_a_pipe(chat: Path, here: Path) -> None:
     assert (here / "made" / "subagents" / "agent-reviewer.jsonl").is_file()
 
 
-def test_a_wrong_target_is_wrong_usage_and_lists_those_there_are(chat: Path) -> None:
+def test_a_wrong_target_is_wrong_usage_and_lists_the_targets(chat: Path) -> None:
     told = run("convert", chat, "--to", "codex")
     assert told.exit_code == 2
     assert all(to in told.stderr for to in ("'pi'", "'claude-code'", "'atif'"))
@@ -78,7 +78,7 @@ def test_a_wrong_target_is_wrong_usage_and_lists_those_there_are(chat: Path) -> 
     assert both.exit_code == 2
 
 
-def test_a_damaged_file_is_converted_and_its_damage_told(chat: Path, here: Path) -> None:
+def test_a_damaged_file_is_converted_and_its_damage_reported(chat: Path, here: Path) -> None:
     lines = chat.read_bytes().splitlines()
     chat.write_bytes(b"\n".join([*lines[:2], b"{torn", *lines[2:]]) + b"\n")
     told = run("convert", chat, "--to", "atif", "-o", "made.json")
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_converted_and_its_damage_told(chat: Path, here: Path)
     assert len(json.loads((here / "made.json").read_text())["steps"]) == 4
 
 
-def test_a_file_that_is_no_session_or_is_there_fails_with_one_line(chat: Path, here: Path) -> None:
+def test_convert_fails_in_one_line_for_a_wrong_file_or_a_taken_name(chat: Path, here: Path) -> None:
     (here / "made").write_text("mine")
     for words in ((chat, "-o", "made"), (here / "made",), (here / "none",)):
         told = run("convert", words[0], "--to", "pi", *words[1:])

@@ -36,7 +36,7 @@ def test_the_demo_shows_the_five_items_of_the_context(folder: Path) -> None:
     )
 
 
-def test_the_demo_leaves_real_sessions_where_it_is_told_to_keep_them(folder: Path) -> None:
+def test_demo_with_keep_leaves_real_sessions(folder: Path) -> None:
     shown = done("demo", "--keep")
     (kept,) = folder.iterdir()
     assert f"The folder is kept: {kept}" in shown

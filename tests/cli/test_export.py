@@ -48,7 +48,7 @@ def test_export_drives_no_terminal(chat: Path) -> None:
     assert not driving(done("export", chat))
 
 
-def test_export_redacts_and_tells_what_and_where_but_no_secret(secret: Path) -> None:
+def test_export_redacts_and_reports_the_places_without_the_secrets(secret: Path) -> None:
     result = run("export", secret, "--redact")
     assert "> use [redacted:github-token:1] for [redacted:email:1]" in result.stdout
     uuid = json.loads(lines(secret)[-1])["uuid"]
@@ -57,7 +57,7 @@ def test_export_redacts_and_tells_what_and_where_but_no_secret(secret: Path) -> 
     assert KEY not in result.output
 
 
-def test_export_tells_as_json_what_it_made_and_masked(secret: Path) -> None:
+def test_export_json_has_the_new_file_and_what_was_masked(secret: Path) -> None:
     target = secret.with_name("chat.md")
     uuid = json.loads(lines(secret)[-1])["uuid"]
     assert printed_json("export", secret, "-o", target, "--redact") == {

@@ -121,7 +121,9 @@ def test_text_that_drives_a_terminal_is_not_printed(chat: Path) -> None:
         (("session@2.0.0::entry:a:b", "--session", "/no/such/file"), "/no/such/file"),
     ],
 )
-def test_what_cannot_be_resolved_is_one_line(words: tuple[str, ...], told: str) -> None:
+def test_a_handle_that_cannot_be_resolved_fails_in_one_line(
+    words: tuple[str, ...], told: str
+) -> None:
     result = run("handle", "resolve", *words)
     assert result.exit_code == 1
     assert told in result.stderr
@@ -176,7 +178,7 @@ def test_a_handle_with_a_space_is_asked_for_in_quotation_marks(tmp_path: Path) -
     assert done("handle", "resolve", whole, "--root", tmp_path) == "here"
 
 
-def test_a_wrong_path_is_told_in_words(tmp_path: Path) -> None:
+def test_a_wrong_path_in_a_handle_is_reported_in_words(tmp_path: Path) -> None:
     refused = run("handle", "resolve", "file@1.0.0::path:../x", "--root", tmp_path)
     assert refused.exit_code == 1
     assert "it is not a relative path without '..'" in refused.stderr

@@ -35,7 +35,7 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["blob", "handle"])
-def test_what_a_group_can_do_is_said_in_whole_sentences(name: str) -> None:
+def test_the_help_of_a_group_is_in_whole_sentences(name: str) -> None:
     _, listed = done(name, "--help").split("Commands:\n")
     assert all(line.endswith(".") and not line.endswith("...") for line in listed.splitlines())
 
@@ -82,7 +82,7 @@ def test_every_command_that_prints_data_takes_json() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_that_a_file_may_not_be_read_is_no_wrong_usage(name: str) -> None:
+def test_an_unreadable_file_is_an_error_and_not_wrong_usage(name: str) -> None:
     """It is found out by reading, and told as any other refusal; the next file goes on."""
     commands = [command(name)]
     for group in commands:

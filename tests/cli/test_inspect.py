@@ -8,16 +8,10 @@ import pytest
 from sessiontree import Session
 from tests.support.terminal import done, driving, lines, printed_json, run, said
 
-LOOKING = (
-    ("show",),
-    ("show", "@"),
-    ("tree",),
-    ("tree", "--all"),
-    ("branches",),
-    ("path",),
-    ("context",),
-    ("context", "--verbatim"),
-)
+LOOKING = [
+    tuple(words.split())
+    for words in ("show", "show @", "tree", "tree --all", "branches", "path", "context")
+] + [("context", "--verbatim")]
 
 
 def looking(file: Path, words: tuple[str, ...], *more: str) -> tuple[str | Path, ...]:
@@ -35,12 +29,8 @@ def test_context_json_has_the_promised_shape(forked: Path) -> None:
         "tokens",
         "warnings",
     ]
-    assert [message["content"] for message in found["messages"]] == [
-        "hello",
-        "hi",
-        "went elsewhere",
-        "instead",
-    ]
+    said = [message["content"] for message in found["messages"]]
+    assert said == ["hello", "hi", "went elsewhere", "instead"]
     assert found["leaf"] == json.loads(lines(forked)[-1])["uuid"]
     assert found["model"] is None
     assert found["tokens"] > 0
@@ -52,7 +42,7 @@ def test_context_json_names_the_model_by_provider_and_id(chat: Path) -> None:
     assert printed_json("context", chat)["model"] == {"provider": "anthropic", "modelId": "sonnet"}
 
 
-def test_context_of_a_ref_stands_there(chat: Path) -> None:
+def test_context_of_a_ref_ends_at_that_entry(chat: Path) -> None:
     found = printed_json("context", chat, "@~2")
     assert [message["content"] for message in found["messages"]] == ["hello", "hi"]
 
@@ -73,10 +63,8 @@ def test_context_pairs_calls_unless_verbatim(chat: Path) -> None:
 def test_context_is_printed_as_a_provider_takes_it(chat: Path, api: str, key: str) -> None:
     done("append", chat, "--parent", "@", input='{"role": "system", "content": "Be brief."}')
     found = json.loads(done("context", chat, "--to", api))
-    assert [said["role"] for said in found[key] if said["role"] != "system"] == [
-        *("user", "assistant"),
-        *("user", "assistant"),
-    ]
+    roles = [said["role"] for said in found[key] if said["role"] != "system"]
+    assert roles == ["user", "assistant"] * 2
     assert "Be brief." in json.dumps(found)
 
 
@@ -88,7 +76,7 @@ def test_what_a_provider_cannot_take_is_named_on_standard_error(chat: Path) -> N
     assert json.loads(result.stdout)["messages"][-1]["content"] == "sure"
 
 
-def test_context_as_text_says_who_says_what(forked: Path) -> None:
+def test_context_as_text_shows_each_role_and_its_message(forked: Path) -> None:
     told = done("context", forked)
     assert "user              hello\n" in told
     assert "branchSummary     went elsewhere\n" in told
@@ -111,7 +99,7 @@ def test_tree_json_lists_all_entries_in_file_order(forked: Path) -> None:
     assert rows[1]["preview"] == "hello"
 
 
-def test_tree_draws_every_message_and_marks_where_one_is(forked: Path) -> None:
+def test_tree_draws_every_message_and_marks_the_leaf(forked: Path) -> None:
     drawn = done("tree", forked).splitlines()
     assert len(drawn) == 1 + 6
     assert "├─○ user  more" in drawn[3]
@@ -126,12 +114,12 @@ def test_branches_json_lists_the_tips(forked: Path) -> None:
     assert left["fork"] == current["fork"] == json.loads(lines(forked)[2])["uuid"]
 
 
-def test_branches_below_a_ref_are_those_alone(forked: Path) -> None:
+def test_branches_with_a_ref_lists_only_those_below_it(forked: Path) -> None:
     assert [b["preview"] for b in printed_json("branches", forked, "@")] == ["instead"]
     assert len(done("branches", forked).splitlines()) == 2
 
 
-def test_branches_tells_where_there_are_none(chat: Path) -> None:
+def test_branches_reports_that_there_are_none(chat: Path) -> None:
     mark = done("label", chat, "@", "here").strip()
     result = run("branches", chat, mark)
     told = f"There is no branch below {mark[:8]} (label: here)"
@@ -173,19 +161,13 @@ def test_path_has_a_row_for_each_entry(forked: Path) -> None:
     ]
 
 
-def test_show_tells_the_facts_of_a_session(forked: Path) -> None:
+def test_show_prints_the_facts_of_a_session(forked: Path) -> None:
     done("append", forked, "--lane", "side", "--text", "aside")
     facts = printed_json("show", forked)
-    assert facts["id"] == "chat-id"
-    assert facts["name"] == "Chat"
-    assert facts["cwd"] == "/project"
-    assert facts["entries"] == 8
-    assert facts["branches"] == 3
-    assert facts["lanes"] == ["main", "side"]
+    assert [facts[key] for key in ("id", "name", "cwd")] == ["chat-id", "Chat", "/project"]
+    assert (facts["entries"], facts["branches"], facts["lanes"]) == (8, 3, ["main", "side"])
     assert facts["leaf"] == json.loads(lines(forked)[-2])["uuid"]
-    assert facts["model"] is None
-    assert facts["parentSession"] is None
-    assert facts["damage"] == []
+    assert (facts["model"], facts["parentSession"], facts["damage"]) == (None, None, [])
     told = done("show", forked)
     assert "id             chat-id\n" in told
     assert "lanes          main, side\n" in told
@@ -200,7 +182,7 @@ def test_show_of_a_ref_prints_one_entry(chat: Path) -> None:
 
 @pytest.mark.parametrize("words", LOOKING)
 @pytest.mark.parametrize("kind", ["chat", "version_1"])
-def test_looking_leaves_the_folder_as_it_was(
+def test_reading_commands_leave_the_folder_unchanged(
     words: tuple[str, ...], kind: str, request: pytest.FixtureRequest
 ) -> None:
     file: Path = request.getfixturevalue(kind)
@@ -212,7 +194,7 @@ def test_looking_leaves_the_folder_as_it_was(
     assert {path: path.read_bytes() for path in file.parent.iterdir()} == before
 
 
-def test_damage_that_was_met_is_told_ten_lines_of_it(chat: Path) -> None:
+def test_at_most_ten_findings_of_damage_are_printed(chat: Path) -> None:
     with chat.open("ab") as file:
         file.write(b"{no json}\n" * 13)
     result = run("tree", chat)
@@ -277,7 +259,9 @@ def test_control_characters_of_a_session_never_reach_the_terminal(
         ("append", "--parent", "m3\x1b[1m", "--text", "x"),
     ],
 )
-def test_nor_do_they_after_a_write(hostile: Path, words: tuple[str, ...]) -> None:
+def test_control_characters_never_reach_the_terminal_after_a_write(
+    hostile: Path, words: tuple[str, ...]
+) -> None:
     result = run(*looking(hostile, words))
     assert result.exit_code in (0, 1)
     assert not driving(result.stdout)

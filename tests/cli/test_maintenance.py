@@ -92,7 +92,7 @@ def test_the_status_of_a_repair_is_explained() -> None:
     assert "exit code is 1 if damage remains" in " ".join(done("repair", "--help").split())
 
 
-def test_verify_names_what_was_left_of_blobs_and_gc_takes_it(chat: Path) -> None:
+def test_verify_names_unfinished_blobs_and_gc_removes_them(chat: Path) -> None:
     folder = chat.with_name("chat.jsonl.blobs")
     folder.mkdir()
     for name in ("1-aa.tmp", "2-bb.tmp"):
@@ -117,7 +117,7 @@ def test_a_folder_of_blobs_that_cannot_be_listed_is_one_finding(chat: Path) -> N
     assert line.startswith(f"{chat}:1: byte 0: blob folder: cannot list {chat}.blobs: ")
 
 
-def test_what_to_do_about_a_missing_blob_is_said_once(chat: Path) -> None:
+def test_the_next_step_for_a_missing_blob_is_printed_once(chat: Path) -> None:
     with Session.open(chat) as session:
         session.append_message({"role": "user", "content": "x" * 40_000})
     (blob,) = chat.with_name("chat.jsonl.blobs").iterdir()

@@ -50,7 +50,7 @@ def test_a_named_branch_is_found_by_its_name(chat: Path) -> None:
     assert texts(chat) == ["hello", "hi", "left", "instead"]
 
 
-def test_switching_to_where_one_is_writes_nothing(chat: Path) -> None:
+def test_switching_to_the_leaf_writes_nothing(chat: Path) -> None:
     before = contents(chat.parent)
     result = run("switch", chat, "@")
     assert result.exit_code == 0
@@ -94,7 +94,7 @@ def test_compact_summarizes_all_before_the_first_kept(chat: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [("edit-context", "@~3", "--drop"), ("label", "@", "here")])
-def test_compact_keeps_what_was_said_where_one_stands(chat: Path, mark: tuple[str, ...]) -> None:
+def test_compact_keeps_the_message_above_an_annotation(chat: Path, mark: tuple[str, ...]) -> None:
     command, *words = mark
     done(command, chat, *words)
     done("compact", chat, "--first-kept", "@", "--summary", "so far")

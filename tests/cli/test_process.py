@@ -127,7 +127,7 @@ def test_a_terminal_that_speaks_no_unicode_still_gets_its_tree(long: Path) -> No
         assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_current_directory_that_was_removed_is_told(tmp_path: Path) -> None:
+def test_a_current_directory_that_was_removed_is_reported(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"cd {shlex.quote(str(gone))} && rmdir ../gone && exec {shlex.join(COMMAND)} ls"

@@ -89,7 +89,7 @@ def test_another_agents_session_is_not_written_to(
 
 @pytest.mark.parametrize("words", COMMANDS_ON_A_FILE, ids=lambda words: words[0])
 @pytest.mark.parametrize("kind", NO_SESSIONS)
-def test_a_file_that_is_no_session_of_ours_is_refused(
+def test_a_file_of_another_kind_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -208,7 +208,7 @@ def test_a_first_kept_entry_off_the_path_is_refused(forked: Path) -> None:
     ],
     ids=lambda value: value[:40] if isinstance(value, bytes) else None,
 )
-def test_what_is_no_message_is_refused(chat: Path, message: bytes, error: str) -> None:
+def test_input_that_is_not_a_message_is_refused(chat: Path, message: bytes, error: str) -> None:
     assert error in fails(chat.parent, "append", chat, input=message)
 
 
@@ -221,7 +221,7 @@ def test_new_refuses_a_path_that_is_taken_or_cannot_be(chat: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
-def test_a_file_one_may_not_read_or_write_is_refused(chat: Path) -> None:
+def test_a_file_without_permission_to_read_or_write_is_refused(chat: Path) -> None:
     chat.chmod(0o400)
     assert "Permission denied" in run("append", chat, "--text", "x").stderr
     chat.chmod(0)
@@ -259,11 +259,11 @@ def test_a_file_one_may_not_read_or_write_is_refused(chat: Path) -> None:
         (("compact", "--keep", "5", "--first-kept", "@"), "not both"),
     ],
 )
-def test_wrong_usage_is_told_with_status_2(chat: Path, words: tuple[str, ...], error: str) -> None:
+def test_wrong_usage_exits_with_2(chat: Path, words: tuple[str, ...], error: str) -> None:
     assert error in is_misused(chat.parent, words[0], chat, *words[1:])
 
 
-def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_command_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     assert "did you mean 'switch'?" in is_misused(tmp_path, "swich", "x")
     assert "'--help' lists the commands" in is_misused(tmp_path, "\x1b[31m", "x")
 
@@ -285,18 +285,24 @@ def test_a_write_that_fails_after_a_migration_says_that_it_was_migrated(version_
     assert error.startswith("Error: no entry is named 'nosuch'")
 
 
-@pytest.mark.parametrize("command", ["branch", "branch-here"])
+NEW_FILES = [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",)]
+
+
 @pytest.mark.parametrize(
-    "words",
-    [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",), ("./copy",), ("@", "a", "b")],
+    ("command", "words", "right"),
+    [
+        *((command, words, "fork") for command in ("branch", "branch-here") for words in NEW_FILES),
+        *(("branch", words, "fork") for words in [("./copy",), ("@", "a", "b")]),
+        *(("export", words, "export-branch") for words in NEW_FILES),
+    ],
 )
-def test_branch_with_a_new_file_is_refused_and_names_fork(
-    chat: Path, monkeypatch: pytest.MonkeyPatch, command: str, words: tuple[str, ...]
+def test_branch_and_export_refuse_a_new_file_and_name_the_command_that_makes_one(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, command: str, words: tuple[str, ...], right: str
 ) -> None:
     monkeypatch.chdir(chat.parent)
     done("label", chat, "@~1", "named")
     error = is_misused(chat.parent, command, "chat.jsonl", *words)
-    assert "'sessiontree fork FILE REF NEWFILE'" in error
+    assert f"'sessiontree {right} FILE REF NEWFILE'" in error
 
 
 def test_branch_with_a_label_branches_and_makes_no_file(
@@ -309,16 +315,6 @@ def test_branch_with_a_label_branches_and_makes_no_file(
     entry = json.loads(done("branch", chat, "here", "--json"))
     assert (entry["type"], entry["parentUuid"]) == ("branch", target)
     assert contents(chat.parent).keys() == names
-
-
-@pytest.mark.parametrize("words", [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",)])
-def test_export_with_a_new_file_is_refused_and_names_export_branch(
-    chat: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(chat.parent)
-    done("label", chat, "@~1", "named")
-    error = is_misused(chat.parent, "export", "chat.jsonl", *words)
-    assert "'sessiontree export-branch FILE REF NEWFILE'" in error
 
 
 @pytest.mark.parametrize("words", [("fork", "here"), ("export-branch", "@", "here")])

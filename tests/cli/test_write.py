@@ -59,7 +59,7 @@ def test_append_does_not_read_standard_input_where_text_is_given(chat: Path) -> 
     assert last(chat)["message"]["content"] == "x"
 
 
-def test_append_hangs_below_the_parent_and_on_the_lane_it_is_told(chat: Path) -> None:
+def test_append_writes_below_the_given_parent_on_the_given_lane(chat: Path) -> None:
     parent = json.loads(lines(chat)[1])["uuid"]
     done("append", chat, "--text", "x", "--parent", parent[:8], "--lane", "side")
     assert (last(chat)["parentUuid"], last(chat)["lane"]) == (parent, "side")
@@ -248,7 +248,7 @@ def test_append_says_on_which_lane_it_wrote(chat: Path) -> None:
     assert run("append", chat, "--text", "x", "--lane", lane).stderr.endswith(told)
 
 
-def test_a_scratch_lane_starts_at_the_parent_it_is_told(chat: Path) -> None:
+def test_a_scratch_lane_starts_at_the_given_parent(chat: Path) -> None:
     first = json.loads(lines(chat)[1])["uuid"]
     leaf = last(chat)["uuid"]
     done("append", chat, "--scratch", "--text", "x")
@@ -329,7 +329,7 @@ def test_a_lane_without_a_name_is_refused_before_anything_is_written(chat: Path)
     assert chat.read_bytes() == before
 
 
-def test_a_label_of_where_one_stands_is_of_what_was_said_there(chat: Path) -> None:
+def test_a_label_of_the_leaf_is_on_the_last_message(chat: Path) -> None:
     last = printed_json("path", chat)[-1]["uuid"]
     for name in ("one", "two"):
         told = run("label", chat, "@", name).stderr
@@ -337,7 +337,7 @@ def test_a_label_of_where_one_stands_is_of_what_was_said_there(chat: Path) -> No
         assert printed_json("show", chat, name)["uuid"] == last
 
 
-def test_an_edit_where_one_stands_is_of_what_was_said_there(chat: Path) -> None:
+def test_an_edit_of_the_leaf_is_of_the_last_message(chat: Path) -> None:
     done("rename", chat, "Renamed")
     assert "(assistant: sure)" in run("edit-context", chat, "@", "--drop").stderr
     assert "sure" not in done("context", chat)
