@@ -247,6 +247,9 @@ LATE: Final = {
         "context.providers.chat": "a program speaks to one provider",
         "context.providers.responses": "a program speaks to one provider",
     },
+    "engine.header": {
+        "core.salvage": "few headers share their line",
+    },
     "engine.opening": {
         "core.entry": "few headers are ever lost",
         "core.salvage": "few headers are ever lost",
@@ -254,9 +257,6 @@ LATE: Final = {
         "engine.migrated": "few files are of version 1",
         "engine.translated": "few files are another agent's",
         "formats": "slow to import, and few files are another agent's",
-    },
-    "engine.view": {
-        "core.salvage": "few headers are fused",
     },
     "engine.writer": {
         "core.handle": "most entries are small",
@@ -289,7 +289,6 @@ LATE: Final = {
     "store": {
         "catalog.move": "few programs move projects",
         "catalog.search": "a list needs none of it",
-        "catalog.trash": "few programs use the trash",
         "engine.writer": "slow to import, and a list needs none of it",
         "session": "slow to import, and a list needs none of it",
         "storage.move": "few programs move sessions",
