@@ -445,7 +445,7 @@ class Session:
         Args:
             all: show every message, also in long runs without a branch.
         """
-        return outline.drawn(self.cursor, all=all)
+        return outline.draw(self.cursor, all=all)
 
     def conversation(self, ref: Ref | None = None) -> Iterator[Event]:
         """The conversation on a path, block by block: the events that a recording of it gives.

@@ -1,27 +1,20 @@
 """Copies: a subtree, or the path to an entry, as a session file of its own.
 
-Invariants: entries are copied byte for byte (unless their blobs are to be put into
-the file, or secrets are to be masked in them), and nothing is hung anew: the new
-header takes the uuid that its top entry names as its parent. What merges on the
-way refer to, and the labels of what is copied, come along, and so do the blobs of
-all that, before the file that needs them has its name; scratch lanes that were
-never kept stay behind, unless one is asked for. The new file is made whole
-or not at all, and never over another.
+Invariants:
 
-Which rows are copied is told by a byte for each row of the file, 1 where it is.
+- Entries are copied byte for byte and keep their parents. The new header takes the uuid
+  that the top entry names as its parent.
+- Copied too are the branches that copied merges took in, the labels of copied entries,
+  and the blobs of all that, before the new file has its name. Scratch lanes that were
+  never kept are left out, unless one is asked for.
+- The new file is made whole or not at all, and never over another.
+- With `inline`, an entry that was spilled or is a handle is written anew with its content,
+  under the same uuid. Spilled content is checked, or nothing is copied; a handle that
+  does not resolve stays a handle, with a warning.
+- With `redact`, an entry with a secret is written anew, with a checksum of its own and with
+  large strings in blobs of the copy. The copy takes no blob that was not searched.
 
-Inlining: an entry as it would be in a file without blobs beside it.
-
-Invariants: an entry that needs no blob and is no handle stays byte for byte; what
-was spilled comes back checked, or nothing is copied; a handle becomes the message
-it stands for, with all its bytes, under the same uuid and with the same preview, or
-stays a handle with a warning.
-
-Redacting: the entries of a session as they go into a copy, with their secrets masked.
-
-Invariants: an entry without a secret stays byte for byte; any other is written anew,
-sealed by a checksum of its own, what is large in it in blobs of the copy's own; the
-copy takes no blob along that was not looked through.
+A byte for each row of the index, 1 or 0, says whether the row is copied.
 """
 
 from __future__ import annotations
@@ -63,6 +56,7 @@ from sessiontree.errors import (
     SessionTreeWarning,
     UsageError,
 )
+from sessiontree.operations.outline import path_rows
 from sessiontree.redact.redaction import Redaction
 from sessiontree.redact.rules import homes_in
 from sessiontree.storage.atomic import check_free, create_file
@@ -72,13 +66,22 @@ if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
     from sessiontree.storage.fs import FileSystem
 
+SPILL_OVER: Final = 32 * 1024
+"""Bytes of a string that stay in the line of an entry that is written anew."""
+
+HEADER_ROW: Final = 0
+
+_OWN_HEADER_KEYS: Final = ("parentSession", "name", "metadata", "crc")
+_LINE_KEYS: Final = ("spilled", "crc")
+_HANDLE_KEYS: Final = ("handle", "kind", "role")
+
 
 class Original(NamedTuple):
-    """What is copied.
+    """The session that is copied.
 
     Attributes:
-        cursor: where its session is.
-        handles: resolves the handles in it.
+        cursor: its place in the tree.
+        handles: resolves its handles.
         file: the path of its file; None in memory.
         disk: where copies are made.
     """
@@ -93,54 +96,6 @@ class Original(NamedTuple):
         return self.cursor.reader
 
 
-_HANDLE_KEYS = ("handle", "kind", "role", "spilled", "crc")
-
-
-def inlined(original: Original, entry: Entry) -> bytes:
-    """The line of an entry with all its content in it.
-
-    Raises:
-        BlobError: content that cannot be had back as it was.
-    """
-    if entry.type == "handle":
-        return _message_line(original, entry)
-    if not entry.has_spilled:
-        return entry.line
-    return encode({key: entry[key] for key in entry if key not in ("spilled", "crc")})
-
-
-def _message_line(original: Original, entry: Entry) -> bytes:
-    try:
-        found = original.handles.whole_message(entry)
-    except BlobError:
-        raise
-    except SessionTreeError as error:
-        message = f"entry {entry.uuid} stays a handle: {error}"
-        warnings.warn(message, SessionTreeWarning, stacklevel=6)
-        return entry.line
-    fields: dict[str, Any] = {k: v for k, v in entry.body.items() if k not in _HANDLE_KEYS}
-    own = fields.pop("metadata", None)
-    came = {**(own if isinstance(own, dict) else {}), "inlinedFrom": str(entry["handle"])}
-    return encode({**fields, "type": "message", "message": found, "metadata": came})
-
-
-HEADER_ROW: Final = 0
-
-_HEADER_OF_ITS_OWN: Final = (
-    "type",
-    "version",
-    "format",
-    "uuid",
-    "parentUuid",
-    "timestamp",
-    "id",
-    "parentSession",
-    "name",
-    "metadata",
-    "crc",
-)
-
-
 def export(
     original: Original,
     ref: Ref,
@@ -152,36 +107,83 @@ def export(
 ) -> str:
     """See `Session.export_branch`."""
     top = original.cursor.entry(ref)
-    with original.cursor.alone():  # all of one moment: another thread may write
+    with original.cursor.alone():  # one moment: another thread may write
         tree = original.reader.index()
         row = original.reader.row(top)
         rows = _lasting_below(original, row)
-        if with_path:
-            _mark(rows, tree.rows_up(row))
+        for above in tree.rows_up(row) if with_path else ():
+            rows[above] = 1
         at_leaf = original.reader.row(original.cursor.leaf)
         leaf = at_leaf if rows[at_leaf] else refs.tip_of(tree, row)
     settings = {} if with_path or top.type == HEADER else _settings_above(original, row)
     return _copy(original, rows, leaf, top, file, settings, inline=inline, redact=redact)
 
 
-def _lasting_below(original: Original, top: int) -> bytearray:
-    """A row and all below it, but for scratch lanes that were not kept.
+def fork(original: Original, file: str, at: Ref | None) -> str:
+    """See `Session.fork`."""
+    leaf = original.cursor.leaf if at is None else original.cursor.entry(at)
+    with original.cursor.alone():
+        row = original.reader.row(leaf)
+        rows = path_rows(original.reader.index(), row)
+    return _copy(original, rows, row, leaf, file, {})
 
-    The lane of the row itself is asked for, and so is where the session stands.
+
+def inlined(original: Original, entry: Entry) -> bytes:
+    """The line of an entry with all its content in it.
+
+    Raises:
+        BlobError: content is missing or damaged.
+    """
+    if entry.type == "handle":
+        return _message_line(original, entry)
+    if not entry.has_spilled:
+        return entry.line
+    return encode(_without(entry, _LINE_KEYS))
+
+
+def know_homes(redaction: Redaction, header: Entry) -> None:
+    """Tell a redaction the home directories that a session's header names."""
+    cwd = header.get("cwd")
+    if isinstance(cwd, str):
+        redaction.know_homes(homes_in(cwd))
+
+
+def _without(fields: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: fields[key] for key in fields if key not in keys}
+
+
+def _message_line(original: Original, entry: Entry) -> bytes:
+    try:
+        found = original.handles.whole_message(entry)
+    except BlobError:
+        raise
+    except SessionTreeError as error:
+        message = f"entry {entry.uuid} stays a handle: {error}"
+        warnings.warn(message, SessionTreeWarning, stacklevel=6)
+        return entry.line
+    fields = _without(entry.body, _HANDLE_KEYS + _LINE_KEYS)
+    own = fields.pop("metadata", None)
+    metadata = {**(own if isinstance(own, dict) else {}), "inlinedFrom": str(entry["handle"])}
+    return encode({**fields, "type": "message", "message": found, "metadata": metadata})
+
+
+def _lasting_below(original: Original, top: int) -> bytearray:
+    """A row and all below it, except scratch lanes that were not kept.
+
+    The lane of the row itself counts as kept, and so does the session's leaf.
     """
     tree = original.reader.index()
     below = tree.rows_below(top)
     lane = tree.lane_of(top)
     of_lane = () if lane is None else tree.rows_on(lane)
-    standing = [tree.uuids[row] for row in of_lane if below[row]]
-    standing.append(original.cursor.leaf.uuid)
-    tried = unkept(tree, original.reader.entry_at, original.reader.id, standing)
-    left = [row for row in tried if below[row]]
+    wanted = [tree.uuids[row] for row in of_lane if below[row]]
+    wanted.append(original.cursor.leaf.uuid)
+    scratch = unkept(tree, original.reader.entry_at, original.reader.id, wanted)
+    left = [row for row in scratch if below[row]]
     if left:
         warnings.warn(
             f"{len(left)} {'entry' if len(left) == 1 else 'entries'} of scratch lanes that were "
-            "never kept stayed behind; keep the lane first, or export an entry of it, to take "
-            "them along",
+            "never kept stayed behind; to copy them, keep the lane first, or export an entry of it",
             SessionTreeWarning,
             stacklevel=4,
         )
@@ -190,24 +192,8 @@ def _lasting_below(original: Original, top: int) -> bytearray:
     return below
 
 
-def _mark(rows: bytearray, marked: Iterable[int]) -> None:
-    for row in marked:
-        rows[row] = 1
-
-
-def fork(original: Original, file: str, at: Ref | None) -> str:
-    """See `Session.fork`."""
-    leaf = original.cursor.leaf if at is None else original.cursor.entry(at)
-    with original.cursor.alone():
-        tree = original.reader.index()
-        row = original.reader.row(leaf)
-        rows = bytearray(len(tree))
-        _mark(rows, tree.rows_up(row))
-    return _copy(original, rows, row, leaf, file, {})
-
-
 def _settings_above(original: Original, top: int) -> dict[str, Any]:
-    """The settings in force above a subtree, which its entries cannot tell."""
+    """The settings in force above a subtree, which its entries do not name."""
     parent = original.reader.index().parents[top]
     if parent == NO_ROW:
         return {}
@@ -237,23 +223,17 @@ def _copy(
         _add_merged(original, rows)
         rows[HEADER_ROW] = 0
         _add_labels(original, rows)
-        to_leaf = bytearray(len(rows))
-        _mark(to_leaf, tree.rows_up(leaf))
+        to_leaf = path_rows(tree, leaf)
     copied = array("i", (row for row, is_copied in enumerate(rows) if is_copied))
     if not copied:
-        raise UsageError(
-            "there is nothing below the header to copy yet; append to the session first"
-        )
+        raise UsageError("there is nothing below the header to copy; append to the session first")
     top = next((row for row in copied if to_leaf[row]), copied[0])
-    came_from = _came_from(original, origin)
-    if _is_cut_above(original, top):
-        came_from["cutAbove"] = True
-    header = _header(original, original.reader.entry_at(top).parent_uuid, came_from, settings)
+    header = _header(original, top, origin, settings)
     line: Callable[[Entry], bytes] | None = partial(inlined, original) if inline else None
     own_line: Callable[[dict[str, Any]], bytes] = encode
     if redact is not None:
-        masked = RedactedCopy(original, file, redact, inline=inline)
-        line, own_line = masked.line, masked.own_line
+        redacted = RedactedCopy(original, file, redact, inline=inline)
+        line, own_line = redacted.line, redacted.own_line
 
     def blocks() -> Iterator[bytes]:
         yield own_line(header) + b"\n"
@@ -263,13 +243,15 @@ def _copy(
             for row in copied:
                 yield line(original.reader.entry_at(row)) + b"\n"
         if copied[-1] != leaf or tree.lane_of(leaf) is not None:
-            yield own_line(_branch_to(tree.uuids[leaf])) + b"\n"
+            uuid, parent = fresh_uuid(), tree.uuids[leaf]
+            branch = {"type": "branch", "uuid": uuid, "parentUuid": parent, "timestamp": now()}
+            yield own_line(branch) + b"\n"
 
     check_free(original.disk, file)
     if not inline:
         needed = _readable_blobs(original, copied)
         if redact is None:
-            _take_along(original, needed, file)
+            _copy_blobs(original, Blobs(original.disk, file), needed)
     create_file(original.disk, file, blocks())
     return file
 
@@ -294,7 +276,7 @@ def _readable_blobs(original: Original, rows: array[int]) -> list[Blob]:
     """The blobs that entries need.
 
     Raises:
-        BlobUnreadableError: the system refuses one, which it may no longer do tomorrow.
+        BlobUnreadableError: the system refuses one. It may be readable tomorrow.
     """
     needed: dict[Blob, None] = {}
     offsets = original.reader.index().offsets
@@ -309,11 +291,13 @@ def _readable_blobs(original: Original, rows: array[int]) -> list[Blob]:
     return list(needed)
 
 
-def _take_along(original: Original, needed: list[Blob], file: str) -> None:
-    """Link or copy blobs to beside a new file; warn of those lost before."""
-    if not needed:
-        return
-    for lost in Blobs(original.disk, file).link_from(original.reader.blobs, needed):
+def _copy_blobs(original: Original, blobs: Blobs, needed: Iterable[Blob]) -> None:
+    """Link or copy blobs into the copy's folder; warn of those lost before.
+
+    Raises:
+        BlobUnreadableError: the system refuses one.
+    """
+    for lost in blobs.link_from(original.reader.blobs, needed):
         if isinstance(lost, BlobUnreadableError):
             raise lost
         warnings.warn(
@@ -329,8 +313,7 @@ def _add_merged(original: Original, rows: bytearray) -> None:
     while waiting:
         merge = original.reader.entry_at(waiting.pop())
         base = merge.get("baseUuid")
-        merged = _row_named(tree, merge.get("mergedUuid"))
-        for row in tree.rows_up(merged):
+        for row in tree.rows_up(_row_named(tree, merge.get("mergedUuid"))):
             if tree.uuids[row] == base:
                 break
             if row in merges and not rows[row]:
@@ -350,69 +333,41 @@ def _row_named(tree: TreeIndex, uuid: Any) -> int:
     return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 
-def _came_from(original: Original, origin: Entry) -> dict[str, Any]:
-    came_from: dict[str, Any] = {"id": original.reader.id}
-    if original.file is not None:
-        came_from["file"] = os.path.abspath(original.file)
-    came_from["uuid"] = origin.uuid
-    return came_from
-
-
-def _is_cut_above(original: Original, top: int) -> bool:
-    """Whether what stood above the top entry is left out, here or in an earlier copy."""
-    parent = original.reader.index().parents[top]
-    if parent != HEADER_ROW:
-        return parent != NO_ROW
-    return is_cut_above(
-        [original.reader.header, original.reader.entry_at(top)], original.reader.header
-    )
-
-
 def _header(
-    original: Original, uuid: str | None, came_from: dict[str, Any], settings: dict[str, Any]
+    original: Original, top: int, origin: Entry, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """The header of a copy: the old one's facts, a new id, and where it came from."""
-    kept = {
-        key: value
-        for key, value in original.reader.header.body.items()
-        if key not in _HEADER_OF_ITS_OWN
-    }
+    """The header of a copy: the facts of the old one, a new id, and where it comes from."""
+    reader = original.reader
+    top_entry, names = reader.entry_at(top), reader.names()
+    parent_session: dict[str, Any] = {"id": reader.id}
+    if original.file is not None:
+        parent_session["file"] = os.path.abspath(original.file)
+    parent_session["uuid"] = origin.uuid
+    parent = reader.index().parents[top]
+    if parent == HEADER_ROW:
+        cut_above = is_cut_above([reader.header, top_entry], reader.header)
+    else:
+        cut_above = parent != NO_ROW
+    if cut_above:
+        parent_session["cutAbove"] = True
     fields: dict[str, Any] = {
         "type": HEADER,
         "version": VERSION,
         "format": FORMAT,
-        "uuid": uuid or fresh_uuid(),
+        "uuid": top_entry.parent_uuid or fresh_uuid(),
         "parentUuid": None,
         "timestamp": now(),
         "id": fresh_uuid(),
-        **kept,
     }
-    if original.reader.names().name is not None:
-        fields["name"] = original.reader.names().name
-    fields["parentSession"] = came_from
-    metadata = {**original.reader.names().metadata, **settings}
+    fields.update(_without(reader.header.body, (*fields, *_OWN_HEADER_KEYS)))
+    if names.name is not None:
+        fields["name"] = names.name
+    fields["parentSession"] = parent_session
+    metadata = {**names.metadata, **settings}
     metadata.pop(AGENT_SESSION_KEY, None)
     if metadata:
         fields["metadata"] = metadata
     return fields
-
-
-def _branch_to(uuid: str) -> dict[str, Any]:
-    return {"type": "branch", "uuid": fresh_uuid(), "parentUuid": uuid, "timestamp": now()}
-
-
-SPILL_OVER: Final = 32 * 1024
-"""Bytes of a string that stay in the line of an entry that is written anew."""
-
-
-_OF_THE_LINE: Final = ("spilled", "crc")
-_OF_A_HANDLE: Final = ("handle", "kind", "role")
-
-
-def homes_in_header(header: Entry) -> list[str]:
-    """The home directories that a session's header names."""
-    cwd = header.get("cwd")
-    return homes_in(cwd) if isinstance(cwd, str) else []
 
 
 class RedactedCopy:
@@ -428,7 +383,7 @@ class RedactedCopy:
     def __init__(
         self, original: Original, file: str, redaction: Redaction, *, inline: bool
     ) -> None:
-        redaction.know_homes(homes_in_header(original.reader.header))
+        know_homes(redaction, original.reader.header)
         self._original = original
         self._redaction = redaction
         self._inline = inline
@@ -440,58 +395,50 @@ class RedactedCopy:
         if self._inline:
             line = inlined(self._original, entry)
             fields: Mapping[str, Any] = decode_object(line)
-            stands_in = False
+            replaced = False
         else:
-            fields, stands_in = self._whole(entry)
+            fields, replaced = self._whole(entry)
         masked = self._redaction.value(fields, entry.uuid)
-        if masked is fields and not stands_in and not _hides_keys(line):
-            self._take_along(entry)
-            return line
-        return self._encoded(_with_sound_handle(masked, fields, self._redaction))
+        if masked is not fields or replaced or _hides_keys(line):
+            return self._encoded(_with_masked_handle(masked, fields, self._redaction))
+        if not self._inline and MARK in entry.line:
+            _copy_blobs(self._original, self._blobs, blobs_needed(entry.as_stored))
+        return line
 
     def own_line(self, fields: Mapping[str, Any]) -> bytes:
-        """The line of an entry that only the copy has, or that it has in its own way."""
+        """The line of an entry that only the copy has, or has in another form."""
         return self._encoded(self._redaction.value(fields, str(fields["uuid"])))
 
     def _whole(self, entry: Entry) -> tuple[Mapping[str, Any], bool]:
-        """The keys of an entry with its blobs put back, and whether some stand in for others."""
+        """The keys of an entry with its spilled content, and whether placeholders are in it."""
         missing: list[str] = []
         whole = Contents(None, False, missing).whole(entry)
         for cause in missing:
             warnings.warn(cause, ContentLostWarning, stacklevel=7)
-        fields = {key: whole[key] for key in whole if key not in _OF_THE_LINE}
+        fields = _without(whole, _LINE_KEYS)
         if entry.type == "handle" and blob_of(_text(fields.get("handle"))) is not None:
-            return self._looked_through(entry, fields), True
+            return self._blob_message(entry, fields), True
         return fields, bool(missing)
 
-    def _looked_through(self, entry: Entry, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The keys of a message that says what a handle's blob does, as far as it is text."""
+    def _blob_message(self, entry: Entry, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The keys of a message with the content of a handle's blob, as far as it is text."""
         handle = Handle.parse(fields["handle"])
         media_type = base_type(handle.meta[2] if len(handle.meta) > 2 else None)
         size = int(handle.meta[1])
         if is_shown(media_type, size):
             found = self._original.handles.messages([entry])[0]
-            said = found if isinstance(found, SessionTreeError) else found.message
+            message = found if isinstance(found, SessionTreeError) else found.message
         else:
             self._redaction.left_out.append((entry.uuid, media_type, size))
-            said = {"role": "user", "content": left_out(media_type, size)}
-        if isinstance(said, SessionTreeError):
-            warnings.warn(str(said), ContentLostWarning, stacklevel=8)
-            said = {"role": "user", "content": f"[left out: {said}]"}
-        kept = {key: value for key, value in fields.items() if key not in _OF_A_HANDLE}
-        return {**kept, "type": "message", "message": said}
-
-    def _take_along(self, entry: Entry) -> None:
-        if self._inline or MARK not in entry.line:
-            return
-        for lost in self._blobs.link_from(
-            self._original.reader.blobs, blobs_needed(entry.as_stored)
-        ):
-            warnings.warn(str(lost), ContentLostWarning, stacklevel=7)
+            message = {"role": "user", "content": left_out(media_type, size)}
+        if isinstance(message, SessionTreeError):
+            warnings.warn(str(message), ContentLostWarning, stacklevel=8)
+            message = {"role": "user", "content": f"[left out: {message}]"}
+        return {**_without(fields, _HANDLE_KEYS), "type": "message", "message": message}
 
     def _encoded(self, fields: Mapping[str, Any]) -> bytes:
-        fields = {key: value for key, value in fields.items() if key not in _OF_THE_LINE}
-        spilled = spill(fields, None if self._inline else SPILL_OVER, self._store)
+        over = None if self._inline else SPILL_OVER
+        spilled = spill(_without(fields, _LINE_KEYS), over, self._store)
         try:
             return encode(spilled)
         except EntryError:  # a lone surrogate, or a nesting that only other programs write
@@ -501,28 +448,27 @@ class RedactedCopy:
         return str(Handle.blob(*self._blobs.put(content), media_type))
 
 
-def _with_sound_handle(
+def _with_masked_handle(
     masked: Mapping[str, Any], fields: Mapping[str, Any], redaction: Redaction
 ) -> Mapping[str, Any]:
-    """The same, with a handle whose parts were masked, not the text that they make up."""
+    """The masked fields, with a well-formed handle: its parts are masked one by one."""
     handle = fields.get("handle")
     if fields.get("type") != "handle" or masked.get("handle") == handle:
         return masked
     try:
         parsed = Handle.parse(_text(handle))
         meta = tuple(redaction.text(part) for part in parsed.meta)
-        sound = str(Handle(parsed.plugin, parsed.version, parsed.method, meta))
+        return {**masked, "handle": str(Handle(parsed.plugin, parsed.version, parsed.method, meta))}
     except HandleError:
         return masked
-    return {**masked, "handle": sound}
 
 
 def _hides_keys(line: bytes) -> bool:
-    """Whether a line says more than its keys do: a key twice, or what is no JSON."""
+    """Whether a line holds more than its keys do: a key twice, or text that is not JSON."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len({key for key, _ in pairs}) != len(pairs):
-            raise ValueError("a key stands there twice")
+            raise ValueError("a key is there twice")
 
     try:
         json.loads(line, object_pairs_hook=check)

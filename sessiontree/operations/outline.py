@@ -1,7 +1,7 @@
-"""The outline: the whole tree at a glance, as rows, as branches, or drawn.
+"""The outline of a session: the whole tree as rows, as branches, or drawn.
 
-Memory is bounded by the index: lines are read one at a time as they are shown.
-Nothing here recurses, so a chain of any depth can be shown.
+Invariants: memory is bounded by the index, for lines are read one at a time as they are
+shown; nothing recurses, so a chain of any depth can be shown.
 """
 
 from __future__ import annotations
@@ -33,48 +33,12 @@ DEEPEST: Final = 24
 """Columns of side branches drawn; deeper ones are drawn in the last."""
 
 
-class Outlined(NamedTuple):
-    """What an outline is made from.
-
-    Attributes:
-        tree: the index.
-        names: labels and branch names.
-        read: gives the entry whose line starts at an offset.
-        lines: gives all lines with their offsets.
-        leaf: the row the session stands at.
-    """
-
-    tree: TreeIndex
-    names: Names
-    read: Callable[[int], Entry | None]
-    lines: Callable[[], Iterator[tuple[int, bytes]]]
-    leaf: int
-
-    @classmethod
-    def of(cls, cursor: Cursor) -> Outlined:
-        """What the outline of a session is made from."""
-        reader = cursor.reader
-        with reader.alone():
-            view = reader.whole()
-            leaf = reader.row(cursor.leaf)
-            return cls(view.tree(), reader.names(), view.read, view.lines, leaf)
-
-    def entry(self, row: int) -> Entry:
-        offset = self.tree.offsets[row]
-        missing = Entry(type=self.tree.type_of(row), uuid=self.tree.uuids[row])
-        return self.read(offset) or stored(missing, b"", offset)
-
-    def standing(self, content: bytearray) -> int:
-        """The content row at or above the leaf, or NO_ROW."""
-        return next((row for row in self.tree.rows_up(self.leaf) if content[row]), NO_ROW)
-
-
 class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
     """One entry and its place in the tree.
 
     Attributes:
         uuid, parent_uuid, type, lane: as stored; a lane of None is main.
-        role: the role it speaks in, or None.
+        role: the role of its message, or None.
         preview: its content in up to 60 characters on one line.
         label: its label, or None.
         depth: the number of its ancestors in the file.
@@ -92,25 +56,114 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
     current: bool
 
 
+class Outline(NamedTuple):
+    """What the tree of a session looks like now.
+
+    Attributes:
+        tree: the index.
+        names: labels and branch names.
+        read: gives the entry whose line starts at an offset.
+        lines: gives all lines with their offsets.
+        leaf: the row of the session's leaf.
+    """
+
+    tree: TreeIndex
+    names: Names
+    read: Callable[[int], Entry | None]
+    lines: Callable[[], Iterator[tuple[int, bytes]]]
+    leaf: int
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> Outline:
+        reader = cursor.reader
+        view = reader.whole()
+        leaf = reader.row(cursor.leaf)
+        return cls(view.tree(), reader.names(), view.read, view.lines, leaf)
+
+    def entry(self, row: int) -> Entry:
+        offset = self.tree.offsets[row]
+        missing = Entry(type=self.tree.type_of(row), uuid=self.tree.uuids[row])
+        return self.read(offset) or stored(missing, b"", offset)
+
+    def current(self, content: bytearray) -> int:
+        """The content row at or above the leaf, or NO_ROW."""
+        return next((row for row in self.tree.rows_up(self.leaf) if content[row]), NO_ROW)
+
+
 def rows(cursor: Cursor) -> Iterator[TreeRow]:
     """All entries in file order, as they are known now."""
     with cursor.alone():
-        outlined = Outlined.of(cursor)
-        return _all_rows(outlined)
+        outline = Outline.of(cursor)
+        tree = outline.tree
+        return _rows(outline, outline.lines(), _depths(tree), path_rows(tree, outline.leaf))
 
 
-def _all_rows(outlined: Outlined) -> Iterator[TreeRow]:
-    tree = outlined.tree
-    return _rows(outlined, outlined.lines(), _depths(tree), _marked(tree, outlined.leaf))
+def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
+    """The branches of the conversation by their tips; see `sessiontree.core.index`."""
+    with cursor.alone():
+        outline = Outline.of(cursor)
+        branching = Branching(outline.tree)
+        current = outline.current(branching.content)
+        within = None if below is None else set(outline.tree.subtree(cursor.reader.row(below)))
+        names = _names_of_tips(outline, branching.content)
+        return [
+            _branch(outline, branching, tip, names.get(tip), current=tip == current)
+            for tip in branching.tips()
+            if within is None or tip in within
+        ]
+
+
+def draw(cursor: Cursor, *, all: bool = False) -> Iterator[str]:
+    """The tree as lines of text, each drawn when it is asked for, under the thread lock."""
+    with cursor.alone():
+        outline = Outline.of(cursor)
+
+    def locked() -> Iterator[str]:
+        with cursor.alone():
+            lines = _Picture(outline, all=all).lines()
+        while True:
+            with cursor.alone():
+                line = next(lines, None)
+            if line is None:
+                return
+            yield line
+
+    return locked()
+
+
+def turns(path: Sequence[Entry]) -> list[list[Entry]]:
+    """The messages of a path by turns: each a prompt and what follows it."""
+    turns: list[list[Entry]] = []
+    for entry in path:
+        message = entry.message_as_stored if entry.type == "message" else None
+        if isinstance(message, dict) and begins_turn(entry.as_stored):
+            turns.append([entry])
+        elif turns and (isinstance(message, dict) or entry.type in ("block", "message_end")):
+            turns[-1].append(entry)
+    return turns
+
+
+def count_branches(tree: TreeIndex) -> int:
+    """The number of branches, without those on scratch lanes that were never kept."""
+    branching = Branching(tree)
+    return sum(not is_scratch(branching.lane_of(tip)) for tip in branching.tips())
+
+
+def path_rows(tree: TreeIndex, row: int) -> bytearray:
+    """A byte for each row of the index: 1 on the path to a row."""
+    marks = bytearray(len(tree))
+    for above in tree.rows_up(row):
+        marks[above] = 1
+    return marks
 
 
 def _rows(
-    outlined: Outlined,
+    outline: Outline,
     lines: Iterator[tuple[int, bytes]],
     depths: array[int],
     on_path: bytearray,
 ) -> Iterator[TreeRow]:
-    tree, labels = outlined.tree, outlined.names.labels
+    tree, labels = outline.tree, outline.names.labels
     row = 0
     for offset, line in lines:
         if row == len(depths) or tree.offsets[row] != offset:
@@ -146,41 +199,9 @@ def _depths(tree: TreeIndex) -> array[int]:
     return depths
 
 
-def _marked(tree: TreeIndex, row: int) -> bytearray:
-    marks = bytearray(len(tree))
-    for above in tree.rows_up(row):
-        marks[above] = 1
-    return marks
-
-
-def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
-    """The branches of the conversation by their tips; see `sessiontree.core.index`."""
-    with cursor.alone():
-        row = None if below is None else cursor.reader.row(below)
-        return _branches(Outlined.of(cursor), row)
-
-
-def _branches(outlined: Outlined, below: int | None) -> list[Branch]:
-    branching = Branching(outlined.tree)
-    standing = outlined.standing(branching.content)
-    within = None if below is None else set(outlined.tree.subtree(below))
-    names = _names_of_tips(outlined, branching.content)
-    return [
-        _branch(outlined, branching, tip, names.get(tip), current=tip == standing)
-        for tip in branching.tips()
-        if within is None or tip in within
-    ]
-
-
-def count_branches(tree: TreeIndex) -> int:
-    """How many lines of conversation there are, those not counted that were never kept."""
-    branching = Branching(tree)
-    return sum(not is_scratch(branching.lane_of(tip)) for tip in branching.tips())
-
-
-def _names_of_tips(outlined: Outlined, content: bytearray) -> dict[int, str]:
+def _names_of_tips(outline: Outline, content: bytearray) -> dict[int, str]:
     """The name of each named branch by its last row with content, where it has one."""
-    tree, names = outlined.tree, outlined.names
+    tree, names = outline.tree, outline.names
     tips = names.tips(tree) if names.branches else {}
     found: dict[int, str] = {}
     for name, rows in names.branches.items():
@@ -194,29 +215,30 @@ def _names_of_tips(outlined: Outlined, content: bytearray) -> dict[int, str]:
 
 
 def _branch(
-    outlined: Outlined, branching: Branching, tip: int, name: str | None, *, current: bool
+    outline: Outline, branching: Branching, tip: int, name: str | None, *, current: bool
 ) -> Branch:
     fork, length = branching.fork_of(tip)
-    entry = said = outlined.entry(tip)
-    if entry.type == "message_end" and outlined.tree.parents[tip] != NO_ROW:
-        said = outlined.entry(outlined.tree.parents[tip])
+    entry = shown = outline.entry(tip)
+    if entry.type == "message_end" and outline.tree.parents[tip] != NO_ROW:
+        above = outline.entry(outline.tree.parents[tip])
+        shown = above if above.type == "block" else entry
     return Branch(
         leaf=entry.uuid,
-        fork=None if fork == NO_ROW else outlined.tree.uuids[fork],
+        fork=None if fork == NO_ROW else outline.tree.uuids[fork],
         length=length,
         current=current,
         lane=entry.lane,
         name=name,
-        preview=preview(said if said.type == "block" else entry),
+        preview=preview(shown),
         updated=entry.timestamp,
     )
 
 
-class _Line(NamedTuple):
-    """A run to be drawn: its first row, the columns before it, and how it joins them.
+class _Run(NamedTuple):
+    """A run of rows to draw: its first row, the columns before it, and how it joins them.
 
     Attributes:
-        names: of the branches that begin above it, in rows that are not shown.
+        names: the branches that begin above it, in rows that are not shown.
     """
 
     row: int
@@ -235,170 +257,127 @@ _HERE: Final = "← you are here"
 _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}
 
 
-def drawn(cursor: Cursor, *, all: bool = False) -> Iterator[str]:
-    """The tree as lines of text; each is drawn when it is asked for."""
-    with cursor.alone():
-        lines = _drawn(Outlined.of(cursor), all=all)
-    return _synchronized(cursor, lines)
-
-
-def _synchronized(cursor: Cursor, lines: Iterator[str]) -> Iterator[str]:
-    """Lines drawn one at a time, each under the session's thread lock."""
-    while True:
-        with cursor.alone():
-            line = next(lines, None)
-        if line is None:
-            return
-        yield line
-
-
-def turns(path: Sequence[Entry]) -> list[list[Entry]]:
-    """The messages of a path by turns: each a prompt and what follows it."""
-    turns: list[list[Entry]] = []
-    for entry in path:
-        message = entry.message_as_stored if entry.type == "message" else None
-        if isinstance(message, dict) and begins_turn(entry.as_stored):
-            turns.append([entry])
-        elif turns and (isinstance(message, dict) or entry.type in ("block", "message_end")):
-            turns[-1].append(entry)
-    return turns
-
-
-def _drawn(outlined: Outlined, *, all: bool = False) -> Iterator[str]:
+class _Picture:
     """The tree with box characters, a line for each message.
 
-    The path to where the session stands runs straight down. What leaves it stands to the
-    right, each branch at its joint, in file order, above where the path goes on.
+    It draws runs: rows of which each is the only child that is shown of the one before. The
+    path to the leaf goes straight down. Side branches are to the right, each at its joint,
+    in file order, above the rest of the path.
     """
-    picture = _Picture(outlined)
-    yield picture.heading()
-    waiting = [_Line(root, "", "") for root in reversed(outlined.tree.roots())]
-    while waiting:
-        line = waiting.pop()
-        run, forks = picture.run_from(line.row)
-        if line.row and outlined.tree.parents[line.row] == NO_ROW:
-            yield from picture.orphan_heading(line.row)
-        yield from picture.draw(run, line, all=all)
-        columns = line.below[: 2 * DEEPEST]
-        below = [_Line(row, columns, "├─", names) for row, names in forks]
-        if below:
-            joint = "" if picture.is_on_path(below[-1].row) else "└─"
-            below[-1] = below[-1]._replace(joint=joint)
-        waiting.extend(reversed(below))
 
-
-class _Picture:
-    """Draws runs: rows of which each is the only way on from the one before."""
-
-    def __init__(self, outlined: Outlined) -> None:
-        self._outlined = outlined
-        tree = self._tree = outlined.tree
+    def __init__(self, outline: Outline, *, all: bool) -> None:
+        self._outline = outline
+        self._all = all
+        tree = self._tree = outline.tree
         self._content = tree.content_rows()
-        for uuid in outlined.names.labels:
+        for uuid in outline.names.labels:
             if (row := tree.row(uuid)) != NO_ROW:
-                self._content[row] = 1  # what someone labelled is shown, whatever it is
+                self._content[row] = 1  # a labelled entry of any type is shown
         above_content = tree.rows_above_content(self._content)
         self._leads_on = bytes(map(or_, self._content, above_content))
-        self._on_path = _marked(tree, outlined.leaf)
-        self._standing = outlined.standing(self._content)
+        self._on_path = path_rows(tree, outline.leaf)
+        self._current = outline.current(self._content)
         self._branch_names = {
-            row: name for name, found in outlined.names.branches.items() for row in found
+            row: name for name, found in outline.names.branches.items() for row in found
         }
 
-    def heading(self) -> str:
-        header = self._outlined.entry(0)
-        facts = [f"session {header.get('id', '')}", self._outlined.names.name, header.get("cwd")]
+    def lines(self) -> Iterator[str]:
+        yield self._heading()
+        waiting = [_Run(root, "", "") for root in reversed(self._tree.roots())]
+        while waiting:
+            run = waiting.pop()
+            rows, forks = self._rows_from(run.row)
+            if run.row and self._tree.parents[run.row] == NO_ROW and self._leads_on[run.row]:
+                parent = self._outline.entry(run.row).parent_uuid
+                yield f"orphan: its parent {one_line(str(parent))} is not in the file"
+            yield from self._run(rows, run)
+            columns = run.below[: 2 * DEEPEST]
+            below = [_Run(row, columns, "├─", names) for row, names in forks]
+            if below:
+                joint = "" if self._on_path[below[-1].row] else "└─"
+                below[-1] = below[-1]._replace(joint=joint)
+            waiting.extend(reversed(below))
+
+    def _heading(self) -> str:
+        header = self._outline.entry(0)
+        facts = [f"session {header.get('id', '')}", self._outline.names.name, header.get("cwd")]
         heading = " · ".join(one_line(fact) for fact in facts if isinstance(fact, str) and fact)
-        stands_above_all = self._standing == NO_ROW and any(self._content)
-        return heading + (f"  {_HERE}" if stands_above_all else "")
+        is_above_all = self._current == NO_ROW and any(self._content)
+        return heading + (f"  {_HERE}" if is_above_all else "")
 
-    def orphan_heading(self, row: int) -> Iterator[str]:
-        """The line above a run whose parent is not in the file."""
-        if self._leads_on[row]:
-            parent = self._outlined.entry(row).parent_uuid
-            yield f"orphan: its parent {one_line(str(parent))} is not in the file"
+    def _rows_from(self, row: int) -> tuple[list[int], list[tuple[int, tuple[str, ...]]]]:
+        """The rows from this one down to a fork or an end, and the branches from there.
 
-    def is_on_path(self, row: int) -> bool:
-        """Whether a row is on the path to where the session stands."""
-        return bool(self._on_path[row])
-
-    def run_from(self, row: int) -> tuple[list[int], list[tuple[int, tuple[str, ...]]]]:
-        """The rows from this one down to a fork or an end, and the ways on from there.
-
-        Each way is the first row of it that is shown, with the names of the branches that
-        begin before it. One on the path to where the session stands is the last.
+        Each branch is its first row that is shown, with the names of the branches that
+        begin before it. The one on the path to the leaf is the last.
         """
-        run = [row]
-        ways = [row]
-        while len(ways) == 1:
-            run += self._as_far_as_shown(self._tree.only_children(ways[0]))
-            ways = self._ways_on(run[-1])
-            run += ways if len(ways) == 1 else ()
-        return run, sorted(self._shown_ways(ways), key=lambda way: (self._on_path[way[0]], way[0]))
+        rows = [row]
+        children = [row]
+        while len(children) == 1:
+            rows += self._shown_part(self._tree.only_children(children[0]))
+            children = self._shown_children(rows[-1])
+            rows += children if len(children) == 1 else ()
+        forks = self._shown_branches(children)
+        return rows, sorted(forks, key=lambda fork: (self._on_path[fork[0]], fork[0]))
 
-    def _as_far_as_shown(self, chain: list[int]) -> Iterable[int]:
+    def _shown_part(self, chain: list[int]) -> Iterable[int]:
         if chain and max(chain) < len(self._leads_on) and self._leads_on[chain[-1]]:
             return chain  # what leads to the last is shown as well
-        return takewhile(self._is_on_the_way, chain)
+        return takewhile(self._leads_to_shown, chain)
 
-    def _is_on_the_way(self, row: int) -> bool:
-        """Whether a row is shown, or leads to something that is."""
+    def _leads_to_shown(self, row: int) -> bool:
+        """Whether a row is shown, or is above one that is."""
         return row < len(self._leads_on) and bool(self._leads_on[row])  # others came since
 
-    def _ways_on(self, row: int) -> list[int]:
-        """The children of a row that are shown, or lead to something that is."""
-        return list(filter(self._is_on_the_way, self._tree.children(row)))
+    def _shown_children(self, row: int) -> list[int]:
+        return list(filter(self._leads_to_shown, self._tree.children(row)))
 
-    def _shown_ways(self, ways: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """Ways on; where one forks before anything of it is shown, the ways from there."""
-        waiting: list[tuple[int, tuple[str, ...]]] = [(row, ()) for row in ways]
+    def _shown_branches(self, rows: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The branches; where one forks before a row of it is shown, the branches from there."""
+        waiting: list[tuple[int, tuple[str, ...]]] = [(row, ()) for row in rows]
         while waiting:
             row, names = waiting.pop()
-            onward = [row]
-            while len(onward) == 1 and not self._content[row := onward[0]]:
+            below = [row]
+            while len(below) == 1 and not self._content[row := below[0]]:
                 names += tuple(filter(None, (self._branch_names.get(row),)))
-                onward = self._ways_on(row)
-            if len(onward) == 1:
+                below = self._shown_children(row)
+            if len(below) == 1:
                 yield row, names
             else:
-                waiting += [(way, names) for way in onward]
+                waiting += [(child, names) for child in below]
 
-    def draw(self, run: list[int], line: _Line, *, all: bool) -> Iterator[str]:
-        """The lines of a run."""
-        shown = [row for row in run if self._content[row]]
-        names = [
-            *line.names,
-            *(self._branch_names[row] for row in run if row in self._branch_names),
-        ]
-        first = line.columns + line.joint
-        later = line.below
-        keep = self._kept(shown, all=all)
+    def _run(self, rows: list[int], run: _Run) -> Iterator[str]:
+        shown = [row for row in rows if self._content[row]]
+        names = [*run.names]
+        names += [self._branch_names[row] for row in rows if row in self._branch_names]
+        columns = run.columns + run.joint
+        unfolded = self._unfolded(shown)
         folded = 0
         for row in shown:
-            if row not in keep:
+            if row not in unfolded:
                 folded += 1
                 continue
             if folded:
-                yield f"{first}⋮ {folded} more"
-                first, folded = later, 0
-            yield self._row(row, first, names)
-            first, names = later, []
+                yield f"{columns}⋮ {folded} more"
+                columns, folded = run.below, 0
+            yield self._row(row, columns, names)
+            columns, names = run.below, []
 
-    def _kept(self, shown: list[int], *, all: bool) -> set[int]:
-        if all or len(shown) <= FOLD_LONGER_THAN:
+    def _unfolded(self, shown: list[int]) -> set[int]:
+        if self._all or len(shown) <= FOLD_LONGER_THAN:
             return set(shown)
-        labels, uuids = self._outlined.names.labels, self._tree.uuids
-        kept = {*shown[:FOLD_SHOWS], *shown[-FOLD_SHOWS:]}
-        return kept | {row for row in shown if uuids[row] in labels or row == self._standing}
+        labels, uuids = self._outline.names.labels, self._tree.uuids
+        ends = {*shown[:FOLD_SHOWS], *shown[-FOLD_SHOWS:]}
+        return ends | {row for row in shown if uuids[row] in labels or row == self._current}
 
     def _row(self, row: int, columns: str, names: list[str]) -> str:
-        entry = self._outlined.entry(row)
+        entry = self._outline.entry(row)
         mark = "●" if self._on_path[row] else "○"
         speaker = one_line(role(entry) or entry.type)
         parts = [f"{columns}{mark} {speaker}", preview(entry), one_line(entry.uuid[:8])]
-        label = self._outlined.names.labels.get(entry.uuid)
+        label = self._outline.names.labels.get(entry.uuid)
         parts += [f"[{one_line(label)}]"] if label else []
         parts += [f"({one_line(name)})" for name in names]
         parts += [f"lane {one_line(entry.lane)}"] if entry.lane else []
-        parts += [_HERE] if row == self._standing else []
+        parts += [_HERE] if row == self._current else []
         return "  ".join(parts)

@@ -39,7 +39,7 @@ from sessiontree.core.message import (
 )
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
-from sessiontree.operations.export import homes_in_header
+from sessiontree.operations.export import know_homes
 from sessiontree.redact.redaction import Redaction
 from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
@@ -56,7 +56,7 @@ def transcript(
 ) -> Iterator[str]:
     """See `Session.to_markdown`."""
     if redaction is not None:
-        redaction.know_homes(homes_in_header(cursor.reader.header))
+        know_homes(redaction, cursor.reader.header)
     before = ""
     for part in _Transcript(cursor, leaf, redaction, beside).parts():
         if part.strip():
