@@ -565,8 +565,8 @@ class Session:
                 damaged(damage)
 
         known = file.original.identity, view.complete if file.is_current else file.size
-        told = follow.Told(note, known, self.reader.fetch, self._closing)
-        return follow.follow(file.original.to_read(), view, self.reader.log, told)
+        options = follow.Options(note, known, self.reader.fetch, self._closing)
+        return follow.follow(file.original.to_read(), view, self.reader.log, options)
 
     # Write
 
@@ -674,7 +674,7 @@ class Session:
 
         self.reader.log.check_writable()
         self.writer.check_log_is_there()
-        handle, name = attach.stored(self.blobs, content, media_type)
+        handle, name = attach.store(self.blobs, content, media_type)
         return self.append_handle(
             handle,
             kind="binary",

@@ -1,4 +1,4 @@
-"""Handles: pointers to content that somebody else keeps, and what resolves them."""
+"""Handles: pointers to content that is kept elsewhere, and their resolvers."""
 
 from sessiontree.handles.builtin import built_in
 from sessiontree.handles.registry import Registry

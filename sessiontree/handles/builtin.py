@@ -1,19 +1,15 @@
-"""Files below a root, and nothing outside of it.
+"""The built-in resolvers: `blob`, `file` and `session`. None of them uses a network.
 
-The way down is opened part by part, each below the one before and without
-following links; a link is followed by hand, as far as it stays below the root. So
-whatever is renamed or replaced meanwhile, what is opened was reached from the root.
+Invariants:
 
-Blobs: content in the sidecar of the session that the handle stands in.
-
-The bytes are compared with the hash in the handle whenever they are read.
-
-Entries and content blocks, of the session that a handle stands in or one beside it.
-
-Another session is found by the id in its header, among the `.jsonl` files of the
-same folder, and opened to read. What its handles point to is resolved in it.
-
-The built-in resolvers: `blob`, `file` and `session`. None of them uses a network.
+- `file` reads below a root and nothing outside of it. The path is opened part by part, each
+  below the one before, and links are followed by hand. So whatever is renamed or replaced
+  meanwhile, the file was reached from the root.
+- `blob` reads the sidecar of the session that the handle is in. The bytes are compared with
+  the hash whenever they are read.
+- `session` reads entries and content blocks of the session that the handle is in, or of
+  another one in the same folder, found by the id in its header and opened to read. Handles
+  in that one are resolved there.
 """
 
 from __future__ import annotations
@@ -44,9 +40,15 @@ if TYPE_CHECKING:
 
 
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes of a file that is read; the default."""
+"""The largest file that is read, in bytes; the default."""
 
 _MOST_LINKS: Final = 40
+
+
+def built_in() -> list[Resolver]:
+    """Make a resolver of each built-in plugin."""
+    return [BlobResolver(), FileResolver(), SessionResolver()]
+
 
 FILE_SCHEMA: Final = HandleSchema(
     plugin="file",
@@ -60,7 +62,7 @@ FILE_SCHEMA: Final = HandleSchema(
         )
     ],
     kind="binary",
-    resolves_to="the bytes of the file now below the root, with a media type by its content",
+    resolves_to="the bytes of the file as it is now, with a media type by its content",
 )
 
 
@@ -70,18 +72,18 @@ class FileResolver:
     schemas = (FILE_SCHEMA,)
 
     def __init__(self, largest: int = LARGEST) -> None:
-        """A resolver of files of up to `largest` bytes."""
+        """Make a resolver of files of up to `largest` bytes."""
         self._largest = largest
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
         """The content of the file, whole.
 
         Raises:
-            TargetRefusedError: it is outside the root, no regular file, or too large.
-            TargetMissingError: it is not there, or may not be read.
+            TargetRefusedError: it is outside the root, not a regular file, or too large.
+            TargetMissingError: it is missing, or the system refuses to read it.
         """
         try:
-            content = _Below(handle, scope.root, self._largest).read()
+            content = _Descent(handle, scope.root, self._largest).read()
         except OSError as error:
             raise TargetMissingError(
                 f"cannot read {handle} below {scope.root}: {error.strerror or error}", str(handle)
@@ -89,7 +91,7 @@ class FileResolver:
         return ResolvedHandle(handle, "binary", content, media_type_of(content))
 
 
-class _Below:
+class _Descent:
     """One way down from a root, by descriptors."""
 
     def __init__(self, handle: Handle, root: str, largest: int) -> None:
@@ -101,37 +103,38 @@ class _Below:
     def read(self) -> bytes:
         path = self._handle.meta[0]
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:
-            self._refuse("is no path below a root")
+            self._refuse("is not a path below a root")
         with contextlib.ExitStack() as opened:
-            return self._content(self._last(_parts(path), opened))
+            return self._content(self._open(_parts(path), opened))
 
-    def _last(self, waiting: list[str], opened: contextlib.ExitStack) -> int:
-        """The file at the end of a way, its parts given last first."""
+    def _open(self, waiting: list[str], opened: contextlib.ExitStack) -> int:
+        """A descriptor of the file at the end of a path, whose parts are given last first."""
         root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, root)
         folders = [root]
         while waiting:
             part = waiting.pop()
-            if part == "..":  # of a link: up from where the link led, never by name
+            if part == "..":  # of a link: up from its target, never by name
                 folders.pop()
                 if not folders:
                     self._refuse("leads out of the root by a link")
                 continue
             found = os.stat(part, dir_fd=folders[-1], follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode):
-                waiting.extend(self._followed(part, folders))
+                waiting.extend(self._link_parts(part, folders))
                 continue
             if not waiting:
                 self._check(found)
             elif not stat.S_ISDIR(found.st_mode):
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            below = _open(part, folders[-1])
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            below = os.open(part, flags, dir_fd=folders[-1])
             opened.callback(os.close, below)
             folders.append(below)
         return folders[-1]
 
-    def _followed(self, link: str, folders: list[int]) -> list[str]:
-        """The parts that a link stands for, last first; one from the top starts over."""
+    def _link_parts(self, link: str, folders: list[int]) -> list[str]:
+        """The parts of a link's target, last first; an absolute one starts at the root again."""
         self._links += 1
         if self._links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -153,7 +156,7 @@ class _Below:
             self._refuse(f"has {found.st_size:,} bytes, and {self._largest:,} are allowed")
 
     def _content(self, fd: int) -> bytes:
-        self._check(os.fstat(fd))  # what was opened may not be what was looked at
+        self._check(os.fstat(fd))  # the file may have been replaced since `stat`
         with open(fd, "rb", closefd=False) as file:
             content = file.read(self._largest + 1)
         if len(content) > self._largest:
@@ -164,13 +167,8 @@ class _Below:
         raise TargetRefusedError(f"{self._handle} {why}; it was not read", str(self._handle))
 
 
-def _open(part: str, folder: int) -> int:
-    """A descriptor of what stands in a folder, never of what a link there leads to."""
-    return os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-
-
 def _parts(path: str) -> list[str]:
-    """The parts of a path that lead somewhere, last first."""
+    """The parts of a path, last first, without empty ones and `.`."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
@@ -194,10 +192,10 @@ class BlobResolver:
     schemas = (BLOB_SCHEMA,)
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """The bytes.
+        """The bytes of the blob.
 
         Raises:
-            BlobError: they are missing, or not those of the handle.
+            BlobError: they are missing or damaged.
         """
         sha256, size, media_type = handle.meta
         content = scope.session.blobs.read(sha256, int(size))
@@ -238,7 +236,7 @@ class SessionResolver:
         """An entry, or one block of it.
 
         Raises:
-            TargetMissingError: no such session, entry or block.
+            TargetMissingError: there is no such session, entry or block.
             HandleCycleError: a handle entry leads back to itself.
         """
         near = ""
@@ -250,21 +248,21 @@ class SessionResolver:
                     return ResolvedHandle(handle, "message", message)
             elif entry is not None:
                 return _resolved(handle, entry, scope.within(session))
-            near = near or nearest(session.reader, handle.meta[1])
+            near = near or similar_uuids(session.reader, handle.meta[1])
         raise TargetMissingError(
             f"{handle} points to an entry that session {handle.meta[0]} does not have{near}",
             str(handle),
         )
 
 
-def nearest(reader: TreeReader, uuid: str) -> str:
-    """What to say of the entries whose uuids begin as one that is none; nothing where none do."""
+def similar_uuids(reader: TreeReader, uuid: str) -> str:
+    """A hint with the uuids that begin with an unknown one; empty where none does."""
     near = [whole for whole in reader.index().uuids if whole.startswith(uuid)][:3]
     return f"; give its uuid whole: {', '.join(near)}" if near else ""
 
 
 def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
-    """What an entry stands for."""
+    """The content of an entry."""
     kind = entry.type
     if kind == "handle":
         return scope.resolve(Handle.from_json(entry.get("handle"))[0])
@@ -277,23 +275,23 @@ def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
         return ResolvedHandle(handle, "message", summary_message("compactionSummary", entry))
     if kind == "custom_message":
         return ResolvedHandle(handle, "message", custom_message(entry))
-    told = {key: entry[key] for key in entry if key not in ("spilled", "crc")}
-    return ResolvedHandle(handle, "document", told)
+    document = {key: entry[key] for key in entry if key not in ("spilled", "crc")}
+    return ResolvedHandle(handle, "document", document)
 
 
 def block_of(handle: Handle, reader: TreeReader, entry: Entry | None) -> dict[str, Any] | None:
     """The message with one block that a handle points to in a session.
 
     Args:
-        handle: of the method `block`, its meta sound.
+        handle: of the method `block`, with valid meta.
         reader: reads the session that has the block.
-        entry: the entry of the handle's uuid there, or None.
+        entry: the entry with the handle's uuid there, or None.
 
     Returns:
-        None where the session has nothing of that uuid.
+        None where the session has nothing with that uuid.
 
     Raises:
-        TargetMissingError: what has it has no such block; says how many there are.
+        TargetMissingError: the message has no such block; says how many it has.
     """
     uuid, index = handle.meta[1], int(handle.meta[2])
     if entry is not None and entry.type == "message":
@@ -308,7 +306,9 @@ def block_of(handle: Handle, reader: TreeReader, entry: Entry | None) -> dict[st
         raise TargetMissingError(
             f"{handle} points to a block of a {entry.type}, which has none", str(handle)
         )
-    return _streamed_block(handle, reader, uuid if entry is None else _whole(entry))
+    if entry is not None:
+        uuid = message_uuid(entry) or uuid
+    return _streamed_block(handle, reader, uuid)
 
 
 def _no_block(handle: Handle, count: int) -> TargetMissingError:
@@ -316,19 +316,14 @@ def _no_block(handle: Handle, count: int) -> TargetMissingError:
     return TargetMissingError(f"{handle} points to a block that is not there: {has}", str(handle))
 
 
-def _whole(entry: Entry) -> str:
-    """The message that an entry is a piece of."""
-    return message_uuid(entry) or entry.uuid
-
-
 def _streamed_block(handle: Handle, reader: TreeReader, uuid: str) -> dict[str, Any] | None:
-    """The same of a message that was written block by block; reads the whole file."""
-    role, block, is_there = "assistant", None, False
+    """The same for a message that was written block by block; reads the whole file."""
+    role, block, found = "assistant", None, False
     indices: set[int] = set()
     for entry in reader.entries():
         if entry.type not in ("block", "message_end") or entry.get("messageUuid") != uuid:
             continue
-        is_there = True
+        found = True
         if isinstance(index := entry.get("index"), int):
             indices.add(index)
         if entry.type == "message_end":
@@ -337,13 +332,13 @@ def _streamed_block(handle: Handle, reader: TreeReader, uuid: str) -> dict[str, 
             block = entry.get("block")
     if isinstance(block, dict):
         return {"role": role, "content": [block]}
-    if is_there:
+    if found:
         raise _no_block(handle, len(indices))
     return None
 
 
 def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
-    """The sessions of an id: this one, else those in its folder.
+    """The sessions with an id: this one, or else those in its folder, each opened once.
 
     Raises:
         TargetMissingError: there is none.
@@ -351,57 +346,34 @@ def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
     here = scope.session
     wanted = handle.meta[0]
     if here.id == wanted or "parentSession" in here.header:
-        yield here  # a fork has copies of entries that it knows by the same uuid
+        yield here  # a fork has copies of entries, with the same uuids
     if here.id == wanted:
         return
     if here.file is None:
         raise TargetMissingError(
-            f"{handle} points to another session, and one in memory stands beside none",
+            f"{handle} points to another session, and a session in memory has no folder",
             str(handle),
         )
     folder = os.path.dirname(os.path.realpath(here.file))
-    files = _files_of(folder, scope, here.disk)
-    for file in files.get(wanted, ()):
-        yield _opened(file, scope)
-    if wanted not in files:
+    if folder not in scope.found:
+        scope.found[folder] = _files_by_id(folder, here.disk)
+    for file in scope.found[folder].get(wanted, ()):
+        if file not in scope.found:
+            scope.found[file] = scope.opened.enter_context(here.beside(file))
+        yield scope.found[file]
+    if wanted not in scope.found[folder]:
         raise TargetMissingError(
             f"{handle} points to a session that is not in {folder}; put its file there", str(handle)
         )
 
 
-def _files_of(folder: str, scope: Scope, fs: FileSystem) -> dict[str, list[str]]:
-    """The session files of a folder by their ids, looked up once."""
-    key = ("sessions", folder)
-    if key not in scope.found:
-        found: dict[str, list[str]] = {}
-        for name in sorted(os.listdir(folder)):
-            if name.endswith(".jsonl"):
-                file = os.path.join(folder, name)
-                found.setdefault(_id_of(file, fs), []).append(file)
-        scope.found[key] = found
-    files: dict[str, list[str]] = scope.found[key]
-    return files
-
-
-def _id_of(file: str, fs: FileSystem) -> str:
-    """The id in a session's header; empty if the file is not a session."""
-    try:
-        with contextlib.closing(FileLog(fs, file, readonly=True)) as log:
-            return sniff_file(log).session_id
-    except (OSError, SessionTreeError):
-        return ""
-
-
-def _opened(file: str, scope: Scope) -> HandleSession:
-    """A session beside this one, opened once."""
-    key = ("session", file)
-    if key not in scope.found:
-        scope.found[key] = scope.opened.enter_context(scope.session.beside(file))
-    session: HandleSession = scope.found[key]
-    return session
-
-
-def built_in() -> list[Resolver]:
-    """A fresh resolver of each built-in plugin."""
-
-    return [BlobResolver(), FileResolver(), SessionResolver()]
+def _files_by_id(folder: str, fs: FileSystem) -> dict[str, list[str]]:
+    """The session files of a folder by the ids in their headers."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".jsonl"):
+            file = os.path.join(folder, name)
+            with contextlib.suppress(OSError, SessionTreeError), contextlib.ExitStack() as opened:
+                log = opened.enter_context(contextlib.closing(FileLog(fs, file, readonly=True)))
+                found.setdefault(sniff_file(log).session_id, []).append(file)
+    return found

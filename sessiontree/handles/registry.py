@@ -1,25 +1,25 @@
-"""Handles to content: which resolver is asked for which, and the asking.
+"""The registry: which resolver a handle goes to, and the resolving.
 
-Invariants: a handle goes to the resolver whose schema names its plugin and method
-and includes its version, the latest registered first, so that a 1.x and a 2.x
-live side by side; one that breaks, or cannot be loaded, costs nobody but its own
-handles; resolving ends, whatever handles point to.
+A resolver is an object with `schemas`, the handles that it resolves, and
+`resolve(handle, scope)`, which returns the data. `resolve_many(handles, scope)` is optional
+and returns a list with the data, or the error, of each. A package brings a resolver by an
+entry point of the group `sessiontree.handles`, named as the plugin; the entry point is a
+resolver, or a class that makes one.
 
-Plugins: what resolves handles, and those that installed packages bring.
+Invariants:
 
-A resolver is an object with `schemas`, what it makes handles of, and
-`resolve(handle, scope)`, which gives the data; `resolve_many(handles, scope)` is
-optional, and gives a list with the data, or the error, of each. A package brings
-one by an entry point of the group `sessiontree.handles`, named as the plugin is; it
-stands for a resolver, or for a class that makes one.
-
-Invariants: nothing of a package is imported before a handle of its plugin is asked
-for; one that cannot be loaded is told then, and hides no other.
+- A handle goes to the resolver whose schema names its plugin and method and includes its
+  version, the latest registered first, so that a 1.x and a 2.x can be used together.
+- A resolver that fails, or cannot be loaded, affects its own handles only.
+- Resolving ends, whatever handles point to.
+- Nothing of a package is imported before a handle of its plugin is resolved.
 """
 
 from __future__ import annotations
 
+import copy
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
@@ -54,107 +54,31 @@ if TYPE_CHECKING:
 ENTRY_POINTS: Final = "sessiontree.handles"
 """The group of the entry points."""
 
-
-class Resolver(Protocol):
-    """What resolves the handles of a plugin; it may have `resolve_many` too."""
-
-    @property
-    def schemas(self) -> Sequence[HandleSchema]:
-        """What it makes handles of."""
-
-    def resolve(self, handle: Handle, scope: Scope) -> Any:
-        """The data of a handle, of the kind its schema says.
-
-        A `ResolvedHandle` where the kind, or the media type, depends on what is found.
-        """
-
-
-def check_resolver(resolver: Any) -> None:
-    """Refuse what is no resolver.
-
-    Raises:
-        UsageError: without schemas, or without `resolve`.
-    """
-    schemas = getattr(resolver, "schemas", None)
-    if not isinstance(schemas, list | tuple) or not schemas:
-        fault = "its `schemas` is no list of HandleSchema"
-    elif not all(isinstance(schema, HandleSchema) for schema in schemas):
-        fault = "its `schemas` holds something else than HandleSchema"
-    elif not callable(getattr(resolver, "resolve", None)):
-        fault = "it has no `resolve`"
-    else:
-        return
-    raise UsageError(f"{resolver!r:.80} is no resolver: {fault}")
-
-
-class Installed:
-    """The resolvers that installed packages bring, each loaded once."""
-
-    def __init__(self) -> None:
-        self._points: dict[str, list[EntryPoint]] | None = None
-        self._loaded: dict[str, list[Resolver]] = {}
-        self._broken: dict[str, list[UnknownHandleError]] = {}
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The plugins there are, loaded or not."""
-        return list(self._found())
-
-    def _found(self) -> dict[str, list[EntryPoint]]:
-        if self._points is None:
-            from importlib.metadata import entry_points  # slow, and seldom needed
-
-            points: dict[str, list[EntryPoint]] = {}
-            for point in entry_points(group=ENTRY_POINTS):
-                points.setdefault(point.name, []).append(point)
-            self._points = points
-        return self._points
-
-    def load(self, plugin: str) -> list[Resolver]:
-        """The resolvers of a plugin; why others of it could not be loaded is in `broken`."""
-        if plugin not in self._loaded:
-            loaded: list[Resolver] = []
-            broken: list[UnknownHandleError] = []
-            for point in self._found().get(plugin, ()):
-                try:
-                    loaded.append(_loaded(point))
-                except Exception as error:  # whatever a package does when it is imported
-                    message = (
-                        f"the plugin {plugin!r} cannot be loaded from {point.value}: "
-                        f"{type(error).__name__}: {error}; mend or remove the package that has it"
-                    )
-                    broken.append(UnknownHandleError(message, plugin))
-            self._broken[plugin], self._loaded[plugin] = broken, loaded
-        return self._loaded[plugin]
-
-    def broken(self, plugin: str | None = None) -> list[UnknownHandleError]:
-        """Why resolvers of a plugin, by default of all, could not be loaded when asked for."""
-        if plugin is not None:
-            return self._broken.get(plugin, [])
-        return [error for errors in self._broken.values() for error in errors]
-
-
-def _loaded(point: EntryPoint) -> Resolver:
-    found = point.load()
-    resolver: Resolver = found() if isinstance(found, type) else found
-    check_resolver(resolver)
-    other = next((s.plugin for s in resolver.schemas if s.plugin != point.name), None)
-    if other is not None:
-        raise UsageError(f"its schemas are of {other!r}")
-    return resolver
-
-
 DEEPEST: Final = 16
-"""Handles that lead to one another before it is called endless."""
+"""The longest chain of handles that lead to one another."""
 
 Resolution = ResolvedHandle | SessionTreeError
 
 _ALONE: Final = object()
-"""Stands for what a resolver did not give together with the others."""
+"""In place of the data of a handle that is resolved by itself."""
+
+
+class Resolver(Protocol):
+    """Resolves the handles of a plugin; it may have `resolve_many` too."""
+
+    @property
+    def schemas(self) -> Sequence[HandleSchema]:
+        """The handles that it resolves."""
+
+    def resolve(self, handle: Handle, scope: Scope) -> Any:
+        """The data of a handle, of the kind its schema says.
+
+        A `ResolvedHandle` where the kind, or the media type, depends on the content.
+        """
 
 
 class HandleSession(Protocol):
-    """The session that handles are in, as a resolver sees it: a `Session`."""
+    """The session that handles are in: what resolvers use of a `Session`."""
 
     reader: TreeReader
     cursor: Cursor
@@ -176,9 +100,13 @@ class HandleSession(Protocol):
 
 
 class Scope:
-    """Where handles are resolved: what a resolver may ask for.
+    """Where handles are resolved: the session and the folder that a resolver may use.
 
-    Use it as a context manager: it closes what resolvers opened.
+    A context manager: leaving it closes what resolvers opened.
+
+    Attributes:
+        opened: closes what resolvers opened.
+        found: what resolvers keep for the next handle.
     """
 
     def __init__(
@@ -187,11 +115,11 @@ class Scope:
         session: HandleSession | None = None,
         root: str | None = None,
     ) -> None:
-        """A scope that nothing is resolved in yet.
+        """Make a scope.
 
         Args:
             registry: knows the resolvers.
-            session: the session that the handles stand in.
+            session: the session that the handles are in.
             root: the folder that `file` handles are below.
         """
         self._registry = registry
@@ -210,14 +138,14 @@ class Scope:
 
     @property
     def session(self) -> HandleSession:
-        """The session that the handles stand in.
+        """The session that the handles are in.
 
         Raises:
             TargetRefusedError: none was given.
         """
         if self._session is None:
             raise TargetRefusedError(
-                f"{self._at()} needs the session that it stands in; name it (--session FILE)",
+                f"{self._at()} needs the session that it is in; name it (--session FILE)",
                 self._at(),
             )
         return self._session
@@ -241,31 +169,32 @@ class Scope:
         return str(self._chain[-1][1]) if self._chain else "the handle"
 
     def within(self, session: HandleSession) -> Scope:
-        """The same, for handles that stand in another session."""
-        scope = self._copy(self._chain)
+        """The same scope for handles that are in another session."""
+        scope = copy.copy(self)
         scope._session = session
         return scope
 
     def entered(self, handle: Handle) -> Scope:
-        """The same, while a handle is being resolved.
+        """The same scope while a handle is being resolved.
 
         Raises:
-            HandleCycleError: it is being resolved already, or too many are.
+            HandleCycleError: it is being resolved already, or the chain is too long.
         """
         step = (self._session.id if self._session else "", handle)
-        chain = (*self._chain, step)
+        scope = copy.copy(self)
+        scope._chain = (*self._chain, step)
         if step in self._chain:
-            way = " → ".join(str(above) for _, above in chain[chain.index(step) :])
+            way = " → ".join(str(above) for _, above in scope._chain[self._chain.index(step) :])
             raise HandleCycleError(f"handles lead back to themselves: {way}", str(handle))
-        return self.deeper(chain)
+        return scope.deeper()
 
-    def deeper(self, chain: tuple[tuple[str, Handle], ...] | None = None) -> Scope:
-        """The same, one step further from what was asked for first.
+    def deeper(self) -> Scope:
+        """The same scope, one step further from the first handle.
 
         Raises:
-            HandleCycleError: that is too far.
+            HandleCycleError: the chain is too long.
         """
-        scope = self._copy(self._chain if chain is None else chain)
+        scope = copy.copy(self)
         scope._depth += 1
         if scope._depth > DEEPEST:
             first, last = (scope._chain[0][1], scope._at()) if scope._chain else ("", "")
@@ -276,20 +205,14 @@ class Scope:
             )
         return scope
 
-    def _copy(self, chain: tuple[tuple[str, Handle], ...]) -> Scope:
-        scope = Scope(self._registry, self._session, self._root)
-        scope._chain, scope._depth = chain, self._depth
-        scope.opened, scope.found = self.opened, self.found
-        return scope
-
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """Resolve a handle, of any plugin.
 
         Raises:
-            HandleError: it is not well formed, or not what its schema says.
-            UnknownHandleError: nothing is registered for it.
+            HandleError: it is not well formed, or does not fit its schema.
+            UnknownHandleError: no resolver is registered for it.
             HandleCycleError: handles lead back to themselves.
-            ResolveError, and what else its resolver raises: it cannot be had.
+            ResolveError, or another error of its resolver: the content is missing.
         """
         return self._registry.resolve(_as_handle(handle), self)
 
@@ -303,22 +226,22 @@ class Scope:
 
 
 class Registry:
-    """The resolvers that are known."""
+    """The resolvers of handles."""
 
     built_in: ClassVar[Callable[[], list[Resolver]]] = staticmethod(list)
-    """Makes the resolvers that this package brings."""
+    """Makes the built-in resolvers."""
     _default: ClassVar[Registry | None] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, resolvers: Iterable[Resolver] = (), *, plugins: bool = False) -> None:
-        """A registry of resolvers, the last before all others.
+        """Make a registry of resolvers, the last before all others.
 
         Args:
-            resolvers: to be registered.
-            plugins: whether to look for those of installed packages too.
+            resolvers: the resolvers to register.
+            plugins: whether to use those of installed packages too.
         """
         self._resolvers: list[Resolver] = []
-        self._installed = Installed() if plugins else None
+        self._installed = _Installed((ENTRY_POINTS,) if plugins else ())
         for resolver in resolvers:
             self.register(resolver)
 
@@ -326,7 +249,7 @@ class Registry:
     def default(cls) -> Registry:
         """The registry of this process: the built-in resolvers, and installed plugins.
 
-        A plugin is loaded when one of its handles is asked for.
+        A plugin is loaded when one of its handles is resolved.
         """
         with Registry._lock:
             if Registry._default is None:
@@ -334,46 +257,42 @@ class Registry:
             return Registry._default
 
     def register(self, resolver: Resolver) -> None:
-        """Add a resolver; it goes before those that are there.
+        """Add a resolver before the others.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not a resolver.
         """
-        check_resolver(resolver)
+        _check_resolver(resolver)
         self._resolvers.insert(0, resolver)
 
     def unregister(self, resolver: Resolver) -> None:
-        """Take a resolver out again; nothing where it is not there."""
+        """Remove a resolver; nothing happens where it is not registered."""
         self._resolvers = [other for other in self._resolvers if other is not resolver]
 
     @property
     def plugins(self) -> list[str]:
         """The names of all plugins, loaded or not, sorted."""
         registered = {schema.plugin for found in self._resolvers for schema in found.schemas}
-        return sorted(registered.union(self._installed.names if self._installed else ()))
+        return sorted(registered.union(self._installed.names))
 
     def schemas(self) -> list[HandleSchema]:
-        """All schemas, by plugin; loads every plugin. See `broken` for those that cannot be."""
-        names = self._installed.names if self._installed else ()
-        loaded = [resolver for plugin in names for resolver in self._load(plugin)]
+        """All schemas, by plugin; loads every plugin. `broken` has those that do not load."""
+        loaded = [found for name in self._installed.names for found in self._installed.load(name)]
         found = [schema for resolver in [*self._resolvers, *loaded] for schema in resolver.schemas]
         return sorted(found, key=lambda schema: schema.plugin)
 
     @property
     def broken(self) -> list[UnknownHandleError]:
-        """Why plugins that were asked for could not be loaded."""
-        return self._installed.broken() if self._installed else []
-
-    def _load(self, plugin: str) -> list[Resolver]:
-        return self._installed.load(plugin) if self._installed else []
+        """The error of each plugin that could not be loaded so far."""
+        return [error for errors in self._installed.broken.values() for error in errors]
 
     def check(self, handle: Handle) -> HandleSchema | None:
-        """The schema of a handle that keeps to it; None where nobody here knows its plugin.
+        """The schema of a handle that fits it; None where its plugin is not known here.
 
         A session may hold handles of plugins that are not installed here.
 
         Raises:
-            HandleSchemaError: its meta is not what the schema says.
+            HandleSchemaError: its meta does not fit the schema.
         """
         try:
             _, schema = self._found(handle)
@@ -408,9 +327,9 @@ class Registry:
     def _batch(
         self, resolver: Resolver, schemas: Mapping[Handle, HandleSchema], scope: Scope
     ) -> Iterator[tuple[Handle, Resolution]]:
-        """Resolve distinct handles of one resolver; one by one where it cannot do them at once."""
+        """Resolve distinct handles of one resolver: at once, or else one by one."""
         handles = list(schemas)
-        for handle, data in zip(handles, self._together(resolver, handles, scope), strict=True):
+        for handle, data in zip(handles, _together(resolver, handles, scope), strict=True):
             try:
                 if data is _ALONE:
                     yield handle, self.resolve(handle, scope)
@@ -419,36 +338,32 @@ class Registry:
             except SessionTreeError as error:
                 yield handle, error
 
-    def _together(self, resolver: Resolver, handles: list[Handle], scope: Scope) -> list[Any]:
-        """What a resolver gives for handles at once; where it cannot, each is for itself."""
-        alone = [_ALONE] * len(handles)
-        resolve_many = getattr(resolver, "resolve_many", None)
-        if resolve_many is None or len(handles) < 2:
-            return alone
-        try:
-            found = list(resolve_many(handles, scope.deeper()))
-        except Exception:  # whichever it failed on, the others are not to blame
-            return alone
-        return found if len(found) == len(handles) else alone
-
     def _found(self, handle: Handle) -> tuple[Resolver, HandleSchema]:
         """The resolver of a handle, and its schema.
 
         Raises:
-            UnknownHandleError: there is none; says what is there.
+            UnknownHandleError: there is none; names what is registered.
         """
-        found = _matching(self._resolvers, handle) or _matching(self._load(handle.plugin), handle)
-        if found is not None:
-            return found
-        if self._installed and (broken := self._installed.broken(handle.plugin)):
+        for resolver in self._candidates(handle.plugin):
+            for schema in resolver.schemas:
+                if (schema.plugin, schema.method) != (handle.plugin, handle.method):
+                    continue
+                if schema.includes(handle.version):
+                    return resolver, schema
+        if broken := self._installed.broken[handle.plugin]:
             raise broken[0]
         raise UnknownHandleError(self.unknown(handle), str(handle))
 
+    def _candidates(self, plugin: str) -> Iterator[Resolver]:
+        """All resolvers that may know a plugin; the installed ones are loaded when needed."""
+        yield from self._resolvers
+        yield from self._installed.load(plugin)
+
     def unknown(self, handle: Handle) -> str:
-        """Why nothing here resolves a handle: its plugin, version or method; and what is there."""
-        known = [*self._resolvers, *self._load(handle.plugin)]
+        """Why no resolver fits a handle: its plugin, version or method; and which there are."""
+        known = self._candidates(handle.plugin)
         schemas = [s for found in known for s in found.schemas if s.plugin == handle.plugin]
-        if not schemas and self._installed and (broken := self._installed.broken(handle.plugin)):
+        if not schemas and (broken := self._installed.broken[handle.plugin]):
             return str(broken[0])
         if not schemas:
             there = ", ".join(self.plugins) or "none"
@@ -463,8 +378,94 @@ class Registry:
         return f"no resolver for version {handle.version} of {handle.plugin}; registered: {names}"
 
 
+class _Installed:
+    """The resolvers of installed packages, each loaded once.
+
+    Args:
+        groups: the groups of entry points to look in.
+
+    Attributes:
+        broken: the errors of a plugin's resolvers that could not be loaded.
+    """
+
+    def __init__(self, groups: Sequence[str]) -> None:
+        self._groups = groups
+        self._points: dict[str, list[EntryPoint]] | None = None
+        self._loaded: dict[str, list[Resolver]] = {}
+        self.broken: defaultdict[str, list[UnknownHandleError]] = defaultdict(list)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the plugins, loaded or not."""
+        return list(self._by_plugin())
+
+    def _by_plugin(self) -> dict[str, list[EntryPoint]]:
+        if self._points is None:
+            points: dict[str, list[EntryPoint]] = {}
+            for group in self._groups:
+                from importlib.metadata import entry_points  # slow, and seldom needed
+
+                for point in entry_points(group=group):
+                    points.setdefault(point.name, []).append(point)
+            self._points = points
+        return self._points
+
+    def load(self, plugin: str) -> list[Resolver]:
+        """The resolvers of a plugin; the errors of those that do not load go to `broken`."""
+        if plugin not in self._loaded:
+            loaded: list[Resolver] = []
+            broken: list[UnknownHandleError] = []
+            for point in self._by_plugin().get(plugin, ()):
+                try:
+                    loaded.append(_loaded(point))
+                except Exception as error:  # an import can raise anything
+                    message = (
+                        f"the plugin {plugin!r} cannot be loaded from {point.value}: "
+                        f"{type(error).__name__}: {error}; repair or remove its package"
+                    )
+                    broken.append(UnknownHandleError(message, plugin))
+            self.broken[plugin], self._loaded[plugin] = broken, loaded
+        return self._loaded[plugin]
+
+
+def _loaded(point: EntryPoint) -> Resolver:
+    found = point.load()
+    resolver: Resolver = found() if isinstance(found, type) else found
+    _check_resolver(resolver)
+    other = next((s.plugin for s in resolver.schemas if s.plugin != point.name), None)
+    if other is not None:
+        raise UsageError(f"its schemas are of {other!r}")
+    return resolver
+
+
+def _check_resolver(resolver: Any) -> None:
+    schemas = getattr(resolver, "schemas", None)
+    if not isinstance(schemas, list | tuple) or not schemas:
+        fault = "its `schemas` is not a list of HandleSchema"
+    elif not all(isinstance(schema, HandleSchema) for schema in schemas):
+        fault = "its `schemas` holds something other than HandleSchema"
+    elif not callable(getattr(resolver, "resolve", None)):
+        fault = "it has no `resolve`"
+    else:
+        return
+    raise UsageError(f"{resolver!r:.80} is not a resolver: {fault}")
+
+
+def _together(resolver: Resolver, handles: list[Handle], scope: Scope) -> list[Any]:
+    """The data of handles, resolved at once; `_ALONE` for each where that fails."""
+    alone = [_ALONE] * len(handles)
+    resolve_many = getattr(resolver, "resolve_many", None)
+    if resolve_many is None or len(handles) < 2:
+        return alone
+    try:
+        found = list(resolve_many(handles, scope.deeper()))
+    except Exception:  # one of them failed; the others are resolved alone
+        return alone
+    return found if len(found) == len(handles) else alone
+
+
 def _asked(resolve: Callable[[Handle, Scope], Any], handle: Handle, scope: Scope) -> Any:
-    """What a resolver gives; an error of its own becomes one that callers can catch."""
+    """What a resolver returns; its own errors become a ResolverFailedError."""
     try:
         return resolve(handle, scope)
     except SessionTreeError:
@@ -487,23 +488,11 @@ def _as_handle_or_error(handle: Handle | str) -> Handle | HandleError:
         return error
 
 
-def _matching(
-    resolvers: Iterable[Resolver], handle: Handle
-) -> tuple[Resolver, HandleSchema] | None:
-    for resolver in resolvers:
-        for schema in resolver.schemas:
-            if (schema.plugin, schema.method) != (handle.plugin, handle.method):
-                continue
-            if schema.includes(handle.version):
-                return resolver, schema
-    return None
-
-
 def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle:
-    """What a resolver gave, checked and named.
+    """What a resolver returned, checked.
 
     Raises:
-        HandleDataError: it is not of the kind of the schema.
+        HandleDataError: it is not of the schema's kind.
     """
     if isinstance(data, SessionTreeError):
         raise data

@@ -1,7 +1,7 @@
 """Resolving the handles of a session: one, many, along a path, over a tree.
 
-Nothing here is called by looking at a session: only who asks for content waits
-for it. A failure belongs to its handle: it never hides what others resolve to.
+Invariants: reading a session resolves nothing until the content is asked for; an error
+affects its own handle only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sessiontree.errors import (
     TargetMissingError,
     UsageError,
 )
-from sessiontree.handles.builtin import block_of, nearest
+from sessiontree.handles.builtin import block_of, similar_uuids
 from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
 
 
@@ -43,7 +43,7 @@ class ResolvedEntry:
         entry: the entry.
         resolved: what its handle points to; None where it has none, or it failed.
         error: why it could not be resolved, or None.
-        children: in a tree, the same of the entries below; in a path none.
+        children: in a tree, the entries below; in a path none.
     """
 
     __slots__ = ("children", "entry", "error", "resolved")
@@ -112,55 +112,86 @@ class HandleScope:
         return nodes[reader.row(top)]
 
     def messages(self, entries: Sequence[Entry]) -> list[Contribution]:
-        """What `handle` entries contribute to a context, or why they cannot.
+        """What `handle` entries contribute to a context, or the error of each.
 
-        A blob that a model would only get the name of is not read.
+        A blob of which a model gets the name only is not read.
         """
         named = [_only_named(entry) for entry in entries]
         unread = [entry for entry, message in zip(entries, named, strict=True) if message is None]
         with self._scope() as scope:
-            found = iter(_resolved_entries(unread, scope))
-        return [_contribution(next(found)) if shown is None else shown for shown in named]
+            found = _resolved_entries(unread, scope)
+        contributions = iter(
+            _error(one) if one.resolved is None else message_of(one.resolved, one.entry)
+            for one in found
+        )
+        return [next(contributions) if message is None else message for message in named]
 
     def whole_message(self, entry: Entry) -> Message:
-        """The message of a `handle` entry, with all the bytes that it stands for in it.
+        """The message of a `handle` entry, with all its bytes in it.
 
         Raises:
-            BlobError, ResolveError, …: they cannot be had.
+            BlobError, ResolveError, …: content is missing.
         """
         with self._scope() as scope:
             found = _resolved_entries([entry], scope)[0]
         if found.resolved is None:
-            raise _why_not(found)
+            raise _error(found)
         return carried_of(found.resolved, entry)
 
     def entry_fields(
         self,
         handle: Handle | str | Mapping[str, Any],
-        kind: Kind | None,
-        role: str | None,
-        preview: str | None,
-        metadata: Mapping[str, Any] | None,
+        kind: Kind | None = None,
+        role: str | None = None,
+        preview: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The fields of a `handle` entry of this session; see `entry_fields`.
+        """The fields of a `handle` entry, checked as far as its plugin is known here.
+
+        Args:
+            handle: in any form; the metadata of the older form goes below what is given.
+            kind: what it resolves to, by default what its schema says.
+            role: of the message that it becomes in a context.
+            preview: a few words for people to recognise it by.
+            metadata: hints, of up to 1 KB as JSON.
 
         Raises:
-            HandleError: also where it is of this very session and points to nothing in it.
+            HandleError: the handle, its kind or the metadata is wrong, or it is of this very
+                session and points to nothing in it; names the part.
         """
-        fields = entry_fields(
-            handle,
-            kind=kind,
-            role=role,
-            preview=preview,
-            metadata=metadata,
-            registry=self._registry,
-        )
-        _check_target(self._session, fields["handle"])
-        return fields
+        if isinstance(handle, Handle):
+            pointer, older = handle, None
+        else:
+            pointer, older = Handle.from_json(handle)
+        registry = self._registry or Registry.default()
+        schema = registry.check(pointer)
+        if schema is not None:
+            if kind is not None and kind != schema.kind:
+                raise HandleError(
+                    f"{schema.name} resolves to a {schema.kind}, not to a {kind!s:.40}; leave the "
+                    "kind out",
+                    "kind",
+                )
+            kind = schema.kind
+        if kind is None:
+            why = registry.unknown(pointer)
+            raise HandleError(f"{why}; or give the kind, to keep {pointer} nevertheless", "kind")
+        if kind not in KINDS:
+            raise HandleError(f"a kind is one of {', '.join(KINDS)}, not {kind!r:.40}", "kind")
+        for part, text in (("role", role), ("preview", preview)):
+            if text is not None and (not isinstance(text, str) or not text):
+                raise HandleError(f"a {part} is a string that is not empty, not {text!r:.40}", part)
+        if older is not None:
+            metadata = {**older, **(metadata or {})}
+        check_metadata(metadata)
+        _check_target(self._session, pointer)
+        fields = {"role": role, "preview": preview, "metadata": metadata}
+        given = {key: value for key, value in fields.items() if value is not None}
+        return {"handle": str(pointer), "kind": kind, **given}
 
 
 def _resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
-    handles = [handle_of(entry) if entry.type == "handle" else None for entry in entries]
+    handles = [_handle_of(entry) if entry.type == "handle" else None for entry in entries]
     wanted = [handle for handle in handles if isinstance(handle, Handle)]
     found = iter(scope.resolve_many(wanted))
     return [
@@ -169,114 +200,49 @@ def _resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEn
     ]
 
 
-def handle_of(entry: Entry) -> Handle | SessionTreeError:
-    """The handle of a `handle` entry, in whatever form it is stored, or why it is none."""
+def _handle_of(entry: Entry) -> Handle | SessionTreeError:
+    """The handle of a `handle` entry, in any stored form, or why it is not valid."""
     try:
         return Handle.from_json(entry.get("handle"))[0]
-    except SessionTreeError as error:  # a BlobError, where somebody spilled it
+    except SessionTreeError as error:  # a BlobError, where the handle was spilled
         return error
 
 
-def entry_fields(
-    handle: Handle | str | Mapping[str, Any],
-    *,
-    kind: Kind | None = None,
-    role: str | None = None,
-    preview: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    registry: Registry | None = None,
-) -> dict[str, Any]:
-    """The fields of a `handle` entry, checked as far as its plugin is known here.
-
-    Args:
-        handle: in any form; the metadata of the older one goes below what is given.
-        kind: what it resolves to, by default what its schema says.
-        role: of the message that it becomes in a context.
-        preview: a few words for people to recognise it by.
-        metadata: hints, of up to 1 KB as JSON.
-        registry: knows the schemas; by default those built in and installed.
-
-    Raises:
-        HandleError: the handle, its kind or the metadata is wrong; names the part.
-    """
-    if isinstance(handle, Handle):
-        pointer, older = handle, None
-    else:
-        pointer, older = Handle.from_json(handle)
-    registry = registry or Registry.default()
-    schema = registry.check(pointer)
-    if schema is not None:
-        if kind is not None and kind != schema.kind:
-            raise HandleError(
-                f"{schema.name} resolves to a {schema.kind}, not to a {kind!s:.40}; leave the "
-                "kind out",
-                "kind",
-            )
-        kind = schema.kind
-    if kind is None:
-        why = registry.unknown(pointer)
-        raise HandleError(f"{why}; or give the kind, to keep {pointer} all the same", "kind")
-    if kind not in KINDS:
-        raise HandleError(f"a kind is one of {', '.join(KINDS)}, not {kind!r:.40}", "kind")
-    for part, text in (("role", role), ("preview", preview)):
-        if text is not None and (not isinstance(text, str) or not text):
-            raise HandleError(f"a {part} is a string that is not empty, not {text!r:.40}", part)
-    if older is not None:
-        metadata = {**older, **(metadata or {})}
-    check_metadata(metadata)
-    fields = {"role": role, "preview": preview, "metadata": metadata}
-    given = {key: value for key, value in fields.items() if value is not None}
-    return {"handle": str(pointer), "kind": kind, **given}
-
-
-def _check_target(session: HandleSession, handle: str) -> None:
+def _check_target(session: HandleSession, handle: Handle) -> None:
     """Refuse a handle of the session itself that points to nothing in it.
 
     Reads the whole file where no entry has the uuid.
 
     Raises:
-        HandleError: it does not; names what it may have meant.
+        HandleError: names the entries whose uuid begins so.
     """
-    pointer = Handle.parse(handle)
-    if pointer.plugin != "session" or len(pointer.meta) < 2 or pointer.meta[0] != session.reader.id:
+    reader = session.reader
+    if handle.plugin != "session" or len(handle.meta) < 2 or handle.meta[0] != reader.id:
         return
-    uuid = pointer.meta[1]
+    uuid = handle.meta[1]
     entry = session.cursor.by_uuid(uuid)
-    if pointer.method == "block" and len(pointer.meta) == 3:
-        _check_block(session, pointer, entry)
+    if handle.method == "block" and len(handle.meta) == 3:
+        try:
+            block_of(handle, reader, entry)
+        except TargetMissingError as error:
+            raise HandleError(str(error), "meta[2]") from error
+        except BlobError:
+            pass  # it is there, and its content was lost
     if entry is not None:
         return
-    pieces = [
-        *session.reader.find("block", None),
-        *session.reader.find("message_end", None),
-    ]
+    pieces = [*reader.find("block", None), *reader.find("message_end", None)]
     if all(piece.get("messageUuid") != uuid for piece in pieces):
-        near = nearest(session.reader, uuid)
-        raise HandleError(f"{pointer} names no entry of this session by its uuid{near}", "meta[1]")
+        near = similar_uuids(reader, uuid)
+        raise HandleError(f"{handle} names no entry of this session by its uuid{near}", "meta[1]")
 
 
-def _check_block(session: HandleSession, pointer: Handle, entry: Entry | None) -> None:
-    try:
-        block_of(pointer, session.reader, entry)
-    except TargetMissingError as error:
-        raise HandleError(str(error), "meta[2]") from error
-    except BlobError:  # it is there, and what it says was lost
-        return
-
-
-def _contribution(found: ResolvedEntry) -> Contribution:
-    if found.resolved is not None:
-        return message_of(found.resolved, found.entry)
-    return _why_not(found)
-
-
-def _why_not(found: ResolvedEntry) -> SessionTreeError:
+def _error(found: ResolvedEntry) -> SessionTreeError:
     return found.error or UsageError(f"entry {found.entry.uuid} has no handle to resolve")
 
 
 def _only_named(entry: Entry) -> Shown | None:
-    """The message of a blob that is only named; None for any other handle."""
-    handle = handle_of(entry)
+    """The message of a blob that a model gets the name of only; None for any other handle."""
+    handle = _handle_of(entry)
     if isinstance(handle, SessionTreeError) or (handle.plugin, handle.method) != ("blob", "sha256"):
         return None
     if len(handle.meta) != 3 or blob_of(str(handle)) is None:

@@ -1,9 +1,9 @@
-"""What a plugin says of its handles: what their meta means, and what they resolve to.
+"""Schemas of handles: what their meta means, and what they resolve to.
 
 A range of versions is one or more conditions, all of which hold: `1` or `1.x`
 (any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2`, `<2`, `*`. A condition compares as
-many numbers as it gives, so `<2` also keeps out `2.0.0-rc.1`; one that gives
-three goes by the precedence of semantic versioning (semver.org 2.0.0, 11).
+many numbers as it gives, so `<2` also excludes `2.0.0-rc.1`; one with three
+numbers uses the precedence of semantic versioning (semver.org 2.0.0, 11).
 """
 
 from __future__ import annotations
@@ -19,67 +19,14 @@ from msgspec.structs import force_setattr
 from sessiontree.core.handle import EARLY, KINDS, NUMBER, Handle, Kind
 from sessiontree.errors import HandleSchemaError, UsageError
 
-Precedence = tuple[tuple[int, ...], tuple[Any, ...]]
-
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "=": operator.eq,
-}
-_CONDITION: Final = re.compile(
-    rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
-)
-_RELEASE: Final = (1,)
-"""Sorts behind every pre-release of the same three numbers."""
-
-
-def _precedence(version: str) -> Precedence:
-    """What a well-formed version is compared by."""
-    numbers, _, early = version.partition("+")[0].partition("-")
-    core = tuple(map(int, numbers.split(".")))
-    if not early:
-        return core, _RELEASE
-    return core, (0, *map(_identifier, early.split(".")))
-
-
-def _identifier(text: str) -> tuple[int, int, str]:
-    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
-
-
-class _Condition:
-    """One comparison of a version range."""
-
-    __slots__ = ("_compare", "_core", "_early")
-
-    def __init__(self, text: str) -> None:
-        found = _CONDITION.fullmatch(text)
-        if found is None:
-            raise UsageError(
-                f"{text!r} is no range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
-            )
-        given = [part for part in found.group(2, 3, 4) if part]
-        self._compare = _COMPARISONS[found[1] or "="]
-        self._core = tuple(map(int, given))
-        self._early: tuple[Any, ...] | None = None
-        if len(given) == 3:
-            self._early = _precedence(".".join(given) + (found[5] or ""))[1]
-
-    def holds(self, version: Precedence) -> bool:
-        core, early = version
-        if self._early is not None:
-            return self._compare((core, early), (self._core, self._early))
-        return self._compare(core[: len(self._core)], self._core)
-
 
 class MetaField(msgspec.Struct, frozen=True):
     """One part of a handle's meta.
 
     Attributes:
-        name: what it is called.
-        required: whether it must be there; those that need not come last.
-        prefix: what it begins with, such as `msg-`.
+        name: its name.
+        required: whether it must be there; optional fields come last.
+        prefix: its first characters, such as `msg-`.
         pattern: a regular expression for all that follows the prefix.
         form: the same in words, for people, such as `a number from 1`.
     """
@@ -94,30 +41,30 @@ class MetaField(msgspec.Struct, frozen=True):
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            message = f"the pattern of meta field {self.name!r} is no regular expression: {error}"
+            message = (
+                f"the pattern of meta field {self.name!r} is not a regular expression: {error}"
+            )
             raise UsageError(message) from error
 
     def fault(self, part: str) -> str | None:
         """What is wrong with a part of meta, or None."""
         if not part.startswith(self.prefix):
-            return f"begins with {self.prefix!r}"
+            return f"does not begin with {self.prefix!r}"
         if self.pattern and not re.fullmatch(self.pattern, part[len(self.prefix) :]):
-            return f"is not {self.form}" if self.form else f"has the form {self._spelled()}"
+            form = f"does not match {self.prefix}{self.pattern}"
+            return f"is not {self.form}" if self.form else form
         return None
-
-    def _spelled(self) -> str:
-        return f"{self.prefix}{self.pattern}"
 
 
 class HandleSchema(msgspec.Struct, frozen=True):
-    """What one method of a plugin makes handles of.
+    """The handles of one method of a plugin.
 
     Attributes:
         plugin, method: as in the handle.
-        versions: the range of versions this is true of: one or more conditions, all of
+        versions: the range of versions that it is for: one or more conditions, all of
             which hold: `1` or `1.x` (any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2`, `<2`, `*`.
-        meta: what the parts of its meta are.
-        kind: what its handles resolve to.
+        meta: the fields of its meta.
+        kind: the kind of data that its handles resolve to.
         resolves_to: the data in a few words, or its schema, for people.
     """
 
@@ -140,7 +87,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Plugin, range and method, as errors and lists name it."""
+        """Plugin, range and method, for errors and lists."""
         return f"{self.plugin}@{self.versions}::{self.method}"
 
     def _conditions(self) -> list[_Condition]:
@@ -157,7 +104,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
         return all(condition.holds(found) for condition in self._conditions())
 
     def check(self, handle: Handle) -> None:
-        """Refuse a handle whose meta is not what the fields say.
+        """Refuse a handle whose meta does not fit the fields.
 
         Raises:
             HandleSchemaError: names the part.
@@ -174,7 +121,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
                 raise HandleSchemaError(message, part)
         if len(handle.meta) > len(self.meta):
             part = f"meta[{len(self.meta)}]"
-            message = f"{handle} has meta too many, from {part} on; {self._wanted()}"
+            message = f"{handle} has too many parts of meta, from {part} on; {self._wanted()}"
             raise HandleSchemaError(message, part)
 
     def _wanted(self) -> str:
@@ -204,3 +151,57 @@ class HandleSchema(msgspec.Struct, frozen=True):
             ],
             "resolvesTo": self.resolves_to,
         }
+
+
+Precedence = tuple[tuple[int, ...], tuple[Any, ...]]
+
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+_CONDITION: Final = re.compile(
+    rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
+)
+_RELEASE: Final = (1,)
+"""Sorts after every pre-release of the same three numbers."""
+
+
+def _precedence(version: str) -> Precedence:
+    """The sort key of a well-formed version."""
+    numbers, _, early = version.partition("+")[0].partition("-")
+    core = tuple(map(int, numbers.split(".")))
+    if not early:
+        return core, _RELEASE
+    return core, (0, *map(_identifier, early.split(".")))
+
+
+def _identifier(text: str) -> tuple[int, int, str]:
+    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
+
+
+class _Condition:
+    """One comparison of a version range."""
+
+    __slots__ = ("_compare", "_core", "_early")
+
+    def __init__(self, text: str) -> None:
+        found = _CONDITION.fullmatch(text)
+        if found is None:
+            raise UsageError(
+                f"{text!r} is not a range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
+            )
+        given = [part for part in found.group(2, 3, 4) if part]
+        self._compare = _COMPARISONS[found[1] or "="]
+        self._core = tuple(map(int, given))
+        self._early: tuple[Any, ...] | None = None
+        if len(given) == 3:
+            self._early = _precedence(".".join(given) + (found[5] or ""))[1]
+
+    def holds(self, version: Precedence) -> bool:
+        core, early = version
+        if self._early is not None:
+            return self._compare((core, early), (self._core, self._early))
+        return self._compare(core[: len(self._core)], self._core)

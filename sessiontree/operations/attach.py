@@ -1,4 +1,4 @@
-"""Attaching: a file's bytes, or a stream's, kept in the sidecar block by block."""
+"""Attaching: copies a file, or a stream, into the sidecar folder, block by block."""
 
 from __future__ import annotations
 
@@ -22,50 +22,43 @@ PathLike = str | os.PathLike[str]
 _BLOCK = 1024 * 1024
 
 
-def stored(
+def store(
     blobs: Blobs, content: PathLike | BinaryIO, media_type: str | None
 ) -> tuple[Handle, str | None]:
-    """Keep content as a blob; its handle, and the name of the file it came from.
+    """Store content as a blob; return its handle, and the name of the file.
 
     Raises:
-        StorageError: it cannot be read, or kept.
-        HandleError: the media type is none.
+        StorageError: it cannot be read or stored.
+        HandleError: the media type is not valid.
     """
-    if isinstance(content, str | os.PathLike):
-        path = os.fspath(content)
-        real_path(path)  # refused before anything is kept of it
-        name = os.path.basename(path)
-        return _kept(blobs, _blocks_of_file(path), media_type, name, path), name
-    if not callable(getattr(content, "read", None)):
-        raise UsageError(f"attach a path or a binary stream, not a {type(content).__name__}")
-    return _kept(blobs, _blocks_of_stream(content), media_type, ""), None
+    if not isinstance(content, str | os.PathLike):
+        if not callable(getattr(content, "read", None)):
+            raise UsageError(f"attach a path or a binary stream, not a {type(content).__name__}")
+        return _store(blobs, _blocks_of_stream(content), media_type, "", ""), None
+    path = os.fspath(content)
+    real_path(path)  # refused before anything is stored
+    name = os.path.basename(path)
+    return _store(blobs, _blocks_of_file(path), media_type, name, path), name
 
 
-def _kept(
-    blobs: Blobs, blocks: Iterator[bytes], media_type: str | None, name: str, path: str = ""
+def _store(
+    blobs: Blobs, blocks: Iterator[bytes], media_type: str | None, name: str, path: str
 ) -> Handle:
     if media_type is not None:
         Handle.blob("0" * 64, 0, media_type)  # refused before a gigabyte is copied
-    by_name = _type_by_name(name)
+    by_name, packed = mimetypes.guess_type(name)
+    if packed is not None:  # the name of a package: its own type, not that of its content
+        by_name = "application/gzip" if packed == "gzip" else f"application/x-{packed}"
     first = next(blocks, b"")
-    blob = _there_already(blobs, path) or blobs.put(itertools.chain([first], blocks))
-    return Handle.blob(*blob, media_type or media_type_of(first, by_name))
+    blob = _blob_there(blobs, path) or blobs.put(itertools.chain([first], blocks))
+    return Handle.blob(*blob, media_type or media_type_of(first, by_name or UNKNOWN_BYTES))
 
 
-def _type_by_name(name: str) -> str:
-    """The media type that a file's name says: of what is packed, that of the package."""
-    found, packed = mimetypes.guess_type(name)
-    if packed is not None:
-        return "application/gzip" if packed == "gzip" else f"application/x-{packed}"
-    return found or UNKNOWN_BYTES
+def _blob_there(blobs: Blobs, path: str) -> Blob | None:
+    """The blob with the content of a file, confirmed, where it is stored already.
 
-
-def _there_already(blobs: Blobs, path: str) -> Blob | None:
-    """The blob that a file is, where it is stored, and then made sure of; else None.
-
-    The file is read for its hash only where something of its size is stored: then nothing
-    need be written. What changes in it while it is read twice is stored as it is the second
-    time.
+    The file is hashed only where a blob of its size is stored. A file that changes between
+    this reading and the copying is stored as it is when it is copied.
     """
     if not path:
         return None
@@ -75,15 +68,15 @@ def _there_already(blobs: Blobs, path: str) -> Blob | None:
         raise _unreadable(path, error) from error
     if size <= _BLOCK or all(one.size != size for one in blobs.blobs()):
         return None
-    hashed = hashlib.sha256()
-    read = 0
+    digest = hashlib.sha256()
+    length = 0
     for block in _blocks_of_file(path):
-        hashed.update(block)
-        read += len(block)
-    blob = Blob(hashed.hexdigest(), read)
+        digest.update(block)
+        length += len(block)
+    blob = Blob(digest.hexdigest(), length)
     try:
         blobs.confirm(blob)
-    except BlobError:  # of the same size and another, or damaged: `put` sees to it
+    except BlobError:  # another of the same size, or damaged, which `put` replaces
         return None
     return blob
 
@@ -96,22 +89,15 @@ def _blocks_of_file(path: str) -> Iterator[bytes]:
             what = "a folder" if found.is_folder else "a pipe or a device"
             raise StorageError(f"cannot attach {path}: it is {what}; give a file or a stream", path)
         fd = disk.open(path, READ)
+        try:
+            offset = 0
+            while block := disk.read(fd, _BLOCK, offset):
+                yield block
+                offset += len(block)
+        finally:
+            disk.close(fd)
     except SessionTreeError:
         raise
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    try:
-        offset = 0
-        while block := _read(disk, fd, offset, path):
-            yield block
-            offset += len(block)
-    finally:
-        disk.close(fd)
-
-
-def _read(disk: Disk, fd: int, offset: int, path: str) -> bytes:
-    try:
-        return disk.read(fd, _BLOCK, offset)
     except OSError as error:
         raise _unreadable(path, error) from error
 

@@ -1,13 +1,13 @@
 """Moves of the leaf: branch, switch, rewind, push and pop.
 
-Every move is one appended entry whose parent is where we go (a named branch with
-a summary is two, written as one): nothing is removed, and the way back is always open.
+Invariants: a move appends one entry, whose parent is the place moved to (a named branch
+with a summary appends two, in one write); nothing is removed, so every move can be undone.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sessiontree.context.summary import Summary, text_of_summary
@@ -21,7 +21,7 @@ from sessiontree.errors import NothingToDoError, SessionTreeWarning, UsageError
 Moves = list[tuple[str, Mapping[str, Any]]]
 """The types and fields of the entries that a move writes."""
 
-_SAY_NOTHING_NEW = SUMMARIES | {"compaction"}
+_NO_WORK = SUMMARIES | {"compaction"}
 
 
 def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | None) -> Entry:
@@ -33,7 +33,8 @@ def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | N
         fields = {} if name is None else {"name": name}
         return _go(writer, [("branch", fields)], target)
     with writer.log.alone():
-        left, passed = writer.cursor.leaf, entries_left(writer, target)
+        left = writer.cursor.leaf
+        passed = writer.cursor.below(writer.cursor.common(left, target))
     text = text_of_summary(summary, passed)
     moves: Moves = [("branch_summary", {"summary": text, "fromUuid": left.uuid})]
     if name is not None:
@@ -54,29 +55,27 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> str:
     if ref is None:
         prompt = writer.cursor.nearest(_holds_prompt)
         if prompt is None:
-            raise NothingToDoError("no prompt lies on the path; there is nothing to rewind")
+            raise NothingToDoError("the path has no prompt; there is nothing to rewind")
     else:
         prompt = writer.cursor.entry(ref)
         if not _holds_prompt(prompt):
-            raise UsageError(f"{prompt.uuid} is no prompt; rewind goes to before a user message")
-    above = writer.reader.parent(prompt)
-    _go(writer, [("branch", {})], above)
+            raise UsageError(f"{prompt.uuid} is not a prompt; rewind goes to before a user message")
+    _go(writer, [("branch", {})], writer.reader.parent(prompt))
     return text_of(prompt["message"])
 
 
 def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:
     """See `Session.pop`."""
     with writer.log.alone():
-        target = _place_to_pop_to(writer, ref)
+        target = _pop_target(writer, ref)
         passed, left = writer.cursor.below(target), writer.cursor.leaf
     if not passed:
         raise NothingToDoError(f"nothing follows {target.uuid}; there is nothing to pop")
-    text = text_of_summary(summary, passed)
-    fields = {"summary": text, "fromUuid": left.uuid}
+    fields = {"summary": text_of_summary(summary, passed), "fromUuid": left.uuid}
     return _go(writer, [("stack_summary", fields)], target)
 
 
-def _place_to_pop_to(writer: EntryWriter, ref: Ref | None) -> Entry:
+def _pop_target(writer: EntryWriter, ref: Ref | None) -> Entry:
     if ref is None:
         return _open_push(writer) or _prompt_with_work(writer)
     target = writer.cursor.entry(ref)
@@ -90,7 +89,7 @@ def _place_to_pop_to(writer: EntryWriter, ref: Ref | None) -> Entry:
 def _open_push(writer: EntryWriter) -> Entry | None:
     """The innermost push on the path that is not closed.
 
-    It may stand anywhere: what no context needs is gone up in the index.
+    Above what the context needs, the path is searched in the index.
     """
     path = writer.cursor.context_path()
     child = ""
@@ -112,14 +111,14 @@ def _open_push(writer: EntryWriter) -> Entry | None:
 
 
 def _prompt_with_work(writer: EntryWriter) -> Entry:
-    """The nearest prompt on the path that has something besides summaries and markers below."""
+    """The nearest prompt on the path with an entry below that is not a summary or a marker."""
     worked = False
 
     def is_wanted(entry: Entry) -> bool:
         nonlocal worked
         if worked and _holds_prompt(entry):
             return True
-        worked = worked or (entry.is_content and entry.type not in _SAY_NOTHING_NEW)
+        worked = worked or (entry.is_content and entry.type not in _NO_WORK)
         return False
 
     prompt = writer.cursor.nearest(is_wanted)
@@ -128,17 +127,12 @@ def _prompt_with_work(writer: EntryWriter) -> Entry:
     return prompt
 
 
-def entries_left(writer: EntryWriter, target: Entry) -> Sequence[Entry]:
-    """The entries of the current path that a move to another entry leaves."""
-    return writer.cursor.below(writer.cursor.common(writer.cursor.leaf, target))
-
-
 def _holds_prompt(entry: Entry) -> bool:
     return entry.type == "message" and begins_turn(entry.as_stored)
 
 
 def _is_at(writer: EntryWriter, target: Entry) -> bool:
-    """Whether only marks lie between the leaf and the target."""
+    """Whether only markers are between the leaf and the target."""
     at = writer.cursor.leaf
     while at != target:
         if at.type != "branch" and at.type not in ANNOTATIONS:
@@ -148,19 +142,17 @@ def _is_at(writer: EntryWriter, target: Entry) -> bool:
 
 
 def _go(writer: EntryWriter, moves: Moves, target: Entry) -> Entry:
-    """Write the entries that move the leaf; warn when a compacted context comes back."""
+    """Write the entries that move the leaf; warn when compacted content is back in the context."""
     before = writer.cursor.compaction()
     run = [(type, fields, fresh_uuid()) for type, fields in moves]
     entry = writer.write_run(run, target, "branch")
-    if before is not None and _is_above(writer, writer.cursor.compaction(), before):
+    if before is None:
+        return entry
+    now = writer.cursor.compaction()
+    if now is None or (now != before and writer.cursor.is_above(now, before)):
         tokens = writer.cursor.context().tokens
         message = (
             f"this is above compaction {before.uuid}: the context is about {tokens} tokens again"
         )
         warnings.warn(message, SessionTreeWarning, stacklevel=4)
     return entry
-
-
-def _is_above(writer: EntryWriter, now: Entry | None, before: Entry) -> bool:
-    """Whether a compaction is no longer in force, and none of another branch took its place."""
-    return now is None or (now != before and writer.cursor.is_above(now, before))

@@ -1,4 +1,4 @@
-"""Compaction of a context: what a summary replaces, and the entry that says so."""
+"""Compaction: an entry whose summary replaces the older part of a context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compact(
 ) -> Entry:
     """See `Session.compact`."""
     uuid = fresh_uuid()
-    with writer.log.alone():  # all of one moment: another thread may move
+    with writer.log.alone():  # one moment: another thread may move
         seen = writer.cursor.leaf
         context = writer.cursor.context(count=count)
         pieces = writer.cursor.pieces()
@@ -37,7 +37,7 @@ def compact(
             "name": writer.reader.names().name,
         }
     if not replaced:
-        raise NothingToDoError("nothing in the context lies before what is to be kept")
+        raise NothingToDoError("nothing in the context is before the first kept entry")
     fields = {
         "summary": text_of_summary(summary, replaced),
         "firstKeptEntryUuid": kept_uuid,
@@ -51,12 +51,12 @@ def compact(
 def _replaced(
     path: Sequence[Entry], pieces: Sequence[Piece], kept_uuid: str, own_uuid: str
 ) -> list[Entry]:
-    """What speaks in the context and no longer will, an earlier compaction included.
+    """The entries that the summary replaces in the context, an earlier compaction included.
 
     Args:
         path: as much of the path as the context needs.
-        kept_uuid: the first entry to keep, which may stand above that.
-        own_uuid: of the compaction, which keeps nothing where that is the first.
+        kept_uuid: the first entry to keep; it may be above that part of the path.
+        own_uuid: of the compaction; as the first entry to keep it keeps nothing.
     """
     places = {entry.uuid: place for place, entry in enumerate(path)}
     kept_at = len(path) if kept_uuid == own_uuid else places.get(kept_uuid, 0)
@@ -79,7 +79,7 @@ def _first_kept(
     """The uuid of the first entry to keep; the compaction's own where nothing is kept."""
     if first_kept is not None:
         kept = writer.cursor.entry(first_kept)
-        if first_kept == LEAF:  # what was said there; a mark behind it would keep nothing
+        if first_kept == LEAF:  # the last content; a marker behind it would keep nothing
             kept = writer.cursor.nearest(lambda entry: entry.is_content) or kept
         if not writer.cursor.is_above(kept):
             raise UsageError(

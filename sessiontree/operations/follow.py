@@ -1,13 +1,14 @@
 """Following: each entry that is added to a session, once, in order, as it comes.
 
-Only lines that are ended by a newline are given, so a follower never sees half an
-entry, and a torn end is waited out. A file that is replaced (migrated, repaired)
-is read on in the new one: what stood in the old one is not given again.
+Invariants:
 
-Invariants: what is given was not known when the following began, and was not
-given before; whatever is added after that moment is given, for the file is looked
-at again once the watch over it stands, and now and then without being told; what is
-added and cannot be given is told of.
+- Only lines that end with a newline are given, never half an entry.
+- An entry is given if it was not known when the following began, and never twice. Nothing
+  added later is missed: the file is read again once the watch on it is set up, and now and
+  then without a notice.
+- After a file was replaced (migrated, repaired) the new file is read. Entries that were in
+  the old one are not given again.
+- Damage in what is added is reported.
 """
 
 from __future__ import annotations
@@ -32,61 +33,61 @@ from sessiontree.storage.log import Log
 GONE_SECONDS: Final = 2.0
 """How long a path may name no session: some programs remove a file and make it anew."""
 
-_MARK_LENGTH: Final = 64
+_TAIL_LENGTH: Final = 64
 
 
-class Told(NamedTuple):
-    """Whom a follower tells, and asks.
+class Options(NamedTuple):
+    """What a follower needs besides the file.
 
     Attributes:
-        damaged: told of each finding in what was added, and of the identity of the file.
+        report: called with each damage in what was added, and the identity of the file.
         known: the identity of a file, and the offset up to which its damage is known.
         fetch: gives the strings that entries spilled.
         stop: ends the following when it is set.
     """
 
-    damaged: Callable[[tuple[int, int], Damage], None]
+    report: Callable[[tuple[int, int], Damage], None]
     known: tuple[tuple[int, int], int]
     fetch: Fetch
     stop: threading.Event
 
 
-def follow(log: Log, known: View, of: Log, told: Told) -> Iterator[Entry]:
+def follow(log: Log, known: View, of: Log, options: Options) -> Iterator[Entry]:
     """The entries added to a file from now on.
 
     Args:
-        log: the file, opened to read for this alone; closed at the end.
-        known: what is not to be given.
-        of: the file that this is known of: another one, where it was replaced since.
-        told: whom to tell of damage, and when to stop.
+        log: the file, opened for this follower alone; closed at the end.
+        known: what the session knows already.
+        of: the file that it knows: another one, where that was replaced since.
+        options: where to report damage, and when to stop.
     """
-    entries = _follow(log, known, of, told)
+    entries = _follow(log, known, of, options)
     next(entries)
     return entries
 
 
-def _follow(log: Log, known: View, of: Log, told: Told) -> Generator[Any, None, None]:
+def _follow(log: Log, known: View, of: Log, options: Options) -> Generator[Any, None, None]:
     try:
-        follower = Follower(log, known, of, told)
+        follower = _Follower(log, known, of, options)
     except BaseException:
         log.close()
         raise
     try:
-        yield None  # the beginning is fixed; what follows runs when the first entry is asked for
+        yield None  # the start is fixed; the rest runs when the first entry is asked for
         yield from follower.entries()
-        for _ in log.changes(told.stop):
+        for _ in log.changes(options.stop):
             yield from follower.entries()
     finally:
         follower.close()
 
 
-class Follower:
-    """Gives what is added to a file after what is known of it; see `follow`."""
+class _Follower:
+    """Gives the entries added to a file, and to the files that replace it; see `follow`."""
 
-    def __init__(self, log: Log, known: View, of: Log, told: Told) -> None:
-        self._told = told
-        self._file = _Lines(log, told)
-        identity, size = told.known
+    def __init__(self, log: Log, known: View, of: Log, options: Options) -> None:
+        self._options = options
+        self._file = _Lines(log, options)
+        identity, size = options.known
         self._file.known = size if log.identity == identity else 0
         self._seen: set[str] = set()
         self._gone_since: float | None = None
@@ -94,7 +95,7 @@ class Follower:
             self._seen = {entry.uuid for entry in _Lines(of).entries(known.complete)}
         else:
             self._file.skip(known.complete)
-        if not known.reads_to_end:  # a last line that decodes whole is known without its newline
+        if not known.reads_to_end:  # a last line without a newline is known if it decodes
             rest = of.read(known.complete, known.size - known.complete)
             entry = decode(rest, known.complete, ignore)
             if entry is not None:
@@ -104,23 +105,23 @@ class Follower:
         self._file.log.close()
 
     def entries(self) -> Iterator[Entry]:
-        """What was added since the last time.
+        """The entries added since the last call.
 
         Raises:
             FileReplacedError: the file was rewritten in place, or is another session's.
             SessionNotFoundError, NotASessionError: there has been no session for a while.
         """
-        self._notice()
+        self._look()
         met = set()
         for entry in self._file.entries(self._file.log.size()):
             if entry.uuid in self._seen:
                 met.add(entry.uuid)
             else:
                 yield entry
-        self._seen -= met  # what is left was in a file before this one, and may come back
+        self._seen -= met  # the rest was in an earlier file, and may come back
 
-    def _notice(self) -> None:
-        """Go over to the file that now stands at the path."""
+    def _look(self) -> None:
+        """Go over to another file if the path names one now."""
         try:
             if self._file.log.was_replaced():
                 self._go_over()
@@ -143,9 +144,9 @@ class Follower:
             before = {entry.uuid for entry in _Lines(old).entries(self._file.at)} | self._seen
             if before and first.uuid not in before:
                 raise FileReplacedError(
-                    f"{old.name} was replaced by another session; follow that one anew", old.name
+                    f"{old.name} was replaced by another session; follow that one", old.name
                 )
-            file = _Lines(log, self._told)
+            file = _Lines(log, self._options)
         except BaseException:
             log.close()
             raise
@@ -154,80 +155,73 @@ class Follower:
         self._seen = before
 
 
-def _is_version_1(log: Log) -> bool:
-    """Whether a file is of version 1; one that lost its header is not.
-
-    Raises:
-        NotASessionError, ForeignFormatError, NewerFormatError: it is no session of ours.
-    """
-    start = sniff_file(log)
-    if start.format is not None:
-        raise foreign_refusal(start.format, log.name)
-    return start.kind == "version 1"
-
-
 class _Lines:
-    """The whole lines of one file, as entries, each once.
+    """The complete lines of one file, as entries, each once.
 
     Attributes:
         log: the file, open.
         at: the offset after the last line that was given or skipped.
-        known: damage before this offset is not spoken of.
+        known: damage before this offset is not reported.
+
+    Raises:
+        NotASessionError, ForeignFormatError, NewerFormatError: not a sessiontree session.
     """
 
-    def __init__(self, log: Log, told: Told | None = None) -> None:
+    def __init__(self, log: Log, options: Options | None = None) -> None:
         self.log = log
         self.at = 0
         self.known = 0
-        self._told = told
-        self._decode = decoder(self._report, told.fetch if told else None)
-        self._mark = b""
-        self.is_version_1 = _is_version_1(log)
+        self._options = options
+        self._decode = decoder(self._report, options.fetch if options else None)
+        self._tail = b""
+        start = sniff_file(log)
+        if start.format is not None:
+            raise foreign_refusal(start.format, log.name)
+        self.is_version_1 = start.kind == "version 1"  # a file without its header is not
         self._waiting: deque[bytes] = deque()
         self._migrated = migrate(iter(self._waiting.popleft, None), 1)
 
     def skip(self, offset: int) -> None:
         """Begin at an offset, which is after a newline."""
-        start = max(0, offset - _MARK_LENGTH)
+        start = max(0, offset - _TAIL_LENGTH)
         self.at = offset
-        self._mark = self.log.read(start, offset - start)
+        self._tail = self.log.read(start, offset - start)
 
     def entries(self, end: int) -> Iterator[Entry]:
-        """The entries from where this stands up to an offset."""
+        """The entries up to an offset."""
         for offset, block in whole_lines(self.log.read, self.at, end):
             for line in lines_in(block):
                 entry = self._decode(self._current(line), offset)
                 offset += len(line) + 1
                 self.at = offset
-                self._mark = line[-_MARK_LENGTH:] + b"\n"
+                self._tail = line[-_TAIL_LENGTH:] + b"\n"
                 if entry is not None:
                     yield entry
 
     def _report(self, kind: str, offset: int, cause: str) -> None:
-        if self._told is not None and offset >= self.known:
-            log = self.log
-            number = 1 + count_newlines(log.read, 0, offset)
-            found = Damage(log.name, number, offset, kind, cause)
-            self._told.damaged(log.identity, found)
+        if self._options is not None and offset >= self.known:
+            number = 1 + count_newlines(self.log.read, 0, offset)
+            found = Damage(self.log.name, number, offset, kind, cause)
+            self._options.report(self.log.identity, found)
 
     def _current(self, line: bytes) -> bytes:
-        """A line as the current version has it: migration takes and gives one at a time."""
+        """A line in the current version; the migration takes and gives one at a time."""
         if not self.is_version_1:
             return line
         self._waiting.append(line)
         return next(self._migrated)
 
     def check(self) -> None:
-        """Refuse a file in which what was given no longer stands.
+        """Refuse a file whose last given line is not there any more.
 
         Raises:
-            FileReplacedError: another program cut or rewrote it in place.
+            FileReplacedError: another program cut or rewrote the file in place.
         """
-        start = self.at - len(self._mark)
-        if self.log.read(start, len(self._mark)) != self._mark:
+        start = self.at - len(self._tail)
+        if self.log.read(start, len(self._tail)) != self._tail:
             path = self.log.name
             raise FileReplacedError(
-                f"{path} was rewritten in place by another program, so what is new in it "
-                "cannot be told; follow it anew",
+                f"{path} was rewritten in place by another program, so its new entries are "
+                "unknown; follow it again",
                 path,
             )

@@ -1,16 +1,14 @@
-"""Lanes: other lines of work in the same file, each with a leaf of its own.
+"""Lanes: lines of work in the same file, each with a leaf of its own.
 
-Invariants: a writer on a lane writes on its lane alone and never moves the leaf of another;
-it shares the lock of the one it was opened from, so both may write, also where that one is
-exclusive. What a scratch lane tried counts for nothing until it is kept, by one entry; what
-is kept is the whole lane as it is in the file then. A writer never goes on on a scratch
-lane that it kept itself, for nobody would see what it writes there.
+Invariants: a writer writes on its own lane and never moves the leaf of another. It shares
+the lock of the writer it was opened from, so both can write, also where that one is
+exclusive. A scratch lane counts for nothing until it is kept, by one entry; then the whole
+lane is kept as it is in the file at that moment. A writer that kept its own scratch lane
+cannot write on it again, for nothing would show its entries.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any, Final
 
 from sessiontree.core.entry import HEADER, MAIN, Entry
@@ -33,8 +31,7 @@ def lane(file: opening.SessionFile, writer: EntryWriter, name: str, at: Ref | No
     writer.log.size()  # refused where it is closed
     start = None if at is None else writer.cursor.entry(at)
     found = MAIN if start is not None else name
-    beside = file.is_current
-    opened = _beside(writer, found) if beside else _opened_again(file, writer, found)
+    opened = _beside(writer, found) if file.is_current else _opened_again(file, writer, found)
     return _placed(opened, name, start, check=at is None and writer.log.readonly)
 
 
@@ -49,7 +46,7 @@ def scratch(writer: EntryWriter, at: Ref | None) -> Opened:
 
 
 def _placed(opened: Opened, name: str, start: Entry | None, *, check: bool) -> Opened:
-    """The same on a lane, at an entry, by default the lane's leaf."""
+    """The same parts on a lane, at an entry, by default the lane's leaf."""
     _, writer = opened
     cursor = writer.cursor
     cursor.lane = None if name == MAIN else name
@@ -75,7 +72,7 @@ def _beside(writer: EntryWriter, name: str) -> Opened:
 
 
 def _opened_again(file: opening.SessionFile, writer: EntryWriter, name: str) -> Opened:
-    """A lane of a file that is translated in memory, which is read again for it."""
+    """The parts on a lane of a file that is translated in memory; the file is read again."""
     log = file.original.to_read()
     try:
         again = opening.open_file(log, migrate=False)
@@ -88,34 +85,34 @@ def _opened_again(file: opening.SessionFile, writer: EntryWriter, name: str) -> 
 
 
 def check_exists(cursor: Cursor) -> None:
-    """Refuse to look at a lane without an entry.
+    """Refuse to read a lane that has no entry.
 
     Raises:
-        RefError: there is no such lane.
+        RefError: the lane has no entry.
     """
     name = cursor.lane
     if name is None or cursor.leaf.lane == name:
         return
     if cursor.reader.ready().walk().last_on(name) is None:
         raise RefError(
-            f"nothing was written on a lane {name!r}{_lanes_there(cursor)}",
+            f"there is no entry on a lane {name!r}{_lanes_there(cursor)}",
             name,
             [lane for lane in cursor.reader.index().lanes if lane is not None],
         )
 
 
 def keep(writer: EntryWriter, name: str) -> Entry:
-    """See `Session.keep`, for a lane that another session wrote on."""
+    """See `Session.keep`; for the lane of another session."""
     writer.log.check_writable()
     if name == (writer.cursor.lane or MAIN):
         raise UsageError(f"this session is on the lane {name} itself; keep it from another lane")
     uuid = fresh_uuid()
     if writer.hooks:
         writer.refresh()
-        tip, fields = _joint(writer, name)
+        tip, fields = _keeping(writer, name)
         writer.call_before("branch", writer.draft("branch", fields, tip.uuid, uuid))
     with writer.holding():
-        tip, fields = _joint(writer, name)  # as it is now that nobody else writes
+        tip, fields = _keeping(writer, name)  # once more, as no other writes now
         entry = writer.draft("branch", fields, tip.uuid, uuid)
         writer.put([entry])
         writer.cursor.move(entry)
@@ -126,49 +123,42 @@ def keep(writer: EntryWriter, name: str) -> Entry:
 
 
 def check_can_be_kept(writer: EntryWriter) -> None:
-    """Refuse to keep the lane that a session is on, where that makes no sense."""
+    """Refuse to keep the session's own lane where it is main or cannot be written."""
     if writer.cursor.lane is None:
-        raise UsageError("the main lane is kept as it is; name the lane to be kept")
+        raise UsageError("the main lane needs no keeping; name the lane to keep")
     if not writer.log.closed:
         writer.log.check_writable()
-        writer.reader.ready()  # what waits in a batch is a part of it
+        writer.reader.ready()  # a batch is a part of the lane
 
 
 def keep_own(writer: EntryWriter, home: EntryWriter) -> Entry:
-    """See `Session.keep`, for the lane that a session is on, joined to that of another."""
+    """See `Session.keep`; for the lane of the session itself, joined to that of another."""
     name = writer.cursor.lane or MAIN
     if not name.startswith(SCRATCH):
         return keep(home, name)
-    with _ended(writer, home):
-        return keep(home, name)
-
-
-@contextlib.contextmanager
-def _ended(writer: EntryWriter, home: EntryWriter) -> Iterator[None]:
-    """Let a session write no more, from before its lane is kept on, unless that fails."""
     log = writer.log
-    log.ended = (
-        f"the scratch lane {writer.cursor.lane} was kept, and is a part of "
-        f"{home.cursor.lane or MAIN}; go on there, or try on a fresh scratch lane"
+    log.ended = (  # nothing is written on the lane from before it is kept
+        f"the scratch lane {name} was kept, and is a part of {home.cursor.lane or MAIN}; go on "
+        "there, or open another scratch lane"
     )
     try:
-        yield
+        return keep(home, name)
     except BaseException:
         log.ended = ""
         raise
 
 
-def _joint(writer: EntryWriter, name: str) -> tuple[Entry, dict[str, Any]]:
-    """The last entry of a lane, below which a session is to go on, and the fields for it."""
+def _keeping(writer: EntryWriter, name: str) -> tuple[Entry, dict[str, Any]]:
+    """The parent and the fields of the entry that keeps a lane."""
     cursor, reader = writer.cursor, writer.reader
     with reader.alone():
         view = reader.ready()
         if not writer.log.ends_at(view.size):
-            reader.catch_up()  # lanes of this process write inside a batch of the session
+            reader.catch_up()  # lanes of this process can write while a batch is open
         tip = reader.view.walk().last_on(None if name == MAIN else name)
         if tip is None:
             raise NothingToDoError(
-                f"there is nothing on the lane {name} to be kept{_lanes_there(cursor)}"
+                f"there is nothing on the lane {name} to keep{_lanes_there(cursor)}"
             )
         if _is_above(cursor, tip, cursor.leaf):
             raise NothingToDoError(
@@ -188,7 +178,7 @@ def _lanes_there(cursor: Cursor) -> str:
 
 
 def _left_by(cursor: Cursor, tip: Entry) -> Entry | None:
-    """Where a session's lane is, if that is not on the path to an entry."""
+    """The place that the session's lane leaves, unless that is on the path to the tip."""
     leaf = cursor.leaf_in_log()
     if leaf.lane != cursor.lane:
         return None  # the lane has no entry yet
@@ -199,8 +189,8 @@ def _left_by(cursor: Cursor, tip: Entry) -> Entry | None:
 def _is_above(cursor: Cursor, above: Entry, entry: Entry) -> bool:
     """Whether one entry is another or an ancestor of it.
 
-    Parents come before their children, so that no more is read than lies between; in a
-    file where one does not, an ancestor may be missed.
+    Only the bytes between the two are read. In a file where a parent comes after its child
+    an ancestor may be missed.
     """
     if entry == above:
         return True

@@ -1,4 +1,4 @@
-"""Merge, cherry-pick and context edits: work from elsewhere, or changed, on this path."""
+"""Merge, cherry-pick and context edits: other content on the current path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cherry_pick(writer: EntryWriter, picked: Ref) -> Entry:
     entry = picked if isinstance(picked, Entry) else writer.cursor.entry(picked)
     if entry.type not in _PICKABLE:
         raise UsageError(
-            f"a {entry.type} cannot be picked: it speaks of the place where it stands; "
+            f"a {entry.type} cannot be picked: it belongs to its place in the tree; "
             f"pick one of {', '.join(sorted(_PICKABLE))}"
         )
     try:
@@ -38,30 +38,27 @@ def cherry_pick(writer: EntryWriter, picked: Ref) -> Entry:
         fields["spilled"] = values["spilled"]
     own = entry.as_stored.get("metadata")
     fields["metadata"] = {**(own if isinstance(own, dict) else {}), "cherryPickedFrom": entry.uuid}
-    if not _take_blobs_along(writer, entry):
-        return writer.write(entry.type, fields, None)
-    with writer.holding():  # from here on nobody takes the blobs for garbage
-        _take_blobs_along(writer, entry)
-        return writer.write(entry.type, fields, None)
-
-
-def _take_blobs_along(writer: EntryWriter, entry: Entry) -> bool:
-    """Keep the blobs of an entry with the session; whether it has any."""
     needed = list(blobs_needed(entry.as_stored))
+    if not needed:
+        return writer.write(entry.type, fields, None)
+    _store_blobs(writer, entry, needed)
+    with writer.holding():  # gc cannot remove the blobs now
+        _store_blobs(writer, entry, needed)
+        return writer.write(entry.type, fields, None)
+
+
+def _store_blobs(writer: EntryWriter, entry: Entry, needed: list[Blob]) -> None:
+    """Confirm the blobs of an entry in this session; copy those of another session."""
+    blobs = writer.reader.blobs
+    is_own = writer.reader.view.holds(entry)
     for blob in needed:
-        if writer.reader.view.holds(entry):
-            writer.reader.blobs.confirm(blob)  # of any size: it is not in memory whole
-        else:
-            _take_along(writer, entry, blob)
-    return bool(needed)
-
-
-def _take_along(writer: EntryWriter, entry: Entry, blob: Blob) -> None:
-    try:
-        writer.reader.blobs.confirm(blob)
-    except BlobError:
-        writer.check_log_is_there()
-        writer.reader.blobs.put(blocks_of(entry, blob))
+        try:
+            blobs.confirm(blob)  # of any size: it is not in memory whole
+        except BlobError:
+            if is_own:
+                raise
+            writer.check_log_is_there()
+            blobs.put(blocks_of(entry, blob))
 
 
 def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
@@ -85,14 +82,14 @@ def edit_context(
 ) -> Entry:
     """See `Session.edit_context`."""
     target, seen = writer.cursor.entry(ref), writer.cursor.leaf
-    if ref == LEAF:  # not a name or a label that was given since, which says nothing
+    if ref == LEAF:  # not a label or another annotation behind it
         target = writer.reader.standing(target)
     if isinstance(replacement, str):
         replacement = {"content": replacement}
     if not target.is_content or not _counts_here(writer, target):
         raise UsageError(
-            f"{target.uuid} says nothing in the current context, so there is nothing to edit; "
-            "'context --json' and 'path' show what does"
+            f"{target.uuid} contributes nothing to the current context: nothing to edit; "
+            "'context --json' and 'path' show which entries do"
         )
     fields = {"targetUuid": target.uuid, "replacement": replacement}
     check_fields("context_edit", fields)

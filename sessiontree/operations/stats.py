@@ -1,7 +1,7 @@
 """Stats: how large a session is, and what it cost.
 
-Invariants: the whole file counts, all branches and lanes; what one answer of a
-model cost is counted once, however many entries repeat it; no blob is read.
+Invariants: the whole file counts, with all branches and lanes; the cost of one answer of a
+model counts once, however many entries repeat it; no blob is read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Stats(msgspec.Struct, frozen=True):
 
     Attributes:
         types: the entries of each type, the header included.
-        branches: the lines of conversation; not those on scratch lanes that nobody kept.
+        branches: the number of branches, without scratch lanes that were never kept.
         lanes: the entries of each lane; `main` is the lane of those that name none.
         file_bytes: the size of the session file.
         blob_bytes: the size of all blobs beside it.
-        blobs: how many they are.
-        lost_blobs: how many that entries need are not there, or not of their size.
+        blobs: their number.
+        lost_blobs: the number of blobs that entries need and that are missing, or of a wrong size.
         usage: the tokens and the cost of all answers, summaries and `usage` entries.
         models: the same by model, where it is known: `provider/model`.
     """
@@ -71,10 +71,10 @@ def stats(reader: TreeReader, file_bytes: int) -> Stats:
     tree = reader.index()
     rows = range(len(tree))
     needed: set[Blob] = set()
-    in_all = Usage()
+    total = Usage()
     models: dict[str, Usage] = {}
     for model, usage in _spent(reader, needed):
-        in_all += usage
+        total += usage
         if model:
             models[model] = models.get(model, Usage()) + usage
     blobs = list(reader.blobs.blobs())
@@ -86,19 +86,19 @@ def stats(reader: TreeReader, file_bytes: int) -> Stats:
         blob_bytes=sum(blob.size for blob in blobs),
         blobs=len(blobs),
         lost_blobs=sum(reader.blobs.fault(blob) is not None for blob in needed),
-        usage=in_all,
+        usage=total,
         models=models,
     )
 
 
 _ANSWERS: Final = {"message": "id", "message_end": "messageUuid"}
-"""By type of entry the key that tells which answer it is, where one is told again."""
+"""The key that identifies an answer, by type of entry: several entries may repeat one."""
 
 
 def _spent(reader: TreeReader, needed: set[Blob]) -> Iterator[tuple[str, Usage]]:
-    """The model and the usage of everything that has one; of a repeated answer the last.
+    """The model and the usage of each entry that has one; of a repeated answer the last.
 
-    The blobs that entries need are added to `needed` on the way: the file is read once.
+    The blobs that entries need are added to `needed`, so that the file is read once.
     """
     answers: dict[str, tuple[str, Usage]] = {}
     view = reader.whole()
@@ -108,11 +108,11 @@ def _spent(reader: TreeReader, needed: set[Blob]) -> Iterator[tuple[str, Usage]]
         entry = view.decode(line, offset) if b'"usage"' in line else None
         if entry is None:
             continue
-        said = entry.message_as_stored if entry.type == "message" else entry.as_stored
-        if not isinstance(said, dict) or not isinstance(said.get("usage"), dict):
+        fields = entry.message_as_stored if entry.type == "message" else entry.as_stored
+        if not isinstance(fields, dict) or not isinstance(fields.get("usage"), dict):
             continue
-        spent = _model(said), usage_of(said["usage"])
-        answer = said.get(_ANSWERS.get(entry.type, ""))
+        spent = _model(fields), usage_of(fields["usage"])
+        answer = fields.get(_ANSWERS.get(entry.type, ""))
         if isinstance(answer, str) and answer:
             answers[answer] = spent
         else:
@@ -120,8 +120,8 @@ def _spent(reader: TreeReader, needed: set[Blob]) -> Iterator[tuple[str, Usage]]
     yield from answers.values()
 
 
-def _model(said: dict[str, Any]) -> str:
-    model = model_of(said)
+def _model(fields: dict[str, Any]) -> str:
+    model = model_of(fields)
     if model is None:
         return ""
     provider = model["provider"]

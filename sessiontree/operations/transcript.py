@@ -1,12 +1,12 @@
 """A transcript: the path to an entry as Markdown for people to read.
 
-Everything that was said on the path is in it, also what a compaction or an edit took
-from the context since; a call's result stands beneath the call, wherever on the path it
-is. What is not shown is counted at the end.
+All messages of the path are in it, also those that a compaction or an edit took from the
+context. The result of a call is below the call, wherever on the path it is. What is not
+shown is counted at the end.
 
-Invariants: the same session gives the same text; what was said opens no heading of
-the transcript's own and ends none of its parts (`text.markdown`); one entry, and those
-that wait for a result, are in memory at a time.
+Invariants: the same session gives the same text; content opens no heading of the
+transcript and ends none of its parts (`text.markdown`); one entry at a time is in memory,
+and those that wait for a result.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
 
 _TITLE: Final = 80
-_LOOK_UP: Final = 500
-"""Entries above the last that are asked for the model in use."""
+_MODEL_WITHIN: Final = 500
+"""How many of the last entries are searched for the model in use."""
 
 _PIECES: Final = ("block", "message_end")
 
@@ -83,7 +83,7 @@ class _Transcript:
         self._place = 0
         self._last_result: dict[str, int] | None = None
         self._names: dict[str, str] = {}
-        self._unshown: Counter[str] = Counter()
+        self._not_shown: Counter[str] = Counter()
 
     def parts(self) -> Iterator[str]:
         yield from self._front()
@@ -93,15 +93,15 @@ class _Transcript:
             yield from self._entry(entry)
             following = self._rows[place + 1] if place + 1 < len(self._rows) else NO_ROW
             yield from self._branches(row, following)
-        yield from self._written_in_pieces()
-        yield from self._finished()
-        yield from self._back()
+        yield from self._pieces_message()
+        yield from self._close_answer()
+        yield from self._end()
 
     def _front(self) -> Iterator[str]:
         header = self._reader.header
         yield f"# {markdown.inline(self._title())}"
         if self._tree.uuids[self._rows[0]] != header.uuid:
-            yield "*The path starts in the middle: what stood above it is not in the file.*"
+            yield "*The path starts in the middle: what was above it is not in the file.*"
         model = self._model()
         facts = {
             "session": self._reader.id,
@@ -123,15 +123,15 @@ class _Transcript:
             return self._text(name)
         for row in self._rows:
             if self._tree.type_of(row) == "message":
-                fields = self._fields(self._reader.entry_at(row))
+                fields = self._fields(self._reader.entry_at(row), None)
                 if begins_turn(fields):
                     text = " ".join(markdown.plain(text_of(fields["message"])).split())
                     return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
         return f"Session {self._reader.id}"
 
     def _model(self) -> dict[str, Any] | None:
-        for row in self._rows[: -_LOOK_UP - 1 : -1]:
-            with contextlib.suppress(SessionTreeError):  # a blob that is gone is told later
+        for row in self._rows[: -_MODEL_WITHIN - 1 : -1]:
+            with contextlib.suppress(SessionTreeError):  # a missing blob has a warning later
                 found = settings_of(self._reader.entry_at(row)).get("model")
                 if isinstance(found, dict):
                     return found
@@ -139,14 +139,14 @@ class _Transcript:
         return header_settings({**self._reader.header.body, "metadata": metadata}).get("model")
 
     def _text(self, text: str) -> str:
-        """A text of the session that is shown beside what an entry says."""
+        """A text that is shown beside the content of an entry, masked."""
         return text if self._redaction is None else self._redaction.text(text)
 
-    def _fields(self, entry: Entry, *, counted: bool = False) -> Mapping[str, Any]:
-        """The keys of an entry, whole, masked where that is asked for."""
+    def _fields(self, entry: Entry, uuid: str | None) -> Mapping[str, Any]:
+        """The keys of an entry with its spilled content, masked; findings go to the uuid."""
         whole = self._contents.whole(entry)
         fields = {key: whole[key] for key in whole if key not in ("spilled", "crc")}
-        masked: Mapping[str, Any] = self._masked(fields, entry.uuid if counted else None)
+        masked: Mapping[str, Any] = self._masked(fields, uuid)
         return masked
 
     def _masked(self, value: Any, uuid: str | None) -> Any:
@@ -155,15 +155,15 @@ class _Transcript:
     def _entry(self, entry: Entry) -> Iterator[str]:
         if entry.type in _PIECES:
             if self._pieces and self._pieces[0].get("messageUuid") != entry.get("messageUuid"):
-                yield from self._written_in_pieces()
+                yield from self._pieces_message()
             self._pieces.append(entry)
             return
         if entry.is_content:
-            yield from self._written_in_pieces()
+            yield from self._pieces_message()
         if entry.type == HEADER:
             self._masked(dict(entry.body), entry.uuid)
             return
-        fields = self._fields(entry, counted=True)
+        fields = self._fields(entry, entry.uuid)
         if entry.type == "message":
             message = fields.get("message")
             if isinstance(message, Mapping):
@@ -171,16 +171,18 @@ class _Transcript:
         elif entry.type == "handle":
             yield from self._handle(entry, fields)
         elif entry.type == "custom_message":
-            yield from self._said(entry, fields)
+            title = markdown.inline(str(fields.get("customType") or "custom"))
+            message = {"role": "custom", "content": fields.get("content")}
+            yield from self._section(title, entry, *passage.asked(message))
         else:
             note = passage.noted(entry.type, fields)
             if note:
                 yield from self._apart(note)
             elif note is None:
                 kind = fields.get("customType") if entry.type == "custom" else None
-                self._unshown[f"{entry.type} {kind}" if kind else entry.type] += 1
+                self._not_shown[f"{entry.type} {kind}" if kind else entry.type] += 1
 
-    def _written_in_pieces(self) -> Iterator[str]:
+    def _pieces_message(self) -> Iterator[str]:
         members, self._pieces = self._pieces, []
         if members:
             whole = [self._contents.whole(entry) for entry in members]
@@ -195,18 +197,20 @@ class _Transcript:
         if ids := result_ids(message):
             yield from self._results(message, ids, entry)
         if role == "user" and (is_prompt(message) or not ids):
-            yield from self._apart(*self._heading("User", entry), *passage.asked(message))
+            yield from self._section("User", entry, *passage.asked(message))
         elif role == "bashExecution":
-            yield from self._apart(*self._heading("User", entry), passage.ran(message))
+            yield from self._section("User", entry, passage.ran(message))
         elif not ids and role in ("system", "developer"):
-            told = "\n\n".join(passage.asked(message))
-            yield from self._apart(*self._heading("System", entry), passage.folded("Prompt", told))
+            prompt = "\n\n".join(passage.asked(message))
+            yield from self._section("System", entry, passage.folded("Prompt", prompt))
         elif not ids and role != "user":
-            title = passage.speaker(message)
-            yield from self._apart(*self._heading(title, entry), *passage.asked(message))
+            yield from self._section(passage.speaker(message), entry, *passage.asked(message))
+
+    def _section(self, speaker: str, entry: Entry, *parts: str) -> Iterator[str]:
+        yield from self._apart(*self._heading(speaker, entry), *parts)
 
     def _heading(self, speaker: str, entry: Entry) -> list[str]:
-        """Who speaks, where another spoke before, and since when."""
+        """The heading of a speaker; nothing where the same one goes on."""
         label = self._labels.get(entry.uuid)
         facts = [
             markdown.inline(entry.timestamp or "")[:19].replace("T", " "),
@@ -220,7 +224,7 @@ class _Transcript:
 
     def _answer(self, message: Message, entry: Entry) -> Iterator[str]:
         if not self._pending.open or (self._pending.is_answered and not self._waits()):
-            yield from self._finished()
+            yield from self._close_answer()
         self._pending.add(*self._heading("Assistant", entry))
         for part in passage.answered(message):
             if isinstance(part, Call):
@@ -234,7 +238,7 @@ class _Transcript:
             if isinstance(error := message.get(key), str) and error:
                 self._pending.add(f"*The answer failed:* {markdown.code(error)}")
         if not self._pending.open:
-            yield from self._finished()
+            yield from self._close_answer()
 
     def _results(self, message: Message, ids: list[str], entry: Entry) -> Iterator[str]:
         parts = [part for part in blocks_of(message) if is_result_block(part)]
@@ -242,29 +246,26 @@ class _Transcript:
             if self._pending.answer(id, passage.result(part)):
                 continue
             name = self._names.get(id) or str(message.get("toolName") or "a call that is not here")
-            yield from self._apart(*self._heading("Assistant", entry), passage.result(part, name))
+            yield from self._section("Assistant", entry, passage.result(part, name))
         if not self._pending.open:
-            yield from self._finished()
-
-    def _said(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
-        title = markdown.inline(str(fields.get("customType") or "custom"))
-        message = {"role": "custom", "content": fields.get("content")}
-        yield from self._apart(*self._heading(title, entry), *passage.asked(message))
+            yield from self._close_answer()
 
     def _handle(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
         image = self._image(entry, fields)
         if image is not None:
-            yield from self._apart(*self._heading("User", entry), image)
+            yield from self._section("User", entry, image)
             return
         yield from self._message(self._masked(self._contents.of_handle(entry), entry.uuid), entry)
 
     def _image(self, entry: Entry, fields: Mapping[str, Any]) -> str | None:
-        """An attached image: shown where the transcript lies beside it, else named."""
+        """An attached image: a link where the place of the transcript is known, else its name."""
         text = entry.get("handle")
         blob = blob_of(text)
-        if blob is None or base_type((Handle.parse(text).meta[2:3] or ("",))[0]) not in IMAGES:
+        if blob is None:
             return None
-        media_type = base_type(Handle.parse(text).meta[2])
+        media_type = base_type((Handle.parse(text).meta[2:3] or ("",))[0])
+        if media_type not in IMAGES:
+            return None
         if self._redaction is not None:
             self._redaction.left_out.append((entry.uuid, media_type, blob.size))
             return f"*{markdown.inline(left_out(media_type, blob.size))}*"
@@ -280,11 +281,11 @@ class _Transcript:
         if self._waits():
             self._pending.add(*parts)
             return
-        yield from self._finished()
+        yield from self._close_answer()
         yield from parts
 
     def _waits(self) -> bool:
-        """Whether a result for a call that is open comes further down the path."""
+        """Whether a result for an open call comes further down the path."""
         if not self._pending.open:
             return False
         if self._last_result is None:
@@ -293,7 +294,7 @@ class _Transcript:
         return any(last.get(id, 0) > self._place for id in self._pending.open)
 
     def _last_results(self) -> dict[str, int]:
-        """For each call the place on the path where the last result for it stands."""
+        """For each call the place of its last result on the path."""
         found: dict[str, int] = {}
         for place, row in enumerate(self._rows):
             if self._tree.type_of(row) == "message":
@@ -302,8 +303,8 @@ class _Transcript:
                     found.update(dict.fromkeys(result_ids(message), place))
         return found
 
-    def _finished(self) -> Iterator[str]:
-        """What waited for results, with those that came."""
+    def _close_answer(self) -> Iterator[str]:
+        """The answer that waited for results, with those that came."""
         answer, self._pending = self._pending, Answer()
         yield from answer.parts()
 
@@ -322,21 +323,21 @@ class _Transcript:
 
     def _notice(self, below: list[int]) -> str:
         first = self._reader.entry_at(below[0])
-        fields = self._fields(first)
+        fields = self._fields(first, None)
         message = fields.get("message")
         text = text_of(message) if isinstance(message, Mapping) else fields.get("summary")
-        told = " ".join(markdown.plain(text).split())[:60] if isinstance(text, str) else ""
+        start = " ".join(markdown.plain(text).split())[:60] if isinstance(text, str) else ""
         count = f"{len(below):,} {'entry' if len(below) == 1 else 'entries'}"
         lane = f" on lane {markdown.code(self._text(first.lane))}" if first.lane else ""
-        words = f": {markdown.inline(told)}" if told else ""
+        preview = f": {markdown.inline(start)}" if start else ""
         uuid = markdown.code(self._text(first.uuid)[:8])
-        return f"*Another branch leaves here{lane}, {count} from {uuid} on*{words}"
+        return f"*Another branch leaves here{lane}, {count} from {uuid} on*{preview}"
 
-    def _back(self) -> Iterator[str]:
-        if self._unshown:
+    def _end(self) -> Iterator[str]:
+        if self._not_shown:
             counts = [
                 f"{count:,} {markdown.inline(self._text(kind))}"
-                for kind, count in sorted(self._unshown.items())
+                for kind, count in sorted(self._not_shown.items())
             ]
             yield "---"
             yield f"*Not shown: {', '.join(counts)}.*"

@@ -1,13 +1,13 @@
 """Work on many items by several processes, with the results in the order of the items.
 
-The items are dealt out in turn to forked processes, which know all that this one knows
-and cost some milliseconds each. This one puts the results in order and does none of
-the work, so that none waits for another; but what one of them does not finish, it
-does, so that results and errors are the same as without them.
+The items are dealt out in turn to forked processes, which share all that this process
+knows and take some milliseconds each to start. This process only puts the results in
+order, so that no worker waits for another. It does itself what a worker does not finish,
+so that results and errors are the same as without workers.
 
-Invariants: a result is given as soon as all before it were; when the results are no
-longer wanted (the generator is closed, the user interrupts, this process dies), the
-others end, at the latest with the item that they are at.
+Invariants: a result is given as soon as all before it were. When the results are no longer
+wanted (the generator is closed, the user interrupts, this process dies), the workers end,
+at the latest with the item that they are at.
 """
 
 from __future__ import annotations
@@ -26,27 +26,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MOST: Final = 8
-"""Processes: more than that wait for memory and disk."""
+"""Processes; more would wait for memory and disk."""
 
 _LENGTH: Final = 4
-"""Bytes before each result that tell its length; a length of 0 ends the results of an item."""
+"""Bytes of the length before each result; a length of 0 ends the results of an item."""
 
 
 def available() -> int:
-    """How many processes this machine has processors for; 1 where none can be forked."""
-    if not hasattr(os, "fork") or _has_threads():
+    """How many processes this machine has processors for; 1 where forking is not safe."""
+    threading = sys.modules.get("threading")
+    has_threads = threading is not None and threading.active_count() > 1
+    if not hasattr(os, "fork") or has_threads:  # a fork has the locks of threads, not the threads
         return 1
     return min(MOST, len(os.sched_getaffinity(0)) if sys.platform == "linux" else _processors())
 
 
 def _processors() -> int:
     return os.cpu_count() or 1
-
-
-def _has_threads() -> bool:
-    """Whether there are threads, which a forked process would be without, but not their locks."""
-    threading = sys.modules.get("threading")
-    return threading is not None and threading.active_count() > 1
 
 
 class Crew(Generic[T, R]):
@@ -56,7 +52,7 @@ class Crew(Generic[T, R]):
         work: gives the results of an item; the same ones each time.
         encode: a result as bytes, at least one.
         decode: makes a result of them.
-        processes: how many; with one, it is this one that works.
+        processes: how many; with one, this process does the work.
     """
 
     def __init__(
@@ -102,7 +98,7 @@ class Crew(Generic[T, R]):
         reading, writing = socket.socketpair()
         try:
             pid = os.fork()
-        except OSError:  # too many processes: this one does their share
+        except OSError:  # too many processes: this one does the share
             pid = -1
         if pid == 0:
             self._be_a_worker(share, writing, [reading, *(other.socket for other in others)])
@@ -114,7 +110,7 @@ class Crew(Generic[T, R]):
     ) -> NoReturn:
         try:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            for other in inherited:  # else nobody would notice that its reader is gone
+            for other in inherited:  # or else a worker would not notice that its reader is gone
                 other.close()
             for item in share:
                 for result in self._work(item):
@@ -126,7 +122,7 @@ class Crew(Generic[T, R]):
 
 
 class _Worker:
-    """Another process at its share, as seen from here; `pid` is -1 where there is none."""
+    """A forked process and its results; `pid` is -1 where the fork failed."""
 
     def __init__(self, pid: int, reading: socket.socket) -> None:
         self._pid = pid
@@ -139,8 +135,7 @@ class _Worker:
         Raises:
             EOFError: the process ended before that.
         """
-        length = int.from_bytes(self._exactly(_LENGTH), "big")
-        return self._exactly(length)
+        return self._exactly(int.from_bytes(self._exactly(_LENGTH), "big"))
 
     def _exactly(self, size: int) -> bytes:
         try:

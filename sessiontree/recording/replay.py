@@ -1,8 +1,7 @@
-"""A conversation as data: what was said on a path, block by block, each with its place.
+"""A conversation as events: the content of a path, block by block, each with its position.
 
-Everything that was said counts, whatever a compaction or an edit has made of it since;
-`Session.context` is for what a model gets. What cannot be had of it is a placeholder,
-with a warning.
+All content counts, whatever a compaction or an edit changed since; `Session.context` is for
+what a model gets. Missing content is a placeholder, with a warning.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import msgspec
 from sessiontree.core.blocks import Contents, message_uuid
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.message import (
-    Call,
     block_text,
     blocks_of,
     calls_of,
@@ -73,6 +71,27 @@ def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[Event]:
             yield event if entry.lane is None else msgspec.structs.replace(event, lane=entry.lane)
 
 
+def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
+    """See `Session.block`."""
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise UsageError(f"a block is named by a number, counted from 0, not by {index!r:.60}")
+    entry = cursor.entry(ref)
+    if entry.type in _PIECES:
+        uuid = entry.get("messageUuid")
+        members = [e for e in cursor.path(entry) if e.get("messageUuid") == uuid]
+        below = (e for e in cursor.path() if e.get("messageUuid") == uuid)
+        members += [e for e in below if e not in members]
+        blocks = _by_index(members)
+    elif entry.type == "message" and isinstance(entry.get("message"), Mapping):
+        blocks = dict(enumerate(numbered_blocks(entry["message"])))
+    else:
+        raise UsageError(f"entry {entry.uuid} is a {entry.type}, which has no blocks")
+    if index not in blocks:
+        has = f"it has {len(blocks)}, counted from 0" if blocks else "it has none"
+        raise UsageError(f"the message of entry {entry.uuid} has no block {index}; {has}")
+    return dict(blocks[index])
+
+
 def _of_pieces(members: Sequence[Entry]) -> Iterator[Event]:
     """The events of a message that was written block by block."""
     blocks: dict[Any, tuple[Any, str]] = {}
@@ -95,10 +114,14 @@ def _of_message(entry: Entry) -> Iterator[Event]:
         yield from _other(entry)
         return
     role, uuid = role_of(message), entry.uuid
+    place = Position(uuid, 0) if is_item(message) else Position(uuid)
     if role == "assistant":
         for index, block in enumerate(blocks_of(message)):
-            yield from _of_block(block, Position(uuid, index))
-        place = Position(uuid, 0) if is_item(message) else Position(uuid)
+            position = Position(uuid, index)
+            if text := block_text(block):
+                yield ContentEnd(position=position, text=text)
+            else:
+                yield from ended(block, position)
         yield from _apart_from_content(message, place)
         reason = message.get("stopReason", message.get("stop_reason"))
         yield AssistantMessage(
@@ -107,48 +130,26 @@ def _of_message(entry: Entry) -> Iterator[Event]:
     elif role == "user":
         yield from heard(message, uuid)
     elif ids := result_ids(message):
-        place = Position(uuid, 0) if is_item(message) else Position(uuid)
-        yield _result(message, ids[0], place)
+        is_error = message.get("isError") is True
+        output = preview_of(message)
+        yield ToolResult(position=place, tool_use_id=ids[0], output=output, is_error=is_error)
     else:
         yield Passthrough(event_type=role, position=Position(uuid), data=message)
 
 
-def _of_block(block: Mapping[str, Any], position: Position) -> Iterator[Event]:
-    """The event of a block of any provider's."""
-    if text := block_text(block):
-        yield ContentEnd(position=position, text=text)
-    else:
-        yield from ended(block, position)
-
-
 def _apart_from_content(message: Mapping[str, Any], position: Position) -> Iterator[Event]:
-    """What OpenAI's shapes say beside the content: calls, and thinking that is a message."""
+    """Content beside `content` in OpenAI's shapes: calls, and thinking that is a message."""
     summary = message.get("summary")
     if kind_of(message) == "reasoning":
         pieces = summary if isinstance(summary, list) else []
-        told = (block_text(piece) for piece in pieces if isinstance(piece, Mapping))
-        yield ThinkingEnd(position=position, text="\n\n".join(filter(None, told)))
+        texts = (block_text(piece) for piece in pieces if isinstance(piece, Mapping))
+        yield ThinkingEnd(position=position, text="\n\n".join(filter(None, texts)))
     for call in calls_of({key: value for key, value in message.items() if key != "content"}):
-        yield ToolUseEnd(
-            position=position, tool_use_id=call.id, tool_name=call.name, input=_input(call)
-        )
-
-
-def _input(call: Call) -> Any:
-    if isinstance(call.arguments, str):
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-            return msgspec.json.decode(call.arguments)
-    return call.arguments
-
-
-def _result(message: Mapping[str, Any], id: str, position: Position) -> Event:
-    """A message that is one result whole."""
-    return ToolResult(
-        position=position,
-        tool_use_id=id,
-        output=preview_of(message),
-        is_error=message.get("isError") is True,
-    )
+        input = call.arguments
+        if isinstance(input, str):
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+                input = msgspec.json.decode(input)
+        yield ToolUseEnd(position=position, tool_use_id=call.id, tool_name=call.name, input=input)
 
 
 def _other(entry: Entry) -> Iterator[Event]:
@@ -158,29 +159,8 @@ def _other(entry: Entry) -> Iterator[Event]:
     yield Passthrough(event_type=kind, position=Position(entry.uuid), data=data)
 
 
-def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
-    """See `Session.block`."""
-    if not isinstance(index, int) or isinstance(index, bool):
-        raise UsageError(f"a block is named by a number, counted from 0, not by {index!r:.60}")
-    entry = cursor.entry(ref)
-    if entry.type in _PIECES:
-        uuid = entry.get("messageUuid")
-        members = [e for e in cursor.path(entry) if e.get("messageUuid") == uuid]
-        below = (e for e in cursor.path() if e.get("messageUuid") == uuid)
-        members += [e for e in below if e not in members]
-        blocks = _by_index(members)
-    elif entry.type == "message" and isinstance(entry.get("message"), Mapping):
-        blocks = dict(enumerate(numbered_blocks(entry["message"])))
-    else:
-        raise UsageError(f"entry {entry.uuid} is a {entry.type}, which has no blocks")
-    if index not in blocks:
-        has = f"it has {len(blocks)}, counted from 0" if blocks else "it has none"
-        raise UsageError(f"the message of entry {entry.uuid} has no block {index}; {has}")
-    return dict(blocks[index])
-
-
 def _by_index(members: Sequence[Entry]) -> dict[int, Any]:
-    """The blocks of a message that was written block by block; the latest of an index counts."""
+    """The blocks of a message written block by block; of one index the latest counts."""
     return {
         entry["index"]: entry["block"]
         for entry in members

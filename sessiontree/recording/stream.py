@@ -1,10 +1,9 @@
 """Streaming: a message written while it arrives, block by block.
 
-Invariants: whatever a model said before a stream broke off is kept, and marked:
-with the granularity `block` each finished block is kept when `stop` returns, also
-where the process dies in the next one; with `message` the whole is one entry, kept
-when the stream ends. A message that broke off has the stop reason `aborted`, or,
-where nobody was left to say so, no end.
+Invariants: what a model sent before a stream broke off is kept, and marked. With the
+granularity `block` each finished block is kept when `stop` returns, also where the process
+dies in the next one; with `message` the whole is one entry, kept when the stream ends. A
+message that broke off has the stop reason `aborted`; where the process died, it has no end.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
 Granularity = Literal["message", "block"]
 
 ABORTED: Final = "aborted"
-"""The stop reason of a message that broke off, as pi names it."""
+"""The stop reason of a message that broke off; the name is pi's."""
 
-_SAID: Final = {
+_DELTA_KEYS: Final = {
     "text": "text",
     "thinking": "thinking",
     "redacted_thinking": "data",
     "toolCall": "arguments",
     "tool_use": "input",
 }
-"""Where the deltas of a block belong, by its type."""
+"""The key that the deltas of a block go to, by its type."""
 
-_INPUT: Final = frozenset({"toolCall", "tool_use"})
+_JSON_DELTAS: Final = frozenset({"toolCall", "tool_use"})
 """Blocks whose deltas are JSON."""
 
 
@@ -60,12 +59,12 @@ class MessageStream:
         blocks: Mapping[int, Mapping[str, Any]] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Begin a message, or go on with one.
+        """Begin a message, or continue one.
 
         Args:
-            session, role, facts, granularity: as `Session.stream_message` takes them.
-            uuid: the `messageUuid` of a message to go on with, by default a fresh one.
-            blocks: the blocks that it has already, by their indices.
+            session, role, facts, granularity: as for `Session.stream_message`.
+            uuid: the `messageUuid` of the message to continue, by default a fresh one.
+            blocks: the blocks that it has already, by index.
             metadata: of each entry written.
         """
         if granularity not in ("message", "block"):
@@ -87,19 +86,15 @@ class MessageStream:
 
         Args:
             type: `text`, `thinking`, `toolCall` (with `id` and `name`), or any other.
-            fields: what of the block is known already.
+            fields: the fields of the block that are known already.
         """
-        self._check_open()
-        if self._open is not None:
-            raise UsageError(f"a {self._open['type']} block is open; stop it first")
+        self._check_no_block()
         self._open = {"type": type, **fields}
         self._deltas = []
 
     def delta(self, text: str) -> None:
-        """Add to the open block: words, or a piece of the JSON of a tool's input."""
-        self._check_open()
-        if self._open is None:
-            raise UsageError("no block is open; start one first")
+        """Add to the open block: text, or a piece of the JSON of a tool's input."""
+        self._open_block()
         if not isinstance(text, str):
             raise UsageError(f"a delta is a string, not {text!r:.60}")
         self._deltas.append(text)
@@ -108,15 +103,13 @@ class MessageStream:
         """End the open block.
 
         Args:
-            fields: what became known with its end, such as a signature.
+            fields: the fields that are known at the end only, such as a signature.
 
         Returns:
             Its entry, with the granularity `block`.
         """
-        self._check_open()
-        if self._open is None:
-            raise UsageError("no block is open; start one first")
-        block = {**self._open, **_said(self._open, self._deltas), **fields}
+        block = self._open_block()
+        block = {**block, **_joined(block, self._deltas), **fields}
         self._open = None
         return self.add(block)
 
@@ -127,17 +120,15 @@ class MessageStream:
         *,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry | None:
-        """Take in a block that came whole; returns its entry, as `stop` does.
+        """Add a block that came whole; returns its entry, as `stop` does.
 
         Args:
             block: the block.
-            index: its place in the message, by default behind all others; a block that has
-                this index already is replaced.
+            index: its place in the message, by default after all others; a block with
+                this index is replaced.
             metadata: of its entry, beside that of the message.
         """
-        self._check_open()
-        if self._open is not None:
-            raise UsageError(f"a {self._open['type']} block is open; stop it first")
+        self._check_no_block()
         entry = None
         if index is None:
             index = max(self._blocks, default=-1) + 1
@@ -164,18 +155,13 @@ class MessageStream:
         self._is_ended = True
         if not self._blocks:
             return None
-        said = {**self._facts, **{k: v for k, v in facts.items() if v is not None}}
+        facts = {**self._facts, **{k: v for k, v in facts.items() if v is not None}}
         if self._in_blocks:
-            entry = self._session.append(
-                "message_end",
-                metadata=self._metadata,
-                messageUuid=self.uuid,
-                role=self._role,
-                **said,
-            )
+            fields = {"messageUuid": self.uuid, "role": self._role, **facts}
+            entry = self._session.append("message_end", metadata=self._metadata, **fields)
         else:
             content = [self._blocks[index] for index in sorted(self._blocks)]
-            message = {"role": self._role, "content": content, **said}
+            message = {"role": self._role, "content": content, **facts}
             entry = self._session.append(
                 "message", uuid=self.uuid, metadata=self._metadata, message=message
             )
@@ -186,6 +172,17 @@ class MessageStream:
         if self._is_ended:
             raise UsageError("the message has ended; stream another one")
 
+    def _check_no_block(self) -> None:
+        self._check_open()
+        if self._open is not None:
+            raise UsageError(f"a {self._open['type']} block is open; stop it first")
+
+    def _open_block(self) -> dict[str, Any]:
+        self._check_open()
+        if self._open is None:
+            raise UsageError("no block is open; start one first")
+        return self._open
+
     def __enter__(self) -> Self:
         return self
 
@@ -195,29 +192,25 @@ class MessageStream:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_ended:
-            return
-        if error is None:
-            self.end()
-        else:
-            self.end(stopReason=ABORTED)
+        if not self._is_ended:
+            self.end(stopReason=None if error is None else ABORTED)
 
 
-def _said(block: Mapping[str, Any], deltas: list[str]) -> dict[str, Any]:
-    """What the deltas of a block come to, under the key where it belongs."""
+def _joined(block: Mapping[str, Any], deltas: list[str]) -> dict[str, Any]:
+    """The deltas of a block joined, under the key of its type."""
     kind = block["type"]
-    key = _SAID.get(kind, "text")
-    said = "".join(deltas)
-    if kind not in _INPUT:
-        return {key: block.get(key, "") + said} if said or kind in _SAID else {}
-    if not said:
+    key = _DELTA_KEYS.get(kind, "text")
+    text = "".join(deltas)
+    if kind not in _JSON_DELTAS:
+        return {key: block.get(key, "") + text} if text or kind in _DELTA_KEYS else {}
+    if not text:
         return {key: block.get(key) or {}}
     try:
-        return {key: orjson.loads(said)}
+        return {key: orjson.loads(text)}
     except orjson.JSONDecodeError as error:
         warnings.warn(
-            f"the input of the call {block.get('id')} is no JSON ({error}) and is kept as text",
+            f"the input of the call {block.get('id')} is not JSON ({error}) and is kept as text",
             SessionTreeWarning,
             stacklevel=4,
         )
-        return {key: said}
+        return {key: text}

@@ -165,7 +165,7 @@ def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
         (("rename", " "), "must be non-empty text"),
         (("rename", "a\x1b[31m"), "has '\\x1b'"),
         (("merge", "@~1"), "on the current path already"),
-        (("rewind", "@"), "is no prompt"),
+        (("rewind", "@"), "is not a prompt"),
         (("pop", "@"), "nothing to pop"),
         (("compact", "--keep", "20000"), "nothing to compact"),
     ],

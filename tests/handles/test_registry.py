@@ -124,7 +124,7 @@ def test_a_plugin_is_a_class_of_a_few_lines() -> None:
     ],
 )
 def test_what_is_no_resolver_is_not_registered(wrong: Any) -> None:
-    with pytest.raises(UsageError, match="is no resolver"):
+    with pytest.raises(UsageError, match="is not a resolver"):
         Registry([wrong])
 
 
@@ -296,7 +296,7 @@ def test_an_installed_plugin_is_loaded_when_it_is_asked_for(installed: Registry)
     assert resolve(installed, "good@2.0.0::b").data == said("good@2.0.0::b")
     assert [str(error) for error in installed.broken] == [
         "the plugin 'good' cannot be loaded from broken_plugin:good: RuntimeError: no licence; "
-        "mend or remove the package that has it"
+        "repair or remove its package"
     ]
 
 
@@ -305,7 +305,7 @@ def test_an_installed_plugin_is_loaded_when_it_is_asked_for(installed: Registry)
     [
         ("bad", "RuntimeError: no licence"),
         ("gone", "No module named 'no_such_module'"),
-        ("wrong", "5 is no resolver"),
+        ("wrong", "5 is not a resolver"),
         ("other", "its schemas are of 'good'"),
         ("good", "RuntimeError: no licence"),
     ],

@@ -14,7 +14,7 @@ from sessiontree.core.blocks import Shown
 from sessiontree.core.handle import Handle
 from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
 from sessiontree.handles.registry import Registry
-from sessiontree.handles.resolve import HandleScope, entry_fields
+from sessiontree.handles.resolve import HandleScope
 from tests.support.lines import entry
 from tests.support.plugins import Plugin, handle, said
 
@@ -176,14 +176,17 @@ def test_looking_at_a_session_resolves_nothing(session: Session, plugin: Plugin)
 
 def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Session) -> None:
     blob = Handle.blob("0" * 64, 1, "image/png")
-    assert entry_fields(blob) == {"handle": str(blob), "kind": "binary"}
+    handles = HandleScope(session)
+    assert handles.entry_fields(blob) == {"handle": str(blob), "kind": "binary"}
     older = {
         "source": "cone",
         "source_version": "1.0.0",
         "identifier": "msg-1:user:bob",
         "metadata": {"a": 1, "b": 1},
     }
-    fields = entry_fields(older, kind="message", role="user", preview="hi", metadata={"b": 2})
+    fields = handles.entry_fields(
+        older, kind="message", role="user", preview="hi", metadata={"b": 2}
+    )
     assert fields == {
         "handle": "cone@1.0.0::message:1:user:bob",
         "kind": "message",
@@ -204,7 +207,9 @@ def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Sessio
         ("cone@1.0.0::chat", {"kind": "message", "metadata": {"k": "x" * 1024}}, "metadata"),
     ],
 )
-def test_no_entry_is_made_of_a_wrong_handle(wanted: str, given: Any, part: str) -> None:
+def test_no_entry_is_made_of_a_wrong_handle(
+    session: Session, wanted: str, given: Any, part: str
+) -> None:
     with pytest.raises(HandleError) as refused:
-        entry_fields(wanted, **given)
+        HandleScope(session).entry_fields(wanted, **given)
     assert refused.value.part == part

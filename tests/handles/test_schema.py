@@ -109,7 +109,7 @@ def test_a_schema_is_checked_when_it_is_made(arguments: tuple[Any, ...], told: s
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         MetaField("a", pattern="(")
 
 

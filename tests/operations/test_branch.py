@@ -160,7 +160,7 @@ def test_rewind_goes_to_before_the_last_prompt_and_gives_its_text() -> None:
         assert said(session.context()) == ["p1", "a1"]
         assert session.rewind() == "p1"
         assert session.context().messages == []
-        with pytest.raises(NothingToDoError, match="no prompt"):
+        with pytest.raises(NothingToDoError, match="not a prompt"):
             session.rewind()
 
 
@@ -191,7 +191,7 @@ def test_rewind_by_ref_goes_to_before_that_prompt_on_any_branch() -> None:
 def test_rewind_to_what_is_no_prompt_is_refused() -> None:
     with in_memory() as session:
         talk(session, "p1", "a1")
-        with pytest.raises(UsageError, match="no prompt"):
+        with pytest.raises(UsageError, match="not a prompt"):
             session.rewind("@")
 
 

@@ -109,7 +109,7 @@ def test_tool_input_that_is_no_json_is_kept_raw_with_a_warning(
         with session.stream_message(granularity=granularity) as m:
             m.start("toolCall", id="c1", name="read")
             m.delta('{"path": "a')
-            with pytest.warns(SessionTreeWarning, match="c1 is no JSON"):
+            with pytest.warns(SessionTreeWarning, match="c1 is not JSON"):
                 m.stop()
         assert session.context().messages[0]["content"][0]["arguments"] == '{"path": "a'
 
