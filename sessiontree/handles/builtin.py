@@ -269,10 +269,9 @@ def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
     message = entry.get("message")
     if kind == "message" and isinstance(message, dict):
         return ResolvedHandle(handle, "message", message)
-    if kind in SUMMARIES:
-        return ResolvedHandle(handle, "message", summary_message("branchSummary", entry))
-    if kind == "compaction":
-        return ResolvedHandle(handle, "message", summary_message("compactionSummary", entry))
+    if kind == "compaction" or kind in SUMMARIES:
+        role = "compactionSummary" if kind == "compaction" else "branchSummary"
+        return ResolvedHandle(handle, "message", summary_message(role, entry))
     if kind == "custom_message":
         return ResolvedHandle(handle, "message", custom_message(entry))
     document = {key: entry[key] for key in entry if key not in ("spilled", "crc")}
@@ -338,11 +337,7 @@ def _streamed_block(handle: Handle, reader: TreeReader, uuid: str) -> dict[str, 
 
 
 def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
-    """The sessions with an id: this one, or else those in its folder, each opened once.
-
-    Raises:
-        TargetMissingError: there is none.
-    """
+    """The sessions with an id: this one, or else those in its folder, each opened once."""
     here = scope.session
     wanted = handle.meta[0]
     if here.id == wanted or "parentSession" in here.header:

@@ -214,7 +214,7 @@ class Scope:
             HandleCycleError: handles lead back to themselves.
             ResolveError, or another error of its resolver: the content is missing.
         """
-        return self._registry.resolve(_as_handle(handle), self)
+        return self._registry.resolve(_parsed(handle), self)
 
     def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
         """Resolve handles, each distinct one once, a plugin's together.
@@ -273,11 +273,12 @@ class Registry:
     def plugins(self) -> list[str]:
         """The names of all plugins, loaded or not, sorted."""
         registered = {schema.plugin for found in self._resolvers for schema in found.schemas}
-        return sorted(registered.union(self._installed.names))
+        return sorted(registered.union(self._installed.by_plugin()))
 
     def schemas(self) -> list[HandleSchema]:
         """All schemas, by plugin; loads every plugin. `broken` has those that do not load."""
-        loaded = [found for name in self._installed.names for found in self._installed.load(name)]
+        installed = self._installed
+        loaded = [resolver for name in installed.by_plugin() for resolver in installed.load(name)]
         found = [schema for resolver in [*self._resolvers, *loaded] for schema in resolver.schemas]
         return sorted(found, key=lambda schema: schema.plugin)
 
@@ -309,7 +310,7 @@ class Registry:
 
     def resolve_many(self, handles: Iterable[Handle | str], scope: Scope) -> list[Resolution]:
         """Resolve handles, each distinct one once; see `Scope.resolve_many`."""
-        wanted = [_as_handle_or_error(handle) for handle in handles]
+        wanted = [_parsed_or_error(handle) for handle in handles]
         groups: dict[int, tuple[Resolver, dict[Handle, HandleSchema]]] = {}
         done: dict[Handle, Resolution] = {}
         for handle in dict.fromkeys(h for h in wanted if isinstance(h, Handle)):
@@ -339,11 +340,7 @@ class Registry:
                 yield handle, error
 
     def _found(self, handle: Handle) -> tuple[Resolver, HandleSchema]:
-        """The resolver of a handle, and its schema.
-
-        Raises:
-            UnknownHandleError: there is none; names what is registered.
-        """
+        """The resolver of a handle, and its schema; raises UnknownHandleError without one."""
         for resolver in self._candidates(handle.plugin):
             for schema in resolver.schemas:
                 if (schema.plugin, schema.method) != (handle.plugin, handle.method):
@@ -379,14 +376,7 @@ class Registry:
 
 
 class _Installed:
-    """The resolvers of installed packages, each loaded once.
-
-    Args:
-        groups: the groups of entry points to look in.
-
-    Attributes:
-        broken: the errors of a plugin's resolvers that could not be loaded.
-    """
+    """The resolvers of installed packages, each loaded once; `broken` has those that fail."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._groups = groups
@@ -394,28 +384,21 @@ class _Installed:
         self._loaded: dict[str, list[Resolver]] = {}
         self.broken: defaultdict[str, list[UnknownHandleError]] = defaultdict(list)
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The names of the plugins, loaded or not."""
-        return list(self._by_plugin())
-
-    def _by_plugin(self) -> dict[str, list[EntryPoint]]:
+    def by_plugin(self) -> dict[str, list[EntryPoint]]:
         if self._points is None:
-            points: dict[str, list[EntryPoint]] = {}
+            self._points = {}
             for group in self._groups:
                 from importlib.metadata import entry_points  # slow, and seldom needed
 
                 for point in entry_points(group=group):
-                    points.setdefault(point.name, []).append(point)
-            self._points = points
+                    self._points.setdefault(point.name, []).append(point)
         return self._points
 
     def load(self, plugin: str) -> list[Resolver]:
         """The resolvers of a plugin; the errors of those that do not load go to `broken`."""
         if plugin not in self._loaded:
             loaded: list[Resolver] = []
-            broken: list[UnknownHandleError] = []
-            for point in self._by_plugin().get(plugin, ()):
+            for point in self.by_plugin().get(plugin, ()):
                 try:
                     loaded.append(_loaded(point))
                 except Exception as error:  # an import can raise anything
@@ -423,8 +406,8 @@ class _Installed:
                         f"the plugin {plugin!r} cannot be loaded from {point.value}: "
                         f"{type(error).__name__}: {error}; repair or remove its package"
                     )
-                    broken.append(UnknownHandleError(message, plugin))
-            self.broken[plugin], self._loaded[plugin] = broken, loaded
+                    self.broken[plugin].append(UnknownHandleError(message, plugin))
+            self._loaded[plugin] = loaded
         return self._loaded[plugin]
 
 
@@ -477,23 +460,19 @@ def _asked(resolve: Callable[[Handle, Scope], Any], handle: Handle, scope: Scope
         ) from error
 
 
-def _as_handle(handle: Handle | str) -> Handle:
+def _parsed(handle: Handle | str) -> Handle:
     return handle if isinstance(handle, Handle) else Handle.parse(handle)
 
 
-def _as_handle_or_error(handle: Handle | str) -> Handle | HandleError:
+def _parsed_or_error(handle: Handle | str) -> Handle | HandleError:
     try:
-        return _as_handle(handle)
+        return _parsed(handle)
     except HandleError as error:
         return error
 
 
 def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle:
-    """What a resolver returned, checked.
-
-    Raises:
-        HandleDataError: it is not of the schema's kind.
-    """
+    """What a resolver returned, checked; raises HandleDataError."""
     if isinstance(data, SessionTreeError):
         raise data
     if isinstance(data, ResolvedHandle):

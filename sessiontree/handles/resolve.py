@@ -212,9 +212,6 @@ def _check_target(session: HandleSession, handle: Handle) -> None:
     """Refuse a handle of the session itself that points to nothing in it.
 
     Reads the whole file where no entry has the uuid.
-
-    Raises:
-        HandleError: names the entries whose uuid begins so.
     """
     reader = session.reader
     if handle.plugin != "session" or len(handle.meta) < 2 or handle.meta[0] != reader.id:

@@ -90,10 +90,10 @@ class HandleSchema(msgspec.Struct, frozen=True):
         """Plugin, range and method, for errors and lists."""
         return f"{self.plugin}@{self.versions}::{self.method}"
 
-    def _conditions(self) -> list[_Condition]:
+    def _conditions(self) -> list[Callable[[Precedence], bool]]:
         if self.versions.strip() == "*":
             return []
-        conditions = [_Condition(text) for text in self.versions.split()]
+        conditions = [_condition(text) for text in self.versions.split()]
         if not conditions:
             raise UsageError("a range of versions is empty; give '*' for any")
         return conditions
@@ -101,7 +101,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
     def includes(self, version: str) -> bool:
         """Whether a well-formed version is in the range."""
         found = _precedence(version)
-        return all(condition.holds(found) for condition in self._conditions())
+        return all(holds(found) for holds in self._conditions())
 
     def check(self, handle: Handle) -> None:
         """Refuse a handle whose meta does not fit the fields.
@@ -182,26 +182,17 @@ def _identifier(text: str) -> tuple[int, int, str]:
     return (0, int(text), "") if text.isdecimal() else (1, 0, text)
 
 
-class _Condition:
+def _condition(text: str) -> Callable[[Precedence], bool]:
     """One comparison of a version range."""
-
-    __slots__ = ("_compare", "_core", "_early")
-
-    def __init__(self, text: str) -> None:
-        found = _CONDITION.fullmatch(text)
-        if found is None:
-            raise UsageError(
-                f"{text!r} is not a range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
-            )
-        given = [part for part in found.group(2, 3, 4) if part]
-        self._compare = _COMPARISONS[found[1] or "="]
-        self._core = tuple(map(int, given))
-        self._early: tuple[Any, ...] | None = None
-        if len(given) == 3:
-            self._early = _precedence(".".join(given) + (found[5] or ""))[1]
-
-    def holds(self, version: Precedence) -> bool:
-        core, early = version
-        if self._early is not None:
-            return self._compare((core, early), (self._core, self._early))
-        return self._compare(core[: len(self._core)], self._core)
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise UsageError(
+            f"{text!r} is not a range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
+        )
+    given = [part for part in found.group(2, 3, 4) if part]
+    compare = _COMPARISONS[found[1] or "="]
+    if len(given) == 3:
+        whole = _precedence(".".join(given) + (found[5] or ""))
+        return lambda version: compare(version, whole)
+    numbers = tuple(map(int, given))
+    return lambda version: compare(version[0][: len(numbers)], numbers)

@@ -53,10 +53,7 @@ def _replaced(
 ) -> list[Entry]:
     """The entries that the summary replaces in the context, an earlier compaction included.
 
-    Args:
-        path: as much of the path as the context needs.
-        kept_uuid: the first entry to keep; it may be above that part of the path.
-        own_uuid: of the compaction; as the first entry to keep it keeps nothing.
+    `path` is the part that the context needs; the first entry to keep may be above it.
     """
     places = {entry.uuid: place for place, entry in enumerate(path)}
     kept_at = len(path) if kept_uuid == own_uuid else places.get(kept_uuid, 0)

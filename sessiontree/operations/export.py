@@ -148,7 +148,7 @@ def know_homes(redaction: Redaction, header: Entry) -> None:
         redaction.know_homes(homes_in(cwd))
 
 
-def _without(fields: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+def _without(fields: Mapping[str, Any] | Entry, keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: fields[key] for key in fields if key not in keys}
 
 
@@ -257,10 +257,7 @@ def _copy(
 
 
 def _lines(original: Original, rows: array[int]) -> Iterator[bytes]:
-    """The lines of rows, each with its LF, byte for byte.
-
-    A wrong checksum is noted as damage of the session.
-    """
+    """The lines of rows, each with its LF; a wrong checksum is noted as damage."""
     tree = original.reader.index()
     lines = original.reader.view.lines_at(tree.offsets[row] for row in rows)
     for row, line in zip(rows, lines, strict=True):
@@ -273,11 +270,7 @@ def _lines(original: Original, rows: array[int]) -> Iterator[bytes]:
 
 
 def _readable_blobs(original: Original, rows: array[int]) -> list[Blob]:
-    """The blobs that entries need.
-
-    Raises:
-        BlobUnreadableError: the system refuses one. It may be readable tomorrow.
-    """
+    """The blobs that entries need; raises BlobUnreadableError where the system refuses one."""
     needed: dict[Blob, None] = {}
     offsets = original.reader.index().offsets
     for line in original.reader.view.lines_at(offsets[row] for row in rows):
@@ -292,11 +285,7 @@ def _readable_blobs(original: Original, rows: array[int]) -> list[Blob]:
 
 
 def _copy_blobs(original: Original, blobs: Blobs, needed: Iterable[Blob]) -> None:
-    """Link or copy blobs into the copy's folder; warn of those lost before.
-
-    Raises:
-        BlobUnreadableError: the system refuses one.
-    """
+    """Link or copy blobs into the copy's folder; warn of those lost before."""
     for lost in blobs.link_from(original.reader.blobs, needed):
         if isinstance(lost, BlobUnreadableError):
             raise lost

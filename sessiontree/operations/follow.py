@@ -78,7 +78,7 @@ def _follow(log: Log, known: View, of: Log, options: Options) -> Generator[Any, 
         for _ in log.changes(options.stop):
             yield from follower.entries()
     finally:
-        follower.close()
+        follower.file.log.close()
 
 
 class _Follower:
@@ -86,23 +86,20 @@ class _Follower:
 
     def __init__(self, log: Log, known: View, of: Log, options: Options) -> None:
         self._options = options
-        self._file = _Lines(log, options)
+        self.file = _Lines(log, options)
         identity, size = options.known
-        self._file.known = size if log.identity == identity else 0
+        self.file.known = size if log.identity == identity else 0
         self._seen: set[str] = set()
         self._gone_since: float | None = None
-        if self._file.is_version_1 or log.identity != of.identity:
+        if self.file.is_version_1 or log.identity != of.identity:
             self._seen = {entry.uuid for entry in _Lines(of).entries(known.complete)}
         else:
-            self._file.skip(known.complete)
+            self.file.skip(known.complete)
         if not known.reads_to_end:  # a last line without a newline is known if it decodes
             rest = of.read(known.complete, known.size - known.complete)
             entry = decode(rest, known.complete, ignore)
             if entry is not None:
                 self._seen.add(entry.uuid)
-
-    def close(self) -> None:
-        self._file.log.close()
 
     def entries(self) -> Iterator[Entry]:
         """The entries added since the last call.
@@ -113,7 +110,7 @@ class _Follower:
         """
         self._look()
         met = set()
-        for entry in self._file.entries(self._file.log.size()):
+        for entry in self.file.entries(self.file.log.size()):
             if entry.uuid in self._seen:
                 met.add(entry.uuid)
             else:
@@ -123,7 +120,7 @@ class _Follower:
     def _look(self) -> None:
         """Go over to another file if the path names one now."""
         try:
-            if self._file.log.was_replaced():
+            if self.file.log.was_replaced():
                 self._go_over()
             self._gone_since = None
         except (SessionNotFoundError, NotASessionError):
@@ -131,17 +128,17 @@ class _Follower:
             self._gone_since = self._gone_since or now
             if now - self._gone_since > GONE_SECONDS:
                 raise
-        self._file.check()
+        self.file.check()
 
     def _go_over(self) -> None:
-        old = self._file.log
+        old = self.file.log
         log = old.to_read()
         try:
             first = next(_Lines(log).entries(log.size()), None)
             if first is None:  # its first line is being written
                 log.close()
                 return
-            before = {entry.uuid for entry in _Lines(old).entries(self._file.at)} | self._seen
+            before = {entry.uuid for entry in _Lines(old).entries(self.file.at)} | self._seen
             if before and first.uuid not in before:
                 raise FileReplacedError(
                     f"{old.name} was replaced by another session; follow that one", old.name
@@ -151,7 +148,7 @@ class _Follower:
             log.close()
             raise
         old.close()
-        self._file = file
+        self.file = file
         self._seen = before
 
 
@@ -162,9 +159,6 @@ class _Lines:
         log: the file, open.
         at: the offset after the last line that was given or skipped.
         known: damage before this offset is not reported.
-
-    Raises:
-        NotASessionError, ForeignFormatError, NewerFormatError: not a sessiontree session.
     """
 
     def __init__(self, log: Log, options: Options | None = None) -> None:

@@ -187,10 +187,9 @@ def _left_by(cursor: Cursor, tip: Entry) -> Entry | None:
 
 
 def _is_above(cursor: Cursor, above: Entry, entry: Entry) -> bool:
-    """Whether one entry is another or an ancestor of it.
+    """Whether one entry is another or an ancestor of it; reads only the bytes between them.
 
-    Only the bytes between the two are read. In a file where a parent comes after its child
-    an ancestor may be missed.
+    In a file where a parent comes after its child an ancestor may be missed.
     """
     if entry == above:
         return True

@@ -86,7 +86,8 @@ def edit_context(
         target = writer.reader.standing(target)
     if isinstance(replacement, str):
         replacement = {"content": replacement}
-    if not target.is_content or not _counts_here(writer, target):
+    cursor = writer.cursor
+    if not target.is_content or not (cursor.is_above(target) or target in cursor.context().entries):
         raise UsageError(
             f"{target.uuid} contributes nothing to the current context: nothing to edit; "
             "'context --json' and 'path' show which entries do"
@@ -94,9 +95,3 @@ def edit_context(
     fields = {"targetUuid": target.uuid, "replacement": replacement}
     check_fields("context_edit", fields)
     return writer.write("context_edit", fields, None, seen=seen)
-
-
-def _counts_here(writer: EntryWriter, target: Entry) -> bool:
-    if writer.cursor.is_above(target):
-        return True
-    return any(entry == target for entry in writer.cursor.context().entries)

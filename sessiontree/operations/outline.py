@@ -7,7 +7,7 @@ shown; nothing recurses, so a chain of any depth can be shown.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import or_
 from typing import Final, NamedTuple
@@ -23,6 +23,7 @@ from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.core.message import begins_turn
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.refs import Names
+from sessiontree.engine.view import View
 from sessiontree.text.preview import preview, role
 
 FOLD_LONGER_THAN: Final = 8
@@ -62,15 +63,13 @@ class Outline(NamedTuple):
     Attributes:
         tree: the index.
         names: labels and branch names.
-        read: gives the entry whose line starts at an offset.
-        lines: gives all lines with their offsets.
+        view: reads the lines.
         leaf: the row of the session's leaf.
     """
 
     tree: TreeIndex
     names: Names
-    read: Callable[[int], Entry | None]
-    lines: Callable[[], Iterator[tuple[int, bytes]]]
+    view: View
     leaf: int
 
     @classmethod
@@ -78,12 +77,12 @@ class Outline(NamedTuple):
         reader = cursor.reader
         view = reader.whole()
         leaf = reader.row(cursor.leaf)
-        return cls(view.tree(), reader.names(), view.read, view.lines, leaf)
+        return cls(view.tree(), reader.names(), view, leaf)
 
     def entry(self, row: int) -> Entry:
         offset = self.tree.offsets[row]
         missing = Entry(type=self.tree.type_of(row), uuid=self.tree.uuids[row])
-        return self.read(offset) or stored(missing, b"", offset)
+        return self.view.read(offset) or stored(missing, b"", offset)
 
     def current(self, content: bytearray) -> int:
         """The content row at or above the leaf, or NO_ROW."""
@@ -95,7 +94,7 @@ def rows(cursor: Cursor) -> Iterator[TreeRow]:
     with cursor.alone():
         outline = Outline.of(cursor)
         tree = outline.tree
-        return _rows(outline, outline.lines(), _depths(tree), path_rows(tree, outline.leaf))
+        return _rows(outline, outline.view.lines(), _depths(tree), path_rows(tree, outline.leaf))
 
 
 def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:

@@ -124,5 +124,5 @@ def _model(fields: dict[str, Any]) -> str:
     model = model_of(fields)
     if model is None:
         return ""
-    provider = model["provider"]
-    return f"{provider}/{model['modelId']}" if isinstance(provider, str) else str(model["modelId"])
+    provider, name = model["provider"], model["modelId"]
+    return f"{provider}/{name}" if isinstance(provider, str) else str(name)

@@ -139,7 +139,6 @@ class _Transcript:
         return header_settings({**self._reader.header.body, "metadata": metadata}).get("model")
 
     def _text(self, text: str) -> str:
-        """A text that is shown beside the content of an entry, masked."""
         return text if self._redaction is None else self._redaction.text(text)
 
     def _fields(self, entry: Entry, uuid: str | None) -> Mapping[str, Any]:
@@ -289,19 +288,14 @@ class _Transcript:
         if not self._pending.open:
             return False
         if self._last_result is None:
-            self._last_result = self._last_results()
+            self._last_result = {}
+            for place, row in enumerate(self._rows):
+                if self._tree.type_of(row) == "message":
+                    message = self._reader.entry_at(row).message_as_stored
+                    if isinstance(message, Mapping):
+                        self._last_result.update(dict.fromkeys(result_ids(message), place))
         last = self._last_result
         return any(last.get(id, 0) > self._place for id in self._pending.open)
-
-    def _last_results(self) -> dict[str, int]:
-        """For each call the place of its last result on the path."""
-        found: dict[str, int] = {}
-        for place, row in enumerate(self._rows):
-            if self._tree.type_of(row) == "message":
-                message = self._reader.entry_at(row).message_as_stored
-                if isinstance(message, Mapping):
-                    found.update(dict.fromkeys(result_ids(message), place))
-        return found
 
     def _close_answer(self) -> Iterator[str]:
         """The answer that waited for results, with those that came."""

@@ -38,11 +38,10 @@ def available() -> int:
     has_threads = threading is not None and threading.active_count() > 1
     if not hasattr(os, "fork") or has_threads:  # a fork has the locks of threads, not the threads
         return 1
-    return min(MOST, len(os.sched_getaffinity(0)) if sys.platform == "linux" else _processors())
-
-
-def _processors() -> int:
-    return os.cpu_count() or 1
+    processors = os.cpu_count() or 1
+    if sys.platform == "linux":
+        processors = len(os.sched_getaffinity(0))
+    return min(MOST, processors)
 
 
 class Crew(Generic[T, R]):

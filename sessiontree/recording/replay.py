@@ -81,7 +81,7 @@ def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
         members = [e for e in cursor.path(entry) if e.get("messageUuid") == uuid]
         below = (e for e in cursor.path() if e.get("messageUuid") == uuid)
         members += [e for e in below if e not in members]
-        blocks = _by_index(members)
+        blocks = {index: each["block"] for index, each in _by_index(members).items()}
     elif entry.type == "message" and isinstance(entry.get("message"), Mapping):
         blocks = dict(enumerate(numbered_blocks(entry["message"])))
     else:
@@ -94,18 +94,12 @@ def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
 
 def _of_pieces(members: Sequence[Entry]) -> Iterator[Event]:
     """The events of a message that was written block by block."""
-    blocks: dict[Any, tuple[Any, str]] = {}
-    last, reason = members[-1].uuid, None
-    for entry in members:
-        if entry.type == "block":
-            blocks[entry.get("index")] = entry.get("block"), entry.uuid
-        else:
-            last, reason = entry.uuid, entry.get("stopReason")
-    for index in sorted(index for index in blocks if isinstance(index, int)):
-        block, uuid = blocks[index]
-        if isinstance(block, Mapping):
-            yield from ended(block, Position(uuid, index))
-    yield AssistantMessage(position=Position(last), stop_reason=reason)
+    for index, entry in sorted(_by_index(members).items()):
+        yield from ended(entry["block"], Position(entry.uuid, index))
+    ends = [entry for entry in members if entry.type == "message_end"]
+    last = ends[-1] if ends else members[-1]
+    reason = last.get("stopReason") if ends else None
+    yield AssistantMessage(position=Position(last.uuid), stop_reason=reason)
 
 
 def _of_message(entry: Entry) -> Iterator[Event]:
@@ -159,10 +153,10 @@ def _other(entry: Entry) -> Iterator[Event]:
     yield Passthrough(event_type=kind, position=Position(entry.uuid), data=data)
 
 
-def _by_index(members: Sequence[Entry]) -> dict[int, Any]:
+def _by_index(members: Sequence[Entry]) -> dict[int, Entry]:
     """The blocks of a message written block by block; of one index the latest counts."""
     return {
-        entry["index"]: entry["block"]
+        entry["index"]: entry
         for entry in members
         if entry.type == "block"
         and isinstance(entry.get("index"), int)

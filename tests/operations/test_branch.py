@@ -160,7 +160,7 @@ def test_rewind_goes_to_before_the_last_prompt_and_gives_its_text() -> None:
         assert said(session.context()) == ["p1", "a1"]
         assert session.rewind() == "p1"
         assert session.context().messages == []
-        with pytest.raises(NothingToDoError, match="not a prompt"):
+        with pytest.raises(NothingToDoError, match="no prompt"):
             session.rewind()
 
 
