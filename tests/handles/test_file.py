@@ -70,44 +70,20 @@ def test_no_path_leads_out_of_the_root(root: Path, path: str) -> None:
         read(root, f"file@1.0.0::path:{path}")
 
 
-def _to_a_file_outside(root: Path) -> None:
-    (root / "link").symlink_to("../secret")
-
-
-def _to_an_absolute_path(root: Path) -> None:
-    (root / "link").symlink_to(root.parent / "secret")
-
-
-def _to_a_sibling_with_the_same_beginning(root: Path) -> None:
-    (root / "link").symlink_to(root.parent / "root-beside" / "secret")
-
-
-def _out_and_in_again(root: Path) -> None:
-    (root / "link").symlink_to("../root/notes.md")
-
-
-def _through_a_folder_outside(root: Path) -> None:
-    (root / "up").symlink_to("docs/../..")
-    (root / "link").symlink_to("up/secret")
-
-
-def _below_the_root_and_up(root: Path) -> None:
-    (root / "link").symlink_to(str(root) + "/../secret")
-
-
 @pytest.mark.parametrize(
-    "plant",
+    "links",
     [
-        _to_a_file_outside,
-        _to_an_absolute_path,
-        _to_a_sibling_with_the_same_beginning,
-        _out_and_in_again,
-        _through_a_folder_outside,
-        _below_the_root_and_up,
+        {"link": "../secret"},
+        {"link": "{above}/secret"},
+        {"link": "{above}/root-beside/secret"},  # begins with the name of the root
+        {"link": "../root/notes.md"},  # out and in again
+        {"up": "docs/../..", "link": "up/secret"},
+        {"link": "{above}/root/../secret"},
     ],
 )
-def test_no_link_leads_out_of_the_root(root: Path, plant: Callable[[Path], None]) -> None:
-    plant(root)
+def test_no_link_leads_out_of_the_root(root: Path, links: dict[str, str]) -> None:
+    for name, target in links.items():
+        (root / name).symlink_to(target.format(above=root.parent))
     with pytest.raises(TargetRefusedError, match="leads out of the root by a link"):
         read(root, Handle.file("link"))
 

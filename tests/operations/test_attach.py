@@ -179,30 +179,29 @@ def test_a_handle_of_the_session_itself_names_what_is_there_by_its_whole_uuid() 
         ]
 
 
-def test_a_handle_of_a_block_that_is_not_there_is_refused() -> None:
-    with Session.create() as session:
-        text = session.append_message({"role": "user", "content": "one block"})
-        empty = session.append_message({"role": "user", "content": []})
-        with session.stream_message(granularity="block") as streamed:
-            streamed.add({"type": "text", "text": "so"})
-            with pytest.raises(HandleError, match="the message has 1, counted from 0"):
-                session.append_handle(Handle.block(session.id, streamed.uuid, 1))
-        name = session.rename("a name")
-        for uuid, index, told in (
-            (text.uuid, 7, "the message has 1, counted from 0"),
-            (empty.uuid, 0, "the message has none"),
-            (streamed.entries[0].uuid, 1, "the message has 1"),
-            (name.uuid, 0, "a block of a session_info, which has none"),
-        ):
-            pointer = Handle.block(session.id, uuid, index)
-            before = session.leaf
-            with pytest.raises(HandleError, match=told) as refused:
-                session.append_handle(pointer)
-            assert refused.value.part == "meta[2]"
-            with pytest.raises(TargetMissingError, match=told):
-                session.resolve(pointer)
-            assert session.leaf == before
-        session.append_handle(Handle.block(session.id, text.uuid, 0))
+def test_a_handle_of_a_block_that_is_not_there_is_refused(session: Session) -> None:
+    text = session.append_message({"role": "user", "content": "one block"})
+    empty = session.append_message({"role": "user", "content": []})
+    with session.stream_message(granularity="block") as streamed:
+        streamed.add({"type": "text", "text": "so"})
+        with pytest.raises(HandleError, match="the message has 1, counted from 0"):
+            session.append_handle(Handle.block(session.id, streamed.uuid, 1))
+    name = session.rename("a name")
+    for uuid, index, told in (
+        (text.uuid, 7, "the message has 1, counted from 0"),
+        (empty.uuid, 0, "the message has none"),
+        (streamed.entries[0].uuid, 1, "the message has 1"),
+        (name.uuid, 0, "a block of a session_info, which has none"),
+    ):
+        pointer = Handle.block(session.id, uuid, index)
+        before = session.leaf
+        with pytest.raises(HandleError, match=told) as refused:
+            session.append_handle(pointer)
+        assert refused.value.part == "meta[2]"
+        with pytest.raises(TargetMissingError, match=told):
+            session.resolve(pointer)
+        assert session.leaf == before
+    session.append_handle(Handle.block(session.id, text.uuid, 0))
 
 
 def test_a_kind_that_the_schema_does_not_give_is_refused(notes: tuple[Registry, Notes]) -> None:

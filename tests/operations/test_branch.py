@@ -18,107 +18,99 @@ from sessiontree import (
     SessionTreeWarning,
     UsageError,
 )
-from tests.support.conversation import assistant, in_memory, said, talk, user
+from tests.support.conversation import assistant, forked, in_memory, said, talk, user
 
 
 def _file(tmp_path: Path) -> Path:
     return tmp_path / "s.jsonl"
 
 
-def test_a_branch_is_one_entry_below_where_one_goes() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        talk(session, "p2", "a2")
-        entry = session.branch(first)
-        assert (entry.type, entry.parent_uuid) == ("branch", first.uuid)
-        assert "name" not in entry
-        assert session.leaf == entry
-        assert said(session.context()) == ["p1"]
-        assert session.append_message(assistant("a1")).parent_uuid == entry.uuid
+def test_a_branch_is_one_entry_below_where_one_goes(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    talk(session, "p2", "a2")
+    entry = session.branch(first)
+    assert (entry.type, entry.parent_uuid) == ("branch", first.uuid)
+    assert "name" not in entry
+    assert session.leaf == entry
+    assert said(session.context()) == ["p1"]
+    assert session.append_message(assistant("a1")).parent_uuid == entry.uuid
 
 
-def test_a_branch_to_the_header_starts_over() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        session.branch(session.header)
-        assert session.context().messages == []
-        talk(session, "p2")
-        assert said(session.context()) == ["p2"]
+def test_a_branch_to_the_header_starts_over(session: Session) -> None:
+    talk(session, "p1", "a1")
+    session.branch(session.header)
+    assert session.context().messages == []
+    talk(session, "p2")
+    assert said(session.context()) == ["p2"]
 
 
-def test_a_branch_with_a_name_and_a_summary_has_both() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        left = session.append_message(assistant("a1"))
-        summary = session.branch(first, summary="tried", name="next")
-        marker = session.path()[-2]
-        assert (marker.type, marker["name"], marker.parent_uuid) == ("branch", "next", first.uuid)
-        assert (summary.type, summary.parent_uuid) == ("branch_summary", marker.uuid)
-        assert (summary["summary"], summary["fromUuid"]) == ("tried", left.uuid)
-        assert session.entry("next") == summary
-        assert said(session.context()) == ["p1", "tried"]
+def test_a_branch_with_a_name_and_a_summary_has_both(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    left = session.append_message(assistant("a1"))
+    summary = session.branch(first, summary="tried", name="next")
+    marker = session.path()[-2]
+    assert (marker.type, marker["name"], marker.parent_uuid) == ("branch", "next", first.uuid)
+    assert (summary.type, summary.parent_uuid) == ("branch_summary", marker.uuid)
+    assert (summary["summary"], summary["fromUuid"]) == ("tried", left.uuid)
+    assert session.entry("next") == summary
+    assert said(session.context()) == ["p1", "tried"]
 
 
-def test_a_branch_from_inside_another_branch_leaves_both_reachable() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        session.branch(first, name="outer")
-        inside = session.append_message(assistant("a1"))
-        outer = session.append_message(user("p2"))
-        session.branch(inside, name="inner")
-        inner = session.append_message(user("p3"))
-        assert said(session.context()) == ["p1", "a1", "p3"]
-        assert session.entry("outer") == outer
-        assert session.entry("inner") == inner
+def test_a_branch_from_inside_another_branch_leaves_both_reachable(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    session.branch(first, name="outer")
+    inside = session.append_message(assistant("a1"))
+    outer = session.append_message(user("p2"))
+    session.branch(inside, name="inner")
+    inner = session.append_message(user("p3"))
+    assert said(session.context()) == ["p1", "a1", "p3"]
+    assert session.entry("outer") == outer
+    assert session.entry("inner") == inner
 
 
-def test_a_branch_keeps_its_tip_when_another_is_named_from_within_it() -> None:
+def test_a_branch_keeps_its_tip_when_another_is_named_from_within_it(session: Session) -> None:
     """Appending to `inner` must not drag `outer` along, or nobody could go back to it."""
-    with in_memory() as session:
-        session.branch(session.append_message(user("p1")), name="outer")
-        tip = session.append_message(assistant("a1"))
-        session.branch(tip, name="inner")
-        talk(session, "p2", "a2")
-        assert session.entry("outer") == tip
-        session.switch("outer")
-        assert said(session.context()) == ["p1", "a1"]
+    session.branch(session.append_message(user("p1")), name="outer")
+    tip = session.append_message(assistant("a1"))
+    session.branch(tip, name="inner")
+    talk(session, "p2", "a2")
+    assert session.entry("outer") == tip
+    session.switch("outer")
+    assert said(session.context()) == ["p1", "a1"]
 
 
-def test_a_name_that_is_taken_is_refused() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
+def test_a_name_that_is_taken_is_refused(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    session.branch(first, name="x")
+    talk(session, "p2")
+    count = len(list(session.entries()))
+    with pytest.raises(InvalidNameError, match="taken"):
         session.branch(first, name="x")
-        talk(session, "p2")
-        count = len(list(session.entries()))
-        with pytest.raises(InvalidNameError, match="taken"):
-            session.branch(first, name="x")
-        assert len(list(session.entries())) == count
+    assert len(list(session.entries())) == count
 
 
-def test_a_switch_to_a_branch_name_goes_to_its_tip() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        session.branch(first, name="one")
-        talk(session, "p2")
-        tip = session.append_message(assistant("a2"))
-        session.branch(first)
-        talk(session, "p3")
-        marker = session.switch("one")
-        assert (marker.type, marker.parent_uuid) == ("branch", tip.uuid)
-        assert said(session.context()) == ["p1", "p2", "a2"]
+def test_a_switch_to_a_branch_name_goes_to_its_tip(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    session.branch(first, name="one")
+    talk(session, "p2")
+    tip = session.append_message(assistant("a2"))
+    session.branch(first)
+    talk(session, "p3")
+    marker = session.switch("one")
+    assert (marker.type, marker.parent_uuid) == ("branch", tip.uuid)
+    assert said(session.context()) == ["p1", "p2", "a2"]
 
 
-def test_a_switch_to_an_entry_goes_to_that_very_entry() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        session.branch(first, name="one")
-        middle = session.append_message(user("p2"))
-        talk(session, "p3")
-        session.switch(middle)
-        assert said(session.context()) == ["p1", "p2"]
-        session.label(first, "start")
-        session.switch("start")
-        assert said(session.context()) == ["p1"]
+def test_a_switch_to_an_entry_goes_to_that_very_entry(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    session.branch(first, name="one")
+    middle = session.append_message(user("p2"))
+    talk(session, "p3")
+    session.switch(middle)
+    assert said(session.context()) == ["p1", "p2"]
+    session.label(first, "start")
+    session.switch("start")
+    assert said(session.context()) == ["p1"]
 
 
 @pytest.mark.parametrize("where", ["@", "leaf", "label", "branch name", "marked"])
@@ -153,109 +145,96 @@ def test_a_switch_after_reopening_behind_a_label_writes_nothing(tmp_path: Path) 
     assert _file(tmp_path).read_bytes() == before
 
 
-def test_rewind_goes_to_before_the_last_prompt_and_gives_its_text() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1", "p2", "a2")
-        assert session.rewind() == "p2"
-        assert said(session.context()) == ["p1", "a1"]
-        assert session.rewind() == "p1"
-        assert session.context().messages == []
-        with pytest.raises(NothingToDoError, match="no prompt"):
-            session.rewind()
+def test_rewind_goes_to_before_the_last_prompt_and_gives_its_text(session: Session) -> None:
+    talk(session, "p1", "a1", "p2", "a2")
+    assert session.rewind() == "p2"
+    assert said(session.context()) == ["p1", "a1"]
+    assert session.rewind() == "p1"
+    assert session.context().messages == []
+    with pytest.raises(NothingToDoError, match="no prompt"):
+        session.rewind()
 
 
-def test_rewind_passes_over_tool_results() -> None:
-    with in_memory() as session:
-        talk(session, "p1")
-        session.append_message(
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "x"}]}
-        )
-        session.append_message(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}
-        )
-        assert session.rewind() == "p1"
+def test_rewind_passes_over_tool_results(session: Session) -> None:
+    talk(session, "p1")
+    session.append_message(
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "x"}]}
+    )
+    session.append_message(
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}
+    )
+    assert session.rewind() == "p1"
 
 
-def test_rewind_by_ref_goes_to_before_that_prompt_on_any_branch() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        prompt = session.append_message(
-            {"role": "user", "content": [{"type": "text", "text": "p2"}]}
-        )
-        session.branch(session.header)
-        talk(session, "p3")
-        assert session.rewind(prompt) == "p2"
-        assert said(session.context()) == ["p1", "a1"]
+def test_rewind_by_ref_goes_to_before_that_prompt_on_any_branch(session: Session) -> None:
+    talk(session, "p1", "a1")
+    prompt = session.append_message({"role": "user", "content": [{"type": "text", "text": "p2"}]})
+    session.branch(session.header)
+    talk(session, "p3")
+    assert session.rewind(prompt) == "p2"
+    assert said(session.context()) == ["p1", "a1"]
 
 
-def test_rewind_to_what_is_no_prompt_is_refused() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        with pytest.raises(UsageError, match="not a prompt"):
-            session.rewind("@")
+def test_rewind_to_what_is_no_prompt_is_refused(session: Session) -> None:
+    talk(session, "p1", "a1")
+    with pytest.raises(UsageError, match="not a prompt"):
+        session.rewind("@")
 
 
-def test_pushes_nest_and_each_pop_closes_one() -> None:
-    with in_memory() as session:
-        talk(session, "p1")
-        outer = session.push("outer")
-        talk(session, "p2")
-        inner = session.push()
-        talk(session, "p3")
-        assert outer["note"] == "outer"
-        assert session.pop(summary="s1").parent_uuid == inner.uuid
-        assert said(session.context()) == ["p1", "p2", "s1"]
-        talk(session, "p4")
-        assert session.pop(summary="s2").parent_uuid == outer.uuid
-        assert said(session.context()) == ["p1", "s2"]
+def test_pushes_nest_and_each_pop_closes_one(session: Session) -> None:
+    talk(session, "p1")
+    outer = session.push("outer")
+    talk(session, "p2")
+    inner = session.push()
+    talk(session, "p3")
+    assert outer["note"] == "outer"
+    assert session.pop(summary="s1").parent_uuid == inner.uuid
+    assert said(session.context()) == ["p1", "p2", "s1"]
+    talk(session, "p4")
+    assert session.pop(summary="s2").parent_uuid == outer.uuid
+    assert said(session.context()) == ["p1", "s2"]
 
 
-def test_a_push_is_open_again_where_its_pop_was_left() -> None:
-    with in_memory() as session:
-        talk(session, "p1")
-        push = session.push()
-        inside = session.append_message(user("p2"))
-        session.pop(summary="s1")
-        session.switch(inside)
-        assert session.pop(summary="s2").parent_uuid == push.uuid
+def test_a_push_is_open_again_where_its_pop_was_left(session: Session) -> None:
+    talk(session, "p1")
+    push = session.push()
+    inside = session.append_message(user("p2"))
+    session.pop(summary="s1")
+    session.switch(inside)
+    assert session.pop(summary="s2").parent_uuid == push.uuid
 
 
-def test_pop_after_pop_after_pop_climbs_prompt_by_prompt() -> None:
-    with in_memory() as session:
-        prompts = []
-        for n in range(3):
-            prompts.append(session.append_message(user(f"p{n}")))
-            session.append_message(assistant(f"a{n}"))
-        for n in (2, 1, 0):
-            assert session.pop(summary=f"s{n}").parent_uuid == prompts[n].uuid
-            assert said(session.context())[-2:] == [f"p{n}", f"s{n}"]
-        with pytest.raises(NothingToDoError, match="no push is open"):
-            session.pop(summary="s")
+def test_pop_after_pop_after_pop_climbs_prompt_by_prompt(session: Session) -> None:
+    prompts = []
+    for n in range(3):
+        prompts.append(session.append_message(user(f"p{n}")))
+        session.append_message(assistant(f"a{n}"))
+    for n in (2, 1, 0):
+        assert session.pop(summary=f"s{n}").parent_uuid == prompts[n].uuid
+        assert said(session.context())[-2:] == [f"p{n}", f"s{n}"]
+    with pytest.raises(NothingToDoError, match="no push is open"):
+        session.pop(summary="s")
 
 
-def test_a_pop_does_not_stop_at_a_prompt_that_only_markers_follow() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        talk(session, "p2")
-        session.branch("@")
-        session.set_model("anthropic", "m")
+def test_a_pop_does_not_stop_at_a_prompt_that_only_markers_follow(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    talk(session, "p2")
+    session.branch("@")
+    session.set_model("anthropic", "m")
+    assert session.pop(summary="s").parent_uuid == first.uuid
+
+
+def test_a_pop_does_not_take_a_compaction_for_work(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    talk(session, "p2")
+    session.compact("c", keep=0)
+    with pytest.warns(SessionTreeWarning):
         assert session.pop(summary="s").parent_uuid == first.uuid
-
-
-def test_a_pop_does_not_take_a_compaction_for_work() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        talk(session, "p2")
-        session.compact("c", keep=0)
-        with pytest.warns(SessionTreeWarning):
-            assert session.pop(summary="s").parent_uuid == first.uuid
 
 
 def test_pop_to_an_entry_off_the_path_is_refused(tmp_path: Path) -> None:
     with Session.create(_file(tmp_path), cwd="/p") as session:
-        first = session.append_message(user("p1"))
-        off = session.append_message(assistant("a1"))
-        session.branch(first)
+        _, off = forked(session, "a1")
         talk(session, "p2")
         before = _file(tmp_path).read_bytes()
         with pytest.raises(UsageError, match="not on the current path"):
@@ -267,11 +246,10 @@ def test_pop_to_an_entry_off_the_path_is_refused(tmp_path: Path) -> None:
         assert _file(tmp_path).read_bytes() == before
 
 
-def test_pop_to_the_header_keeps_only_the_summary() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        session.pop(session.header, summary="all of it")
-        assert said(session.context()) == ["all of it"]
+def test_pop_to_the_header_keeps_only_the_summary(session: Session) -> None:
+    talk(session, "p1", "a1")
+    session.pop(session.header, summary="all of it")
+    assert said(session.context()) == ["all of it"]
 
 
 def test_nothing_to_pop_in_an_empty_session() -> None:
@@ -291,37 +269,35 @@ def test_nothing_to_pop_in_an_empty_session() -> None:
     ids=["pop", "branch", "branch with summary", "switch", "rewind"],
 )
 def test_a_move_above_a_compaction_warns_with_the_size_of_the_context(
-    move: Callable[[Session, Entry], object],
+    move: Callable[[Session, Entry], object], session: Session
 ) -> None:
-    with in_memory() as session:
-        talk(session, "p" * 400, "a")
-        top = session.append_message(user("p2"))
-        compaction = session.compact("c", keep=0)
-        with pytest.warns(SessionTreeWarning) as caught:
-            move(session, top)
-        tokens = session.context().tokens
-        assert tokens >= 100
-        assert compaction.uuid in str(caught[0].message)
-        assert f"about {tokens} tokens" in str(caught[0].message)
-        assert caught[0].filename == __file__
+    talk(session, "p" * 400, "a")
+    top = session.append_message(user("p2"))
+    compaction = session.compact("c", keep=0)
+    with pytest.warns(SessionTreeWarning) as caught:
+        move(session, top)
+    tokens = session.context().tokens
+    assert tokens >= 100
+    assert compaction.uuid in str(caught[0].message)
+    assert f"about {tokens} tokens" in str(caught[0].message)
+    assert caught[0].filename == __file__
 
 
-def test_a_move_below_a_compaction_or_to_another_one_does_not_warn() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        session.compact("c1", keep=0)
-        below = session.append_message(user("p2"))
-        talk(session, "p3")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            session.pop(below, summary="s")
-        with pytest.warns(SessionTreeWarning):
-            session.branch(first)
-        talk(session, "p4")
-        session.compact("c2", keep=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            session.switch(below)
+def test_a_move_below_a_compaction_or_to_another_one_does_not_warn(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    session.compact("c1", keep=0)
+    below = session.append_message(user("p2"))
+    talk(session, "p3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.pop(below, summary="s")
+    with pytest.warns(SessionTreeWarning):
+        session.branch(first)
+    talk(session, "p4")
+    session.compact("c2", keep=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.switch(below)
 
 
 def test_a_summarizer_gets_the_entries_being_left_oldest_first() -> None:
@@ -343,12 +319,11 @@ def test_a_summarizer_gets_the_entries_being_left_oldest_first() -> None:
         assert said(session.context()) == ["p1", "a1", "told"]
 
 
-def test_pop_without_a_summary_says_what_was_done() -> None:
-    with in_memory() as session:
-        talk(session, "Fix the parser", "Fixed it")
-        session.pop(session.header)
-        assert "Fix the parser" in said(session.context())[0]
-        assert "Fixed it" in said(session.context())[0]
+def test_pop_without_a_summary_says_what_was_done(session: Session) -> None:
+    talk(session, "Fix the parser", "Fixed it")
+    session.pop(session.header)
+    assert "Fix the parser" in said(session.context())[0]
+    assert "Fixed it" in said(session.context())[0]
 
 
 @pytest.mark.parametrize("summary", ["", "  \n", lambda entries: "", lambda entries: None, 5])
@@ -357,9 +332,7 @@ def test_an_empty_summary_is_refused_and_nothing_written(
     tmp_path: Path, move: str, summary: object
 ) -> None:
     with Session.create(_file(tmp_path), cwd="/p") as session:
-        first = session.append_message(user("p1"))
-        other = session.append_message(assistant("a1"))
-        session.branch(first)
+        first, other = forked(session, "a1")
         talk(session, "p2")
         before, leaf = _file(tmp_path).read_bytes(), session.leaf
         wanted: dict[str, Callable[[], object]] = {
@@ -387,10 +360,9 @@ def test_a_summarizer_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> 
         assert session.append_message(user("p2")).parent_uuid == leaf.uuid
 
 
-def test_an_edit_at_the_leaf_is_of_what_was_said_last() -> None:
-    with Session.create() as session:
-        said = session.append_message({"role": "user", "content": "secret"})
-        session.push("aside")
-        edit = session.edit_context("@", None)
-        assert edit["targetUuid"] == said.uuid
-        assert session.context().messages == []
+def test_an_edit_at_the_leaf_is_of_what_was_said_last(session: Session) -> None:
+    said = session.append_message({"role": "user", "content": "secret"})
+    session.push("aside")
+    edit = session.edit_context("@", None)
+    assert edit["targetUuid"] == said.uuid
+    assert session.context().messages == []

@@ -39,118 +39,108 @@ def _tokens(session: Session) -> int:
     return sum(map(estimate_tokens, session.context().messages[1:]))
 
 
-def test_the_default_cut_keeps_about_20000_tokens_at_a_prompt() -> None:
-    with in_memory() as session:
-        for n in range(100):
-            session.append_message(user(f"p{n} " + "x" * 1600))
-            session.append_message(assistant(f"a{n} " + "y" * 1200))
-            session.append_message(assistant(f"b{n} " + "y" * 1200))
-        before = session.context().tokens
-        compaction = session.compact()
-        kept = session.entry(compaction["firstKeptEntryUuid"])
-        assert kept["message"]["role"] == "user"
-        assert 19_000 <= _tokens(session) <= 21_000
-        assert compaction["tokensBefore"] == before > 90_000
-        assert session.context().messages[1] == kept["message"]
+def test_the_default_cut_keeps_about_20000_tokens_at_a_prompt(session: Session) -> None:
+    for n in range(100):
+        session.append_message(user(f"p{n} " + "x" * 1600))
+        session.append_message(assistant(f"a{n} " + "y" * 1200))
+        session.append_message(assistant(f"b{n} " + "y" * 1200))
+    before = session.context().tokens
+    compaction = session.compact()
+    kept = session.entry(compaction["firstKeptEntryUuid"])
+    assert kept["message"]["role"] == "user"
+    assert 19_000 <= _tokens(session) <= 21_000
+    assert compaction["tokensBefore"] == before > 90_000
+    assert session.context().messages[1] == kept["message"]
 
 
-def test_keep_says_how_much_stays() -> None:
-    with in_memory() as session:
-        talk(session, *("x" * 400 for _ in range(40)))
-        session.compact("s", keep=1000)
-        assert 900 <= _tokens(session) <= 1100
-        session.compact("s2", keep=500)
-        assert 400 <= _tokens(session) <= 600
+def test_keep_says_how_much_stays(session: Session) -> None:
+    talk(session, *("x" * 400 for _ in range(40)))
+    session.compact("s", keep=1000)
+    assert 900 <= _tokens(session) <= 1100
+    session.compact("s2", keep=500)
+    assert 400 <= _tokens(session) <= 600
 
 
-def test_keep_0_keeps_nothing() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        compaction = session.compact("s", keep=0)
-        assert compaction["firstKeptEntryUuid"] == compaction.uuid
-        assert said(session.context()) == ["s"]
+def test_keep_0_keeps_nothing(session: Session) -> None:
+    talk(session, "p1", "a1")
+    compaction = session.compact("s", keep=0)
+    assert compaction["firstKeptEntryUuid"] == compaction.uuid
+    assert said(session.context()) == ["s"]
 
 
-def test_a_counter_of_ones_own_decides() -> None:
-    with in_memory() as session:
-        talk(session, *(f"m{n}" for n in range(20)))
-        compaction = session.compact("s", keep=4, count=lambda message: 1)
-        assert said(session.context()) == ["s", "m16", "m17", "m18", "m19"]
-        assert compaction["tokensBefore"] == 20
+def test_a_counter_of_ones_own_decides(session: Session) -> None:
+    talk(session, *(f"m{n}" for n in range(20)))
+    compaction = session.compact("s", keep=4, count=lambda message: 1)
+    assert said(session.context()) == ["s", "m16", "m17", "m18", "m19"]
+    assert compaction["tokensBefore"] == 20
 
 
-def test_details_and_usage_are_kept() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        compaction = session.compact("s", keep=0, details={"files": ["a"]}, usage={"input": 5})
-        assert compaction["details"] == {"files": ["a"]}
-        assert compaction["usage"] == {"input": 5}
+def test_details_and_usage_are_kept(session: Session) -> None:
+    talk(session, "p1", "a1")
+    compaction = session.compact("s", keep=0, details={"files": ["a"]}, usage={"input": 5})
+    assert compaction["details"] == {"files": ["a"]}
+    assert compaction["usage"] == {"input": 5}
 
 
-def test_a_cut_never_parts_a_call_from_its_result() -> None:
-    with in_memory() as session:
-        talk(session, "p" * 400)
-        for n in range(10):
-            session.append_message(call(f"c{n}", f"d{n}"))
-            session.append_message(result(f"c{n}", "r" * 400))
-            session.append_message(user("steer"))  # a user who speaks while a tool runs
-            session.append_message(result(f"d{n}", "r" * 400))
-        for keep in range(50, 2000, 150):
-            point = session.leaf
-            try:
-                compaction = session.compact("s", keep=keep)
-            except NothingToDoError:
-                continue
-            kept = session.entry(compaction["firstKeptEntryUuid"])["message"]
-            assert kept["role"] in ("assistant", "user")
-            context = session.context()
-            assert not any("left out" in warning for warning in context.warnings)
-            assert not any("never answered" in warning for warning in context.warnings)
-            with pytest.warns(SessionTreeWarning):
-                session.switch(point)
+def test_a_cut_never_parts_a_call_from_its_result(session: Session) -> None:
+    talk(session, "p" * 400)
+    for n in range(10):
+        session.append_message(call(f"c{n}", f"d{n}"))
+        session.append_message(result(f"c{n}", "r" * 400))
+        session.append_message(user("steer"))  # a user who speaks while a tool runs
+        session.append_message(result(f"d{n}", "r" * 400))
+    for keep in range(50, 2000, 150):
+        point = session.leaf
+        try:
+            compaction = session.compact("s", keep=keep)
+        except NothingToDoError:
+            continue
+        kept = session.entry(compaction["firstKeptEntryUuid"])["message"]
+        assert kept["role"] in ("assistant", "user")
+        context = session.context()
+        assert not any("left out" in warning for warning in context.warnings)
+        assert not any("never answered" in warning for warning in context.warnings)
+        with pytest.warns(SessionTreeWarning):
+            session.switch(point)
 
 
-def test_first_kept_is_kept_and_what_follows() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1", "p2", "a2")
-        session.compact("s", first_kept="@~1")
-        assert said(session.context()) == ["s", "p2", "a2"]
+def test_first_kept_is_kept_and_what_follows(session: Session) -> None:
+    talk(session, "p1", "a1", "p2", "a2")
+    session.compact("s", first_kept="@~1")
+    assert said(session.context()) == ["s", "p2", "a2"]
 
 
-def test_what_was_said_last_is_kept_also_where_a_mark_stands_behind_it() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1", "p2", "a2")
-        session.edit_context("@~3", {"content": "edited"})
-        session.rename("Renamed")
-        session.compact("s", first_kept="@")
-        assert said(session.context()) == ["s", "a2"]
-        mark = session.edit_context(session.path()[1], None)
-        session.compact("all", first_kept=mark)  # what is named itself is taken at its word
-        assert said(session.context()) == ["all"]
+def test_what_was_said_last_is_kept_also_where_a_mark_stands_behind_it(session: Session) -> None:
+    talk(session, "p1", "a1", "p2", "a2")
+    session.edit_context("@~3", {"content": "edited"})
+    session.rename("Renamed")
+    session.compact("s", first_kept="@")
+    assert said(session.context()) == ["s", "a2"]
+    mark = session.edit_context(session.path()[1], None)
+    session.compact("all", first_kept=mark)  # what is named itself is taken at its word
+    assert said(session.context()) == ["all"]
 
 
-def test_a_first_kept_entry_off_the_path_is_refused() -> None:
-    with in_memory() as session:
-        talk(session, "p1")
-        off = session.append_message(assistant("a1"))
-        session.branch(session.header)
-        talk(session, "p2", "a2")
-        count = len(list(session.entries()))
-        with pytest.raises(UsageError, match="not on the current path"):
-            session.compact("s", first_kept=off)
-        with pytest.raises(RefError, match="not on the path"):
-            session.append("compaction", summary="s", firstKeptEntryUuid=off.uuid, tokensBefore=1)
-        with pytest.raises(RefError):
-            session.compact("s", first_kept="nowhere")
-        assert len(list(session.entries())) == count
+def test_a_first_kept_entry_off_the_path_is_refused(session: Session) -> None:
+    talk(session, "p1")
+    off = session.append_message(assistant("a1"))
+    session.branch(session.header)
+    talk(session, "p2", "a2")
+    count = len(list(session.entries()))
+    with pytest.raises(UsageError, match="not on the current path"):
+        session.compact("s", first_kept=off)
+    with pytest.raises(RefError, match="not on the path"):
+        session.append("compaction", summary="s", firstKeptEntryUuid=off.uuid, tokensBefore=1)
+    with pytest.raises(RefError):
+        session.compact("s", first_kept="nowhere")
+    assert len(list(session.entries())) == count
 
 
 @pytest.mark.parametrize("keep", [-1, 1.5, "many", None])
-def test_what_is_no_number_of_tokens_is_refused(keep: Any) -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        with pytest.raises(UsageError, match="keep"):
-            session.compact("s", keep=keep)
+def test_what_is_no_number_of_tokens_is_refused(keep: Any, session: Session) -> None:
+    talk(session, "p1", "a1")
+    with pytest.raises(UsageError, match="keep"):
+        session.compact("s", keep=keep)
 
 
 def test_nothing_to_compact_writes_nothing(tmp_path: Path) -> None:
@@ -183,11 +173,10 @@ def test_the_state_at_the_compaction_is_recorded() -> None:
         }
 
 
-def test_what_was_never_set_is_recorded_as_null() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        state = session.compact("s", keep=0)["state"]
-        assert state == {"model": None, "thinkingLevel": None, "system": None, "name": None}
+def test_what_was_never_set_is_recorded_as_null(session: Session) -> None:
+    talk(session, "p1", "a1")
+    state = session.compact("s", keep=0)["state"]
+    assert state == {"model": None, "thinkingLevel": None, "system": None, "name": None}
 
 
 class Reading:
@@ -277,55 +266,51 @@ def _given(to: list[str]) -> Any:
     return summarizer
 
 
-def test_a_second_compaction_is_told_of_the_first_and_takes_its_place() -> None:
+def test_a_second_compaction_is_told_of_the_first_and_takes_its_place(session: Session) -> None:
     """Cut within what the first one kept: its summary must not be lost on the way."""
-    with in_memory() as session:
-        talk(session, *(f"m{n}" for n in range(8)))
-        session.compact("first", first_kept=session.path()[5])
-        talk(session, "m8")
-        told: list[str] = []
-        session.compact(_given(told), first_kept=session.path()[7])
-        assert told == ["first", "m4", "m5"]
-        assert said(session.context()) == ["new", "m6", "m7", "m8"]
-        assert said(session.context(verbatim=True)) == ["new", "m6", "m7", "m8"]
+    talk(session, *(f"m{n}" for n in range(8)))
+    session.compact("first", first_kept=session.path()[5])
+    talk(session, "m8")
+    told: list[str] = []
+    session.compact(_given(told), first_kept=session.path()[7])
+    assert told == ["first", "m4", "m5"]
+    assert said(session.context()) == ["new", "m6", "m7", "m8"]
+    assert said(session.context(verbatim=True)) == ["new", "m6", "m7", "m8"]
 
 
-def test_the_summarizer_gets_what_the_context_holds_and_merged_work_too() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        dropped = session.append_message(assistant("dropped"))
-        session.edit_context(dropped, None)
-        fork = session.leaf
-        side = session.append_message(assistant("side"))
+def test_the_summarizer_gets_what_the_context_holds_and_merged_work_too(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    dropped = session.append_message(assistant("dropped"))
+    session.edit_context(dropped, None)
+    fork = session.leaf
+    side = session.append_message(assistant("side"))
+    session.branch(fork)
+    session.merge(side)
+    last = session.append_message(user("last"))
+    told: list[str] = []
+    session.compact(_given(told), first_kept=last)
+    assert told == ["p1", "side"]
+    assert said(session.context()) == ["new", "last"]
+    assert first.uuid not in [entry.uuid for entry in session.context().entries]
+
+
+def test_a_compaction_may_take_back_what_an_earlier_one_left_out(session: Session) -> None:
+    talk(session, "m0", "m1", "m2", "m3")
+    session.compact("first", first_kept="@")
+    session.compact("second", first_kept=session.path()[2])
+    assert said(session.context()) == ["second", "m1", "m2", "m3"]
+
+
+def test_a_compaction_on_one_branch_does_not_touch_another(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    talk(session, "a1")
+    session.compact("s", keep=0)
+    compacted = session.leaf
+    with pytest.warns(SessionTreeWarning):
         session.branch(fork)
-        session.merge(side)
-        last = session.append_message(user("last"))
-        told: list[str] = []
-        session.compact(_given(told), first_kept=last)
-        assert told == ["p1", "side"]
-        assert said(session.context()) == ["new", "last"]
-        assert first.uuid not in [entry.uuid for entry in session.context().entries]
-
-
-def test_a_compaction_may_take_back_what_an_earlier_one_left_out() -> None:
-    with in_memory() as session:
-        talk(session, "m0", "m1", "m2", "m3")
-        session.compact("first", first_kept="@")
-        session.compact("second", first_kept=session.path()[2])
-        assert said(session.context()) == ["second", "m1", "m2", "m3"]
-
-
-def test_a_compaction_on_one_branch_does_not_touch_another() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        talk(session, "a1")
-        session.compact("s", keep=0)
-        compacted = session.leaf
-        with pytest.warns(SessionTreeWarning):
-            session.branch(fork)
-        talk(session, "p2")
-        assert said(session.context()) == ["p1", "p2"]
-        assert said(session.context(compacted)) == ["s"]
+    talk(session, "p2")
+    assert said(session.context()) == ["p1", "p2"]
+    assert said(session.context(compacted)) == ["s"]
 
 
 def test_asking_for_the_path_does_not_change_the_context(tmp_path: Path) -> None:
@@ -361,26 +346,24 @@ def test_a_first_kept_entry_that_is_nowhere_keeps_what_follows_and_warns(tmp_pat
         assert "gone" in context.warnings[0]
 
 
-def test_a_summarizer_that_moves_the_session_misplaces_no_compaction() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1", "p2")
+def test_a_summarizer_that_moves_the_session_misplaces_no_compaction(session: Session) -> None:
+    talk(session, "p1", "a1", "p2")
 
-        def goes_elsewhere(entries: Sequence[Entry]) -> str:
-            session.branch(session.header)
-            return "what was"
+    def goes_elsewhere(entries: Sequence[Entry]) -> str:
+        session.branch(session.header)
+        return "what was"
 
-        with pytest.raises(UsageError, match="moved to"):
-            session.compact(goes_elsewhere, first_kept=session.leaf)
-        assert session.find(type="compaction") == []
+    with pytest.raises(UsageError, match="moved to"):
+        session.compact(goes_elsewhere, first_kept=session.leaf)
+    assert session.find(type="compaction") == []
 
 
-def test_a_summarizer_may_append_and_the_compaction_hangs_below_that() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1", "p2")
+def test_a_summarizer_may_append_and_the_compaction_hangs_below_that(session: Session) -> None:
+    talk(session, "p1", "a1", "p2")
 
-        def says_more(entries: Sequence[Entry]) -> str:
-            session.append_message(user("meanwhile"))
-            return "what was"
+    def says_more(entries: Sequence[Entry]) -> str:
+        session.append_message(user("meanwhile"))
+        return "what was"
 
-        session.compact(says_more, first_kept=session.leaf)
-        assert said(session.context()) == ["what was", "p2", "meanwhile"]
+    session.compact(says_more, first_kept=session.leaf)
+    assert said(session.context()) == ["what was", "p2", "meanwhile"]

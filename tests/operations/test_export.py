@@ -33,11 +33,6 @@ from tests.support.conversation import (
 )
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return tmp_path / "copy.jsonl"
-
-
 def _lines(file: Path) -> list[bytes]:
     return file.read_bytes().splitlines()
 
@@ -387,6 +382,7 @@ def _shown(session: Session, at: str | Entry) -> dict[str, Any]:
     return shown
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(STEPS, st.integers(0, 40), st.integers(0, 40))
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")

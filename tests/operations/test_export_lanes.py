@@ -9,19 +9,9 @@ import pytest
 
 from sessiontree import Entry, Session, SessionTreeWarning
 from sessiontree.core.handle import Handle
-from tests.support.conversation import said, talk, user
+from tests.support.conversation import said, scratch, talk, user
 
 STAYED_BEHIND = "of scratch lanes that were never kept stayed behind"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return tmp_path / "copy.jsonl"
 
 
 def says(file: Path) -> set[str]:
@@ -35,8 +25,7 @@ def test_an_export_leaves_behind_what_was_tried_below_it_and_its_blobs(
 ) -> None:
     with Session.create(file, spill_over=100) as main:
         first = main.append_message(user("p1"))
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             trial.append_message(user("x" * 1000))
         talk(main, "p2")
         with pytest.warns(SessionTreeWarning, match=f"^2 entries {STAYED_BEHIND}"):
@@ -71,8 +60,7 @@ def test_an_export_takes_along_what_something_lasting_reaches(
 ) -> None:
     with Session.create(file) as main:
         first = main.append_message(user("p1"))
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             tried = trial.leaf
         main.refresh()
         reach(main, tried)
@@ -103,8 +91,7 @@ def test_an_export_from_a_session_on_a_scratch_lane_takes_where_it_stands(
 ) -> None:
     with Session.create(file) as main:
         first = main.append_message(user("p1"))
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             trial.export_branch(first, copy)
     assert says(copy) == {"p1", "tried"}
     with Session.open(copy) as session:
@@ -125,8 +112,7 @@ def test_a_fork_takes_a_path_and_so_nothing_that_was_tried_beside_it(
 ) -> None:
     with Session.create(file) as main:
         talk(main, "p1")
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             tip = trial.leaf
         talk(main, "p2")
         main.fork(copy)

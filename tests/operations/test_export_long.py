@@ -39,6 +39,7 @@ COPIES: dict[str, Callable[[Session, str], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES.keys())
 def test_a_copy_holds_few_bytes_for_each_entry(
     file: Path, tmp_path: Path, copy: Callable[[Session, str], object]

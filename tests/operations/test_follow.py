@@ -15,9 +15,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -285,46 +286,53 @@ def test_a_file_removed_and_made_anew_is_waited_for(path: Path) -> None:
         assert follower.texts(1) == ["two"]
 
 
-def test_a_file_that_stays_away_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def unlink(path: Path) -> None:
+    path.unlink()
+
+
+def remove_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def put_another_session(path: Path) -> None:
+    other = path.with_name("other.jsonl")
+    with Session.create(other) as stranger:
+        stranger.append_message(user("of another session"))
+    other.replace(path)
+
+
+def cut_short(path: Path) -> None:
+    os.truncate(path, len(path.read_bytes().splitlines(keepends=True)[0]))
+
+
+def insert_a_line(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    with path.open("r+b") as file:
+        file.write(lines[0] + line("u0", "inserted") + lines[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (unlink, SessionNotFoundError, "vanished"),
+        (remove_folder, SessionNotFoundError, "vanished"),
+        (put_another_session, FileReplacedError, "another session"),
+        (cut_short, FileReplacedError, "rewritten in place"),
+        (insert_a_line, FileReplacedError, "rewritten in place"),
+    ],
+)
+def test_a_file_that_is_gone_or_another_one_is_an_error_and_none_of_it_is_given(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None],
+    error: type[Exception],
+    match: str,
+) -> None:
     monkeypatch.setattr("sessiontree.operations.follow.GONE_SECONDS", 0.0)
     with Session.open(path, readonly=True) as session:
         follower = Following(session)
-        path.unlink()
-        with pytest.raises(SessionNotFoundError, match="vanished"):
-            follower.next()
-
-
-def test_a_folder_that_goes_away_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessiontree.operations.follow.GONE_SECONDS", 0.0)
-    with Session.open(path, readonly=True) as session:
-        follower = Following(session)
-        shutil.rmtree(path.parent)
-        with pytest.raises(SessionNotFoundError, match="vanished"):
-            follower.next()
-
-
-def test_another_session_in_its_place_is_an_error_and_none_of_it_is_given(path: Path) -> None:
-    with Session.open(path, readonly=True) as session:
-        follower = Following(session)
-        other = path.with_name("other.jsonl")
-        with Session.create(other) as stranger:
-            stranger.append_message(user("of another session"))
-        other.replace(path)
-        with pytest.raises(FileReplacedError, match="another session"):
-            follower.next()
-
-
-@pytest.mark.parametrize("rewrite", ["cut short", "longer"])
-def test_a_file_rewritten_in_place_is_an_error(path: Path, rewrite: str) -> None:
-    with Session.open(path, readonly=True) as session:
-        follower = Following(session)
-        lines = path.read_bytes().splitlines(keepends=True)
-        if rewrite == "cut short":
-            os.truncate(path, len(lines[0]))
-        else:
-            with path.open("r+b") as file:
-                file.write(lines[0] + line("u0", "inserted") + lines[1])
-        with pytest.raises(FileReplacedError, match="rewritten in place"):
+        change(path)
+        with pytest.raises(error, match=match):
             follower.next()
 
 
@@ -462,51 +470,52 @@ except KeyboardInterrupt:
 """
 
 
+@contextmanager
+def python(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], TextIO, TextIO]]:
+    """A process of Python and what it prints; killed at the end."""
+    child = subprocess.Popen(
+        [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    try:
+        yield child, child.stdout, child.stderr
+    finally:
+        child.kill()
+        child.wait()
+
+
+def interrupt(child: subprocess.Popen[str]) -> tuple[str, str, int]:
+    """Send Ctrl-C; the rest of the output, the errors, and the exit code."""
+    child.send_signal(signal.SIGINT)
+    out, errors = child.communicate(timeout=PATIENCE)
+    return out, errors, child.returncode
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 2])
 def test_ctrl_c_ends_it(path: Path, count: int) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", FOLLOW, str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    try:
-        assert child.stdout.readline() == "ready\n"
+    with python("-c", FOLLOW, str(path)) as (child, out, _):
+        assert out.readline() == "ready\n"
         for number in range(count):
             write_raw(path, line(f"u{number}", "more"))
-            assert child.stdout.readline() == f"u{number}\n"
-        child.send_signal(signal.SIGINT)
-        out, errors = child.communicate(timeout=PATIENCE)
-    finally:
-        child.kill()
-    assert (out, errors, child.returncode) == ("", "", 130)
+            assert out.readline() == f"u{number}\n"
+        assert interrupt(child) == ("", "", 130)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_the_command_prints_what_comes_until_ctrl_c(path: Path, options: list[str]) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "sessiontree", "follow", str(path), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    try:
+    with python("-m", "sessiontree", "follow", str(path), *options) as (child, out, _):
         number = 0
-        while not select.select([child.stdout], [], [], 0.05)[0]:  # it does not say when it began
+        while not select.select([out], [], [], 0.05)[0]:  # it does not say when it began
             write_raw(path, line(f"uuid-{number}", f"say {number}"))
             number += 1
-        first = child.stdout.readline()
+        shown = [out.readline()]
         write_raw(path, line("uuid-last", "the last \x1b[31m"))
-        shown = [first]
         while "last" not in shown[-1]:
-            shown.append(child.stdout.readline())
-        child.send_signal(signal.SIGINT)
-        out, errors = child.communicate(timeout=PATIENCE)
-    finally:
-        child.kill()
-    assert (out, errors, child.returncode) == ("", "", 130)
+            shown.append(out.readline())
+        assert interrupt(child) == ("", "", 130)
     if options:
         texts = [json.loads(row)["message"]["content"] for row in shown]
         assert texts[-1] == "the last \x1b[31m"
@@ -517,48 +526,30 @@ def test_the_command_prints_what_comes_until_ctrl_c(path: Path, options: list[st
     assert not any("\x1b" in row for row in shown)
 
 
-def test_the_command_tells_of_damage_that_is_added(path: Path) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "sessiontree", "follow", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stderr is not None
-    try:
-        while not select.select([child.stderr], [], [], 0.05)[0]:  # it does not say when it began
+@pytest.mark.slow
+def test_the_command_reports_damage_that_is_added(path: Path) -> None:
+    with python("-m", "sessiontree", "follow", str(path)) as (child, _, errors):
+        while not select.select([errors], [], [], 0.05)[0]:  # it does not say when it began
             write_raw(path, b"\x1b[31m garbage\n")
-        told = child.stderr.readline()
-        child.send_signal(signal.SIGINT)
-        child.communicate(timeout=PATIENCE)
-    finally:
-        child.kill()
-    assert told.startswith(f"{path}, line ")
-    assert "the line is not JSON" in told
-    assert "\x1b" not in told
+        reported = errors.readline()
+        interrupt(child)
+    assert reported.startswith(f"{path}, line ")
+    assert "the line is not JSON" in reported
+    assert "\x1b" not in reported
 
 
+@pytest.mark.slow
 def test_the_command_ends_when_nobody_reads_it_any_more(path: Path) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "sessiontree", "follow", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    assert child.stderr is not None
-    child.stdout.close()
-    try:
+    with python("-m", "sessiontree", "follow", str(path)) as (child, out, errors):
+        out.close()
         number = 0
         while child.poll() is None:
             write_raw(path, line(f"u{number}", "x"))
             number += 1
             with suppress(subprocess.TimeoutExpired):
                 child.wait(0.05)
-        assert (child.stderr.read(), child.returncode) == ("", 0)
-    finally:
-        child.kill()
-        child.stderr.close()
+        assert (errors.read(), child.returncode) == ("", 0)
+        errors.close()
 
 
 def test_it_looks_now_and_then_where_there_is_no_watch_to_be_had(

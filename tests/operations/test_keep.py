@@ -15,36 +15,27 @@ from sessiontree import (
     Session,
     UsageError,
 )
-from tests.support.conversation import assistant, in_memory, said, talk, user
+from tests.support.conversation import assistant, in_memory, said, scratch, talk, user
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
-def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(file: Path) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with main.scratch() as trial:
-            talk(trial, "tried")
-            talk(main, "beside")
-            beside = main.leaf
-            main.label(beside, "mine")
-            kept = trial.keep()
-        assert kept["fromUuid"] == beside.uuid
-        main.merge(kept["fromUuid"])
-        assert said(main.context()) == ["p1", "tried", "beside"]
-        main.switch(kept["fromUuid"])
-        assert said(main.context()) == ["p1", "beside"]
-        assert main.verify() == []
+def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(main: Session) -> None:
+    with scratch(main, "tried") as trial:
+        talk(main, "beside")
+        beside = main.leaf
+        main.label(beside, "mine")
+        kept = trial.keep()
+    assert kept["fromUuid"] == beside.uuid
+    main.merge(kept["fromUuid"])
+    assert said(main.context()) == ["p1", "tried", "beside"]
+    main.switch(kept["fromUuid"])
+    assert said(main.context()) == ["p1", "beside"]
+    assert main.verify() == []
 
 
 def test_keeping_sees_what_another_writer_added_to_main_meanwhile(file: Path) -> None:
     with Session.create(file) as main:
         talk(main, "p1")
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             with Session.open(file) as other:
                 theirs = other.append_message(user("theirs"))
             assert trial.keep()["fromUuid"] == theirs.uuid
@@ -63,14 +54,11 @@ def marks(main: Session) -> None:
 
 @pytest.mark.parametrize("meanwhile", [nothing, marks])
 def test_keeping_leaves_nothing_where_main_said_nothing_meanwhile(
-    meanwhile: Callable[[Session], None],
+    meanwhile: Callable[[Session], None], main: Session
 ) -> None:
-    with in_memory() as main:
-        talk(main, "p1")
-        with main.scratch() as trial:
-            talk(trial, "tried")
-            meanwhile(main)
-            assert "fromUuid" not in trial.keep()
+    with scratch(main, "tried") as trial:
+        meanwhile(main)
+        assert "fromUuid" not in trial.keep()
 
 
 def test_a_first_entry_of_a_lane_leaves_nothing() -> None:
@@ -82,26 +70,22 @@ def test_a_first_entry_of_a_lane_leaves_nothing() -> None:
             assert (kept.lane, "fromUuid" in kept) == ("agent-2", False)
 
 
-def test_what_is_kept_already_is_not_kept_again(file: Path) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with main.scratch() as trial:
-            talk(trial, "tried")
-            name = trial.lane_name
-            trial.keep()
-        talk(main, "p2")
-        before = file.read_bytes()
-        with pytest.raises(NothingToDoError, match="kept already"):
-            main.keep(name)
-        assert file.read_bytes() == before
-        assert said(main.context()) == ["p1", "tried", "p2"]
+def test_what_is_kept_already_is_not_kept_again(file: Path, main: Session) -> None:
+    with scratch(main, "tried") as trial:
+        name = trial.lane_name
+        trial.keep()
+    talk(main, "p2")
+    before = file.read_bytes()
+    with pytest.raises(NothingToDoError, match="kept already"):
+        main.keep(name)
+    assert file.read_bytes() == before
+    assert said(main.context()) == ["p1", "tried", "p2"]
 
 
 def test_a_kept_lane_is_kept_again_where_main_left_it_or_it_went_on(file: Path) -> None:
     with Session.create(file) as main:
         first = main.append_message(user("p1"))
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             name = trial.lane_name
         main.keep(name)
         main.switch(first)
@@ -116,8 +100,7 @@ def test_a_kept_lane_is_kept_again_where_main_left_it_or_it_went_on(file: Path) 
 def test_a_scratch_session_that_was_kept_writes_no_more_and_can_still_be_read() -> None:
     with in_memory() as main:
         talk(main, "p1")
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             trial.keep()
             for write in (
                 lambda: trial.append_message(user("lost")),
@@ -170,8 +153,7 @@ def test_hooks_are_told_of_a_keep_and_may_write_before_it() -> None:
 
     with in_memory(hooks=[Noting()]) as main:
         talk(main, "p1")
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
             tip = trial.leaf.uuid
             kept = trial.keep()
         assert told == [("before", tip), ("after", tip)]
@@ -183,8 +165,7 @@ def test_a_trial_is_tried_and_kept_inside_a_batch_of_either_session(file: Path) 
     with Session.create(file) as main:
         with main.batch():
             talk(main, "p1")
-            with main.scratch() as trial:
-                talk(trial, "tried")
+            with scratch(main, "tried") as trial:
                 trial.keep()
             talk(main, "p2")
         with main.scratch() as trial, trial.batch():
@@ -194,19 +175,15 @@ def test_a_trial_is_tried_and_kept_inside_a_batch_of_either_session(file: Path) 
         assert main.verify() == []
 
 
-def test_a_nested_trial_is_kept_on_the_trial_it_was_opened_from(file: Path) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with main.scratch() as outer:
-            talk(outer, "outer")
-            with outer.scratch() as inner:
-                talk(inner, "inner")
-                assert inner.keep().lane == outer.lane_name
-            assert said(main.context()) == ["p1"]
-            assert said(outer.context()) == ["p1", "outer", "inner"]
-            talk(outer, "on")
-            outer.keep()
-        assert said(main.context()) == ["p1", "outer", "inner", "on"]
+def test_a_nested_trial_is_kept_on_the_trial_it_was_opened_from(main: Session) -> None:
+    with scratch(main, "outer") as outer:
+        with scratch(outer, "inner") as inner:
+            assert inner.keep().lane == outer.lane_name
+        assert said(main.context()) == ["p1"]
+        assert said(outer.context()) == ["p1", "outer", "inner"]
+        talk(outer, "on")
+        outer.keep()
+    assert said(main.context()) == ["p1", "outer", "inner", "on"]
 
 
 def test_a_trial_is_kept_on_its_lane_though_the_session_is_closed(file: Path) -> None:
@@ -225,8 +202,8 @@ def test_a_trial_is_kept_on_its_lane_though_the_session_is_closed(file: Path) ->
 
 def test_a_trial_is_kept_after_it_was_closed_as_long_as_someone_can(file: Path) -> None:
     with Session.create(file) as main:
-        with main.scratch() as trial:
-            talk(trial, "tried")
+        with scratch(main, "tried") as trial:
+            pass
         trial.keep()
         assert said(main.context()) == ["tried"]
         with pytest.raises(NothingToDoError, match="kept already"):
@@ -238,8 +215,7 @@ def test_a_trial_is_kept_after_it_was_closed_as_long_as_someone_can(file: Path) 
 def test_a_nested_trial_outlives_the_one_that_was_kept_before_it() -> None:
     with in_memory() as main, main.scratch() as outer:
         talk(outer, "outer")
-        with outer.scratch() as inner:
-            talk(inner, "inner")
+        with scratch(outer, "inner") as inner:
             outer.keep()
             assert inner.keep().lane is None
         assert said(main.context()) == ["outer", "inner"]
@@ -288,17 +264,15 @@ def test_a_lane_of_an_old_file_opened_to_read_tells_its_lines_and_damage(tmp_pat
             lane.scratch()
 
 
-def test_a_lane_with_nothing_on_it_is_not_kept_and_the_others_are_named() -> None:
-    with in_memory() as main:
-        talk(main, "p1")
-        with pytest.raises(NothingToDoError, match="no lane but main has an entry"):
-            main.keep("agent-1")
-        for name in [f"agent-{n}" for n in range(10)]:
-            with main.lane(name) as lane:
-                talk(lane, "here")
-        named = ", ".join(f"agent-{n}" for n in range(2, 10))
-        with pytest.raises(NothingToDoError, match=f"; there are entries on {named} and 2 more"):
-            main.keep("agent-x")
+def test_a_lane_with_nothing_on_it_is_not_kept_and_the_others_are_named(main: Session) -> None:
+    with pytest.raises(NothingToDoError, match="no lane but main has an entry"):
+        main.keep("agent-1")
+    for name in [f"agent-{n}" for n in range(10)]:
+        with main.lane(name) as lane:
+            talk(lane, "here")
+    named = ", ".join(f"agent-{n}" for n in range(2, 10))
+    with pytest.raises(NothingToDoError, match=f"; there are entries on {named} and 2 more"):
+        main.keep("agent-x")
 
 
 def test_a_closed_session_opens_no_lane(file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ ACTS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(st.lists(ACTS, max_size=25))
 @example([("lane", 0), ("lane", 0), ("say", 8), ("keep", 2), ("say", 0), ("say", 1), ("keep", 1)])

@@ -14,11 +14,6 @@ from tests.support.transcripts import user as question
 from tests.support.transcripts import written
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
 def test_a_new_lane_starts_at_the_main_leaf_and_leaves_it_unmoved(file: Path) -> None:
     with Session.create(file, cwd="/p") as main:
         talk(main, "p1")
@@ -57,40 +52,34 @@ def test_a_main_leaf_is_found_below_many_entries_of_other_lanes(file: Path) -> N
         assert said(main.context()) == ["p1"]
 
 
-def test_parents_may_lie_across_lanes(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        talk(main, "p1")
-        with Session.open(file, lane="agent-2") as side:
-            report = side.append_message(assistant("report"))
+def test_parents_may_lie_across_lanes(file: Path, main: Session) -> None:
+    with Session.open(file, lane="agent-2") as side:
+        report = side.append_message(assistant("report"))
+    main.refresh()
+    main.append_message(user("p2"), parent=report)
+    assert said(main.context()) == ["p1", "report", "p2"]
+    assert [entry.lane for entry in main.path()] == [None, None, "agent-2", None]
+
+
+def test_an_annotation_hangs_on_its_own_lane(file: Path, main: Session) -> None:
+    target = main.leaf
+    with Session.open(file, lane="agent-2") as side:
+        talk(side, "s1")
+        tip = side.leaf
+        talk(main, "p2")
+        label = side.label(target, "x")
+        assert (label.parent_uuid, label.lane) == (tip.uuid, "agent-2")
+        assert main.label(target, "y").parent_uuid == main.leaf.uuid
+
+
+def test_a_branch_name_on_a_lane_means_its_tip_on_that_lane(file: Path, main: Session) -> None:
+    with Session.open(file, lane="agent-2") as side:
+        side.branch("@", name="try")
+        talk(side, "s1")
+        tip = side.leaf
         main.refresh()
-        main.append_message(user("p2"), parent=report)
-        assert said(main.context()) == ["p1", "report", "p2"]
-        assert [entry.lane for entry in main.path()] == [None, None, "agent-2", None]
-
-
-def test_an_annotation_hangs_on_its_own_lane(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        talk(main, "p1")
-        target = main.leaf
-        with Session.open(file, lane="agent-2") as side:
-            talk(side, "s1")
-            tip = side.leaf
-            talk(main, "p2")
-            label = side.label(target, "x")
-            assert (label.parent_uuid, label.lane) == (tip.uuid, "agent-2")
-            assert main.label(target, "y").parent_uuid == main.leaf.uuid
-
-
-def test_a_branch_name_on_a_lane_means_its_tip_on_that_lane(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        talk(main, "p1")
-        with Session.open(file, lane="agent-2") as side:
-            side.branch("@", name="try")
-            talk(side, "s1")
-            tip = side.leaf
-            main.refresh()
-            main.append_message(user("p2"), parent=tip)
-            assert main.entry("try") == tip
+        main.append_message(user("p2"), parent=tip)
+        assert main.entry("try") == tip
 
 
 @pytest.mark.parametrize("lane", ["agent-2", "größe", 'quo"te', "scratch/try-1", "back\\slash"])
@@ -173,15 +162,13 @@ def test_a_scratch_lane_starts_where_it_is_told(file: Path) -> None:
         assert said(main.context()) == ["p1", "other"]
 
 
-def test_what_main_wrote_beside_a_kept_trial_stays_a_branch(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        talk(main, "p1")
-        with main.scratch() as trial:
-            trial.append_message(assistant("tried"))
-            talk(main, "beside")
-            trial.keep()
-        assert said(main.context()) == ["p1", "tried"]
-        assert sorted(branch.preview for branch in main.branches()) == ["beside", "tried"]
+def test_what_main_wrote_beside_a_kept_trial_stays_a_branch(main: Session) -> None:
+    with main.scratch() as trial:
+        trial.append_message(assistant("tried"))
+        talk(main, "beside")
+        trial.keep()
+    assert said(main.context()) == ["p1", "tried"]
+    assert sorted(branch.preview for branch in main.branches()) == ["beside", "tried"]
 
 
 def test_a_lane_can_be_kept_later_by_its_name(file: Path) -> None:
@@ -230,13 +217,11 @@ def test_a_lane_may_be_written_inside_a_batch_of_the_session_it_came_from(file: 
         assert said(side.context()) == ["side"]
 
 
-def test_lanes_of_a_session_in_memory(tmp_path: Path) -> None:
-    with Session.create(cwd="/p") as main:
-        talk(main, "p1")
-        with main.scratch() as trial:
-            trial.append_message(assistant("tried"))
-            trial.keep()
-        assert said(main.context()) == ["p1", "tried"]
+def test_lanes_of_a_session_in_memory(main: Session) -> None:
+    with main.scratch() as trial:
+        trial.append_message(assistant("tried"))
+        trial.keep()
+    assert said(main.context()) == ["p1", "tried"]
 
 
 def test_a_lane_outlives_the_session_it_came_from(file: Path) -> None:

@@ -14,6 +14,7 @@ from tests.support.conversation import (
     assistant,
     call,
     chain,
+    forked,
     in_memory,
     line,
     message,
@@ -25,18 +26,14 @@ from tests.support.conversation import (
 )
 
 
-def test_a_merge_brings_what_the_other_branch_says_from_below_the_fork() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        talk(session, "x1")
-        other = session.append_message(assistant("x2"))
-        session.branch(fork)
-        talk(session, "y1")
-        merge = session.merge(other)
-        talk(session, "y2")
-        assert (merge["mergedUuid"], merge["baseUuid"]) == (other.uuid, fork.uuid)
-        assert said(session.context()) == ["p1", "y1", "x1", "x2", "y2"]
-        assert [e.uuid for e in session.context().entries][3] == other.uuid
+def test_a_merge_brings_what_the_other_branch_says_from_below_the_fork(session: Session) -> None:
+    fork, other = forked(session, "x1", "x2")
+    talk(session, "y1")
+    merge = session.merge(other)
+    talk(session, "y2")
+    assert (merge["mergedUuid"], merge["baseUuid"]) == (other.uuid, fork.uuid)
+    assert said(session.context()) == ["p1", "y1", "x1", "x2", "y2"]
+    assert [e.uuid for e in session.context().entries][3] == other.uuid
 
 
 def test_a_merge_with_a_summary_says_the_summary_alone() -> None:
@@ -77,121 +74,106 @@ def test_a_merge_of_an_orphan_without_a_common_ancestor_is_refused(tmp_path: Pat
         session.merge("orphan")
 
 
-def test_a_merge_of_a_merge_brings_both() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        inner = session.append_message(assistant("x"))
+def test_a_merge_of_a_merge_brings_both(session: Session) -> None:
+    fork, inner = forked(session, "x")
+    talk(session, "y")
+    session.merge(inner)
+    outer = session.append_message(assistant("y2"))
+    session.branch(fork)
+    talk(session, "z")
+    session.merge(outer)
+    assert said(session.context()) == ["p1", "z", "y", "x", "y2"]
+
+
+def test_what_two_merges_share_is_said_once_the_first_time(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    talk(session, "shared")
+    shared = session.leaf
+    one = session.append_message(assistant("one"))
+    session.branch(shared)
+    two = session.append_message(assistant("two"))
+    session.branch(fork)
+    session.merge(one)
+    session.merge(two)
+    assert said(session.context()) == ["p1", "shared", "one", "two"]
+
+
+def test_two_branches_that_merged_each_other_end(session: Session) -> None:
+    _, x = forked(session, "x")
+    y = session.append_message(assistant("y"))
+    session.merge(x)
+    crossed = session.leaf
+    session.switch(x)
+    session.merge(y)
+    session.merge(crossed)
+    assert said(session.context()) == ["p1", "x", "y"]
+
+
+def test_a_merged_branch_speaks_under_its_own_compaction_and_edits(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    talk(session, "old1", "old2")
+    kept = session.append_message(user("kept"))
+    dropped = session.append_message(assistant("dropped"))
+    session.compact("in short", first_kept=kept)
+    session.edit_context(dropped, None)
+    other = session.append_message(assistant("x"))
+    with pytest.warns(UserWarning, match="above compaction"):
         session.branch(fork)
-        talk(session, "y")
-        session.merge(inner)
-        outer = session.append_message(assistant("y2"))
+    session.merge(other)
+    assert said(session.context()) == ["p1", "in short", "kept", "x"]
+
+
+def test_a_compaction_of_a_merged_branch_does_not_hide_the_path_it_joins(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    session.compact("in short", keep=0)
+    other = session.append_message(assistant("x"))
+    with pytest.warns(UserWarning, match="above compaction"):
         session.branch(fork)
-        talk(session, "z")
-        session.merge(outer)
-        assert said(session.context()) == ["p1", "z", "y", "x", "y2"]
+    talk(session, "y")
+    session.merge(other)
+    assert said(session.context()) == ["p1", "y", "in short", "x"]
 
 
-def test_what_two_merges_share_is_said_once_the_first_time() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        talk(session, "shared")
-        shared = session.leaf
-        one = session.append_message(assistant("one"))
-        session.branch(shared)
-        two = session.append_message(assistant("two"))
-        session.branch(fork)
-        session.merge(one)
-        session.merge(two)
-        assert said(session.context()) == ["p1", "shared", "one", "two"]
+def test_the_settings_of_a_merged_branch_do_not_count(session: Session) -> None:
+    session.set_model("anthropic", "mine")
+    fork = session.append_message(user("p1"))
+    session.set_model("openai", "theirs")
+    session.append_message({"role": "system", "content": "theirs"})
+    session.append_message({**assistant("x"), "model": "theirs", "provider": "openai"})
+    other = session.leaf
+    session.branch(fork)
+    session.merge(other)
+    context = session.context()
+    assert context.model == {"provider": "anthropic", "modelId": "mine"}
+    assert context.system is None
+    assert said(context) == ["p1", "x"]
 
 
-def test_two_branches_that_merged_each_other_end() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        x = session.append_message(assistant("x"))
-        session.branch(fork)
-        y = session.append_message(assistant("y"))
-        session.merge(x)
-        crossed = session.leaf
-        session.switch(x)
-        session.merge(y)
-        session.merge(crossed)
-        assert said(session.context()) == ["p1", "x", "y"]
+def test_an_edit_reaches_what_a_merge_brought(session: Session) -> None:
+    _, other = forked(session, "x")
+    session.merge(other)
+    session.edit_context(other, "edited")
+    assert said(session.context()) == ["p1", "edited"]
+    assert said(session.context(other)) == ["p1", "x"]
 
 
-def test_a_merged_branch_speaks_under_its_own_compaction_and_edits() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        talk(session, "old1", "old2")
-        kept = session.append_message(user("kept"))
-        dropped = session.append_message(assistant("dropped"))
-        session.compact("in short", first_kept=kept)
-        session.edit_context(dropped, None)
-        other = session.append_message(assistant("x"))
-        with pytest.warns(UserWarning, match="above compaction"):
-            session.branch(fork)
-        session.merge(other)
-        assert said(session.context()) == ["p1", "in short", "kept", "x"]
+def test_calls_and_results_on_both_sides_of_a_merge_are_paired(session: Session) -> None:
+    session.append_message(user("p1"))
+    fork = session.append_message(call("c"))
+    other = session.append_message(result("c", "theirs"))
+    session.branch(fork)
+    talk(session, "y")
+    session.merge(other)
+    roles = [m["role"] for m in session.context().messages]
+    assert roles == ["user", "assistant", "toolResult", "user"]
 
 
-def test_a_compaction_of_a_merged_branch_does_not_hide_the_path_it_joins() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        session.compact("in short", keep=0)
-        other = session.append_message(assistant("x"))
-        with pytest.warns(UserWarning, match="above compaction"):
-            session.branch(fork)
-        talk(session, "y")
-        session.merge(other)
-        assert said(session.context()) == ["p1", "y", "in short", "x"]
-
-
-def test_the_settings_of_a_merged_branch_do_not_count() -> None:
-    with in_memory() as session:
-        session.set_model("anthropic", "mine")
-        fork = session.append_message(user("p1"))
-        session.set_model("openai", "theirs")
-        session.append_message({"role": "system", "content": "theirs"})
-        session.append_message({**assistant("x"), "model": "theirs", "provider": "openai"})
-        other = session.leaf
-        session.branch(fork)
-        session.merge(other)
-        context = session.context()
-        assert context.model == {"provider": "anthropic", "modelId": "mine"}
-        assert context.system is None
-        assert said(context) == ["p1", "x"]
-
-
-def test_an_edit_reaches_what_a_merge_brought() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        other = session.append_message(assistant("x"))
-        session.branch(fork)
-        session.merge(other)
-        session.edit_context(other, "edited")
-        assert said(session.context()) == ["p1", "edited"]
-        assert said(session.context(other)) == ["p1", "x"]
-
-
-def test_calls_and_results_on_both_sides_of_a_merge_are_paired() -> None:
-    with in_memory() as session:
-        session.append_message(user("p1"))
-        fork = session.append_message(call("c"))
-        other = session.append_message(result("c", "theirs"))
-        session.branch(fork)
-        talk(session, "y")
-        session.merge(other)
-        roles = [m["role"] for m in session.context().messages]
-        assert roles == ["user", "assistant", "toolResult", "user"]
-
-
-def test_a_merge_of_a_branch_name_merges_its_tip() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        session.branch(fork, name="side")
-        tip = session.append_message(assistant("x"))
-        session.branch(fork)
-        assert session.merge("side")["mergedUuid"] == tip.uuid
+def test_a_merge_of_a_branch_name_merges_its_tip(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    session.branch(fork, name="side")
+    tip = session.append_message(assistant("x"))
+    session.branch(fork)
+    assert session.merge("side")["mergedUuid"] == tip.uuid
 
 
 def test_a_merge_whose_branch_is_not_in_the_file_is_warned_of(tmp_path: Path) -> None:
@@ -208,49 +190,44 @@ def test_a_merge_whose_branch_is_not_in_the_file_is_warned_of(tmp_path: Path) ->
         assert "gone" in session.context().warnings[0]
 
 
-def test_an_edit_drops_or_replaces_and_the_latest_wins() -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        second = session.append_message(assistant("a1"))
-        session.edit_context(second, None)
-        assert said(session.context()) == ["p1"]
-        session.edit_context(second, "edited")
-        assert said(session.context()) == ["p1", "edited"]
-        session.edit_context(second, {"content": [{"type": "text", "text": "again"}]})
-        assert said(session.context()) == ["p1", "again"]
-        assert session.context().messages[1]["role"] == "assistant"
-        assert session.entry(second)["message"] == assistant("a1")
-        session.edit_context(first, "p1 edited")
-        assert said(session.context()) == ["p1 edited", "again"]
+def test_an_edit_drops_or_replaces_and_the_latest_wins(session: Session) -> None:
+    first = session.append_message(user("p1"))
+    second = session.append_message(assistant("a1"))
+    session.edit_context(second, None)
+    assert said(session.context()) == ["p1"]
+    session.edit_context(second, "edited")
+    assert said(session.context()) == ["p1", "edited"]
+    session.edit_context(second, {"content": [{"type": "text", "text": "again"}]})
+    assert said(session.context()) == ["p1", "again"]
+    assert session.context().messages[1]["role"] == "assistant"
+    assert session.entry(second)["message"] == assistant("a1")
+    session.edit_context(first, "p1 edited")
+    assert said(session.context()) == ["p1 edited", "again"]
 
 
-def test_an_edit_counts_on_its_path_alone_from_there_on() -> None:
-    with in_memory() as session:
-        talk(session, "p1")
-        target = session.leaf
-        fork = session.append_message(assistant("a1"))
-        session.edit_context(target, None)
-        edited = session.append_message(user("p2"))
-        session.branch(fork)
-        assert said(session.context()) == ["p1", "a1"]
-        assert said(session.context(edited)) == ["a1", "p2"]
+def test_an_edit_counts_on_its_path_alone_from_there_on(session: Session) -> None:
+    talk(session, "p1")
+    target = session.leaf
+    fork = session.append_message(assistant("a1"))
+    session.edit_context(target, None)
+    edited = session.append_message(user("p2"))
+    session.branch(fork)
+    assert said(session.context()) == ["p1", "a1"]
+    assert said(session.context(edited)) == ["a1", "p2"]
 
 
-def test_summaries_and_compactions_may_be_edited() -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        compaction = session.compact("wrong", keep=0)
-        session.edit_context(compaction, "right")
-        assert session.context().messages[0]["summary"] == "right"
-        assert said(session.context()) == ["right"]
+def test_summaries_and_compactions_may_be_edited(session: Session) -> None:
+    talk(session, "p1", "a1")
+    compaction = session.compact("wrong", keep=0)
+    session.edit_context(compaction, "right")
+    assert session.context().messages[0]["summary"] == "right"
+    assert said(session.context()) == ["right"]
 
 
 def test_an_edit_of_what_says_nothing_here_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file, cwd="/p") as session:
-        fork = session.append_message(user("p1"))
-        off = session.append_message(assistant("a1"))
-        session.branch(fork)
+        fork, off = forked(session, "a1")
         push = session.push()
         before = file.read_bytes()
         for ref in (off, push, session.header, session.path()[2]):
@@ -262,20 +239,19 @@ def test_an_edit_of_what_says_nothing_here_is_refused(tmp_path: Path) -> None:
         assert file.read_bytes() == before
 
 
-def test_a_pick_copies_an_entry_of_another_branch_byte_for_byte() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        odd = session.append(
-            "message", message={"role": "user", "content": "x", "n": 1.10}, kept=2**70,
-            metadata={"a": 1},
-        )  # fmt: skip
-        session.branch(fork)
-        picked = session.cherry_pick(odd)
-        assert picked.parent_uuid == session.path()[-2].uuid
-        assert picked.uuid != odd.uuid
-        assert (picked["message"], picked["kept"]) == (odd["message"], 2**70)
-        assert picked["metadata"] == {"a": 1, "cherryPickedFrom": odd.uuid}
-        assert said(session.context()) == ["p1", "x"]
+def test_a_pick_copies_an_entry_of_another_branch_byte_for_byte(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    odd = session.append(
+        "message", message={"role": "user", "content": "x", "n": 1.10}, kept=2**70,
+        metadata={"a": 1},
+    )  # fmt: skip
+    session.branch(fork)
+    picked = session.cherry_pick(odd)
+    assert picked.parent_uuid == session.path()[-2].uuid
+    assert picked.uuid != odd.uuid
+    assert (picked["message"], picked["kept"]) == (odd["message"], 2**70)
+    assert picked["metadata"] == {"a": 1, "cherryPickedFrom": odd.uuid}
+    assert said(session.context()) == ["p1", "x"]
 
 
 def test_a_pick_keeps_the_spelling_of_a_foreign_line(tmp_path: Path) -> None:
@@ -318,39 +294,36 @@ def test_what_speaks_of_its_place_is_not_picked(tmp_path: Path, type: str) -> No
         assert file.read_bytes() == before
 
 
-def test_text_in_place_of_results_leaves_their_calls_answered() -> None:
-    with Session.create() as session:
-        session.append_message({"role": "user", "content": "look"})
-        calls: list[dict[str, Any]] = [
-            {"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")
-        ]
-        session.append_message({"role": "assistant", "content": calls})
-        results = session.append_message(
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": id, "content": "long"}
-                    for id in ("a", "b")
-                ],
-            }
-        )
-        session.edit_context(results, "[trimmed]")
-        context = session.context()
-        assert context.warnings == []
-        assert [block["content"] for block in context.messages[-1]["content"]] == ["[trimmed]"] * 2
+def test_text_in_place_of_results_leaves_their_calls_answered(session: Session) -> None:
+    session.append_message({"role": "user", "content": "look"})
+    calls: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")
+    ]
+    session.append_message({"role": "assistant", "content": calls})
+    results = session.append_message(
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": id, "content": "long"} for id in ("a", "b")
+            ],
+        }
+    )
+    session.edit_context(results, "[trimmed]")
+    context = session.context()
+    assert context.warnings == []
+    assert [block["content"] for block in context.messages[-1]["content"]] == ["[trimmed]"] * 2
 
 
-def test_a_summarizer_that_moves_the_session_misplaces_no_merge() -> None:
-    with in_memory() as session:
-        base = session.append_message(user("p1"))
-        other = session.append_message(user("theirs"))
-        session.branch(base)
-        session.append_message(user("ours"))
+def test_a_summarizer_that_moves_the_session_misplaces_no_merge(session: Session) -> None:
+    base = session.append_message(user("p1"))
+    other = session.append_message(user("theirs"))
+    session.branch(base)
+    session.append_message(user("ours"))
 
-        def goes_elsewhere(entries: Sequence[Entry]) -> str:
-            session.branch(session.header)
-            return "what was"
+    def goes_elsewhere(entries: Sequence[Entry]) -> str:
+        session.branch(session.header)
+        return "what was"
 
-        with pytest.raises(UsageError, match="moved to"):
-            session.merge(other, summary=goes_elsewhere)
-        assert session.find(type="merge") == []
+    with pytest.raises(UsageError, match="moved to"):
+        session.merge(other, summary=goes_elsewhere)
+    assert session.find(type="merge") == []

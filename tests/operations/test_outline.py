@@ -11,6 +11,7 @@ from tests.support.conversation import (
     HEADER,
     assistant,
     chain,
+    forked,
     in_memory,
     line,
     message,
@@ -53,12 +54,11 @@ def test_rows_stand_in_file_order_with_their_place_in_the_tree(tmp_path: Path) -
     assert rows[5].preview.endswith("…")
 
 
-def test_a_preview_holds_nothing_that_drives_a_terminal() -> None:
-    with in_memory() as session:
-        session.append_message(user("\x1b[2J\x07red\u202e\r\nnext\x9b1m"))
-        (row,) = list(session.tree())[1:]
-        assert row.preview == "[2Jred↵next1m"
-        assert not any("\x1b" in line or "\x9b" in line for line in session.render())
+def test_a_preview_holds_nothing_that_drives_a_terminal(session: Session) -> None:
+    session.append_message(user("\x1b[2J\x07red\u202e\r\nnext\x9b1m"))
+    (row,) = list(session.tree())[1:]
+    assert row.preview == "[2Jred↵next1m"
+    assert not any("\x1b" in line or "\x9b" in line for line in session.render())
 
 
 def test_rows_tell_late_parents_and_orphans_their_depth(tmp_path: Path) -> None:
@@ -77,56 +77,50 @@ def _by_leaf(session: Session) -> dict[str, Branch]:
     return {branch.leaf: branch for branch in session.branches()}
 
 
-def test_branches_are_tips_and_not_markers() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        talk(session, "x1")
-        x = session.append_message(assistant("x2"))
-        session.branch(fork, name="side")
-        y = session.append_message(assistant("y1"))
-        session.label(y, "good")
-        session.branch(fork)
-        session.push()
-        session.rename("talk")
-        assert [branch.leaf for branch in session.branches()] == [x.uuid, y.uuid]
-        branches = _by_leaf(session)
-        assert (branches[x.uuid].fork, branches[x.uuid].length) == (fork.uuid, 2)
-        assert (branches[y.uuid].fork, branches[y.uuid].length) == (fork.uuid, 1)
-        assert (branches[x.uuid].name, branches[y.uuid].name) == (None, "side")
-        assert not any(branch.current for branch in branches.values())
-        assert branches[y.uuid].preview == "y1"
-        assert branches[y.uuid].updated == y.timestamp
-        session.switch("side")
-        assert [branch.current for branch in session.branches()] == [False, True]
+def test_branches_are_tips_and_not_markers(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    talk(session, "x1")
+    x = session.append_message(assistant("x2"))
+    session.branch(fork, name="side")
+    y = session.append_message(assistant("y1"))
+    session.label(y, "good")
+    session.branch(fork)
+    session.push()
+    session.rename("talk")
+    assert [branch.leaf for branch in session.branches()] == [x.uuid, y.uuid]
+    branches = _by_leaf(session)
+    assert (branches[x.uuid].fork, branches[x.uuid].length) == (fork.uuid, 2)
+    assert (branches[y.uuid].fork, branches[y.uuid].length) == (fork.uuid, 1)
+    assert (branches[x.uuid].name, branches[y.uuid].name) == (None, "side")
+    assert not any(branch.current for branch in branches.values())
+    assert branches[y.uuid].preview == "y1"
+    assert branches[y.uuid].updated == y.timestamp
+    session.switch("side")
+    assert [branch.current for branch in session.branches()] == [False, True]
 
 
-def test_one_line_of_talk_is_one_branch_that_never_forked() -> None:
-    with in_memory() as session:
-        assert session.branches() == []
-        talk(session, "p1", "a1")
-        session.branch("@")
-        session.set_model("p", "m")
-        (branch,) = session.branches()
-        assert (branch.leaf, branch.fork, branch.length) == (session.path()[2].uuid, None, 2)
-        assert branch.current
+def test_one_line_of_talk_is_one_branch_that_never_forked(session: Session) -> None:
+    assert session.branches() == []
+    talk(session, "p1", "a1")
+    session.branch("@")
+    session.set_model("p", "m")
+    (branch,) = session.branches()
+    assert (branch.leaf, branch.fork, branch.length) == (session.path()[2].uuid, None, 2)
+    assert branch.current
 
 
-def test_a_new_start_at_the_header_is_a_branch_of_its_own() -> None:
-    with in_memory() as session:
-        talk(session, "p1")
-        session.branch(session.header)
-        talk(session, "p2")
-        assert [branch.fork for branch in session.branches()] == [session.header.uuid] * 2
+def test_a_new_start_at_the_header_is_a_branch_of_its_own(session: Session) -> None:
+    talk(session, "p1")
+    session.branch(session.header)
+    talk(session, "p2")
+    assert [branch.fork for branch in session.branches()] == [session.header.uuid] * 2
 
 
-def test_branches_below_an_entry_only() -> None:
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        x = session.append_message(assistant("x"))
-        session.branch(fork)
-        y = session.append_message(assistant("y"))
-        assert [branch.leaf for branch in session.branches(x)] == [x.uuid]
-        assert [branch.leaf for branch in session.branches(fork)] == [x.uuid, y.uuid]
+def test_branches_below_an_entry_only(session: Session) -> None:
+    fork, x = forked(session, "x")
+    y = session.append_message(assistant("y"))
+    assert [branch.leaf for branch in session.branches(x)] == [x.uuid]
+    assert [branch.leaf for branch in session.branches(fork)] == [x.uuid, y.uuid]
 
 
 def test_a_branch_tells_its_lane(tmp_path: Path) -> None:
@@ -140,18 +134,17 @@ def test_a_branch_tells_its_lane(tmp_path: Path) -> None:
         assert [branch.lane for branch in main.branches()] == ["agent-2", None]
 
 
-def test_a_name_leads_to_the_tip_that_bears_it() -> None:
-    with in_memory() as session:
-        root = session.append_message(user("p1"))
-        for name in ("one", "two", "three"):
-            session.branch(root, name=name)
-            inside = session.append_message(assistant(name))
-            talk(session, name)
-            session.branch(inside, name=f"in-{name}")
-            talk(session, name)
-        named = {branch.name: branch.leaf for branch in session.branches()}
-        assert set(named) == {"one", "two", "three", "in-one", "in-two", "in-three"}
-        assert {name: session.entry(name or "").uuid for name in named} == named
+def test_a_name_leads_to_the_tip_that_bears_it(session: Session) -> None:
+    root = session.append_message(user("p1"))
+    for name in ("one", "two", "three"):
+        session.branch(root, name=name)
+        inside = session.append_message(assistant(name))
+        talk(session, name)
+        session.branch(inside, name=f"in-{name}")
+        talk(session, name)
+    named = {branch.name: branch.leaf for branch in session.branches()}
+    assert set(named) == {"one", "two", "three", "in-one", "in-two", "in-three"}
+    assert {name: session.entry(name or "").uuid for name in named} == named
 
 
 def test_the_drawing_marks_the_path_the_labels_and_the_place() -> None:
@@ -169,53 +162,32 @@ def test_the_drawing_marks_the_path_the_labels_and_the_place() -> None:
         ]
 
 
-def test_a_long_run_is_folded_with_a_count_and_shown_whole_on_request() -> None:
-    with in_memory() as session:
-        talk(session, *(f"m{n}" for n in range(50)))
-        folded = _drawn(session)
-        assert [row for row in folded if "⋮" in row] == ["⋮ 46 more"]
-        assert len(folded) == 1 + 2 + 1 + 2
-        assert len(_drawn(session, all=True)) == 51
+def test_a_long_run_is_folded_with_a_count_and_shown_whole_on_request(session: Session) -> None:
+    talk(session, *(f"m{n}" for n in range(50)))
+    folded = _drawn(session)
+    assert [row for row in folded if "⋮" in row] == ["⋮ 46 more"]
+    assert len(folded) == 1 + 2 + 1 + 2
+    assert len(_drawn(session, all=True)) == 51
 
 
-def test_a_run_just_short_enough_is_not_folded() -> None:
-    with in_memory() as session:
-        talk(session, *(f"m{n}" for n in range(8)))
-        assert len(_drawn(session)) == 9
+def test_a_run_just_short_enough_is_not_folded(session: Session) -> None:
+    talk(session, *(f"m{n}" for n in range(8)))
+    assert len(_drawn(session)) == 9
 
 
-def test_what_is_labelled_or_stood_at_is_never_folded_away() -> None:
-    with in_memory() as session:
-        talk(session, *(f"m{n}" for n in range(50)))
-        session.label(session.path()[20], "here")
-        session.push("mark")
-        session.label("@", "pushed")
-        talk(session, *(f"n{n}" for n in range(20)))
-        session.switch(session.path()[31])
-        drawn = _drawn(session)
-        assert sum("[here]" in row for row in drawn) == 1
-        assert sum("[pushed]" in row for row in drawn) == 1
-        assert sum("you are here" in row for row in drawn) == 1
-        counts = [int(row.split()[1]) for row in drawn if row.startswith("⋮")]
-        assert sum(counts) + len(drawn) - len(counts) == 1 + 71
-
-
-def test_orphans_are_shown_under_a_heading_of_their_own(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
-        *chain("aaaa"),
-        *chain("bbbb", "cccc", below="gone"),
-        *chain("dddd", below="aaaa"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        drawn = _drawn(session)
-        assert drawn[1:] == [
-            "● user  aaaa  aaaa",
-            "● user  dddd  dddd  ← you are here",
-            "orphan: its parent gone is not in the file",
-            "○ user  bbbb  bbbb",
-            "○ assistant  cccc  cccc",
-        ]
+def test_what_is_labelled_or_stood_at_is_never_folded_away(session: Session) -> None:
+    talk(session, *(f"m{n}" for n in range(50)))
+    session.label(session.path()[20], "here")
+    session.push("mark")
+    session.label("@", "pushed")
+    talk(session, *(f"n{n}" for n in range(20)))
+    session.switch(session.path()[31])
+    drawn = _drawn(session)
+    assert sum("[here]" in row for row in drawn) == 1
+    assert sum("[pushed]" in row for row in drawn) == 1
+    assert sum("you are here" in row for row in drawn) == 1
+    counts = [int(row.split()[1]) for row in drawn if row.startswith("⋮")]
+    assert sum(counts) + len(drawn) - len(counts) == 1 + 71
 
 
 def test_a_cycle_is_drawn_once_and_ends(tmp_path: Path) -> None:
@@ -236,17 +208,6 @@ def test_a_cycle_is_drawn_once_and_ends(tmp_path: Path) -> None:
 def test_an_empty_session_is_its_heading() -> None:
     with in_memory(id="the-id") as session:
         assert _drawn(session) == ["session the-id · /project"]
-
-
-def test_every_message_is_drawn_once() -> None:
-    with in_memory() as session:
-        root = session.append_message(user("root"))
-        for _ in range(30):
-            talk(session, "x", "y")
-            session.branch(root if len(session.path()) % 2 else "@~1")
-        uuids = [entry.uuid[:8] for entry in session.find(type="message")]
-        drawn = "\n".join(_drawn(session, all=True))
-        assert all(drawn.count(uuid) == 1 for uuid in uuids)
 
 
 def test_a_chain_of_10000_is_shown_without_recursion(tmp_path: Path) -> None:
@@ -281,6 +242,7 @@ def test_2000_nested_forks_are_shown_without_recursion(tmp_path: Path, named: bo
         assert said(session.context())[-1] == "s"
 
 
+@pytest.mark.slow
 def test_forks_to_the_side_2000_deep_are_drawn_in_bounded_width(tmp_path: Path) -> None:
     """Each fork leaves the path at once, so that every level is one column further right."""
     lines = [HEADER]
@@ -296,28 +258,26 @@ def test_forks_to_the_side_2000_deep_are_drawn_in_bounded_width(tmp_path: Path) 
         assert max(map(len, drawn)) < 200
 
 
-def test_turns_start_at_prompts() -> None:
-    with in_memory() as session:
-        session.append_message({"role": "system", "content": "Be brief."})
-        talk(session, "p1", "a1", "p2", "a2")
-        session.append_message(assistant("b2"))
-        turns = [[text(entry["message"]) for entry in turn] for turn in session.turns()]
-        assert turns == [["p1", "a1"], ["p2", "a2", "b2"]]
+def test_turns_start_at_prompts(session: Session) -> None:
+    session.append_message({"role": "system", "content": "Be brief."})
+    talk(session, "p1", "a1", "p2", "a2")
+    session.append_message(assistant("b2"))
+    turns = [[text(entry["message"]) for entry in turn] for turn in session.turns()]
+    assert turns == [["p1", "a1"], ["p2", "a2", "b2"]]
 
 
-def test_calls_are_found_by_their_id() -> None:
-    with in_memory() as session:
-        talk(session, "toolu_1 is quoted here")
-        made = session.append_message(
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "x"}]}
-        )
-        answered = session.append_message(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}
-        )
-        assert session.find(tool_call_id="toolu_1") == [made, answered]
-        assert session.find(tool_call_id="toolu_2") == []
-        assert session.find(type="message", tool_call_id="toolu_1") == [made, answered]
-        assert session.find(type="branch") == []
+def test_calls_are_found_by_their_id(session: Session) -> None:
+    talk(session, "toolu_1 is quoted here")
+    made = session.append_message(
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "x"}]}
+    )
+    answered = session.append_message(
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}
+    )
+    assert session.find(tool_call_id="toolu_1") == [made, answered]
+    assert session.find(tool_call_id="toolu_2") == []
+    assert session.find(type="message", tool_call_id="toolu_1") == [made, answered]
+    assert session.find(type="branch") == []
 
 
 def test_a_lane_below_the_leaf_of_main_does_not_hide_its_branch() -> None:
@@ -336,40 +296,34 @@ def test_a_lane_below_the_leaf_of_main_does_not_hide_its_branch() -> None:
         assert main.stats().branches == 2
 
 
-def test_a_kept_lane_is_a_part_of_the_branch_that_keeps_it() -> None:
-    with in_memory() as main:
-        talk(main, "p1")
-        trial = main.scratch()
-        talk(trial, "tried")
-        inner = trial.scratch()
-        talk(inner, "inside")
-        inner.keep()
-        trial.keep()
-        (branch,) = main.branches()
-        assert (branch.preview, branch.length, branch.current) == ("inside", 3, True)
-        assert main.stats().branches == 1
-        talk(main, "p2")
-        assert [(b.preview, b.length) for b in main.branches()] == [("p2", 4)]
+def test_a_kept_lane_is_a_part_of_the_branch_that_keeps_it(main: Session) -> None:
+    trial = main.scratch()
+    talk(trial, "tried")
+    inner = trial.scratch()
+    talk(inner, "inside")
+    inner.keep()
+    trial.keep()
+    (branch,) = main.branches()
+    assert (branch.preview, branch.length, branch.current) == ("inside", 3, True)
+    assert main.stats().branches == 1
+    talk(main, "p2")
+    assert [(b.preview, b.length) for b in main.branches()] == [("p2", 4)]
 
 
-def test_a_lane_that_goes_on_after_it_was_kept_leaves_main_where_it_is() -> None:
-    with in_memory() as main:
-        talk(main, "p1")
-        side = main.lane("side")
-        talk(side, "s1")
-        main.keep("side")
-        talk(side, "s2")
-        found = [(b.preview, b.length, b.current) for b in main.branches()]
-        assert found == [("s1", 2, True), ("s2", 1, False)]
+def test_a_lane_that_goes_on_after_it_was_kept_leaves_main_where_it_is(main: Session) -> None:
+    side = main.lane("side")
+    talk(side, "s1")
+    main.keep("side")
+    talk(side, "s2")
+    found = [(b.preview, b.length, b.current) for b in main.branches()]
+    assert found == [("s1", 2, True), ("s2", 1, False)]
 
 
-def test_a_lane_started_on_another_lane_hides_neither() -> None:
-    with in_memory() as main:
-        talk(main, "p1")
-        outer = main.lane("outer")
-        talk(outer, "o1")
-        inner = outer.lane("inner", at="@")
-        talk(inner, "i1")
-        assert [b.preview for b in main.branches()] == ["p1", "o1", "i1"]
-        talk(outer, "o2")
-        assert [(b.preview, b.length) for b in main.branches()] == [("p1", 1), ("i1", 1), ("o2", 2)]
+def test_a_lane_started_on_another_lane_hides_neither(main: Session) -> None:
+    outer = main.lane("outer")
+    talk(outer, "o1")
+    inner = outer.lane("inner", at="@")
+    talk(inner, "i1")
+    assert [b.preview for b in main.branches()] == ["p1", "o1", "i1"]
+    talk(outer, "o2")
+    assert [(b.preview, b.length) for b in main.branches()] == [("p1", 1), ("i1", 1), ("o2", 2)]

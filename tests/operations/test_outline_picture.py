@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -204,6 +205,7 @@ PARENTS = st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max
 """For each entry how far above it its parent stands, and whether it says something."""
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(PARENTS, st.integers(0, 30))
 def test_a_picture_can_be_read_back_as_the_tree_that_was_drawn(

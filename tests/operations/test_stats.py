@@ -42,11 +42,10 @@ def test_all_branches_lanes_summaries_and_usage_entries_count(tmp_path: Path) ->
     assert found.models == {"p/m": Usage(20, 3, cost=0.02), "p/n": Usage(output=4)}
 
 
-def test_an_answer_that_stands_in_several_entries_is_counted_once() -> None:
-    with Session.create() as session:
-        for output in (1, 5):
-            session.append_message(answer(output, id="msg_1"))
-        assert session.stats().usage.output == 5
+def test_an_answer_that_stands_in_several_entries_is_counted_once(session: Session) -> None:
+    for output in (1, 5):
+        session.append_message(answer(output, id="msg_1"))
+    assert session.stats().usage.output == 5
 
 
 def test_the_bytes_in_blobs_are_told_and_no_blob_is_read(tmp_path: Path) -> None:

@@ -144,14 +144,13 @@ def test_branches_summaries_labels_and_what_is_not_shown_are_marked() -> None:
     assert text.endswith("*Not shown: 1 custom mine, 1 next\\_years.*\n")
 
 
-def test_a_ref_ends_it_there_and_a_message_that_broke_off_says_so() -> None:
-    with Session.create() as session:
-        first = session.append_message({"role": "user", "content": "one"})
-        block = {"type": "text", "text": "half of"}
-        session.append("block", messageUuid="m", index=0, block=block)
-        text = said(session)
-        assert "half of\n\n*This message broke off: it has no end.*" in text
-        assert "half of" not in said(session, first)
+def test_a_ref_ends_it_there_and_a_message_that_broke_off_says_so(session: Session) -> None:
+    first = session.append_message({"role": "user", "content": "one"})
+    block = {"type": "text", "text": "half of"}
+    session.append("block", messageUuid="m", index=0, block=block)
+    text = said(session)
+    assert "half of\n\n*This message broke off: it has no end.*" in text
+    assert "half of" not in said(session, first)
 
 
 def test_what_was_said_opens_no_heading_and_ends_no_part() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sessiontree import Context, Session
+from sessiontree import Context, Entry, Session
 
 HEADER: dict[str, Any] = {
     "type": "session",
@@ -80,3 +81,21 @@ def talk(session: Session, *texts: str) -> None:
     """Append messages, user and assistant in turn."""
     for place, words in enumerate(texts):
         session.append_message(assistant(words) if place % 2 else user(words))
+
+
+def forked(session: Session, *texts: str) -> tuple[Entry, Entry]:
+    """Append the prompt `p1` and answers below it, and go back; the prompt and the last answer."""
+    fork = session.append_message(user("p1"))
+    for words in texts:
+        session.append_message(assistant(words))
+    tip = session.leaf
+    session.branch(fork)
+    return fork, tip
+
+
+@contextmanager
+def scratch(session: Session, *texts: str) -> Iterator[Session]:
+    """A scratch lane of a session with messages on it."""
+    with session.scratch() as trial:
+        talk(trial, *texts)
+        yield trial
