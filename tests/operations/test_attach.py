@@ -313,8 +313,7 @@ def test_an_attachment_is_never_in_memory_whole(tmp_path: Path) -> None:
     assert peak < 20 << 20
 
 
-def test_a_handle_of_a_blob_that_is_not_there_or_not_whole_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_handle_of_a_blob_that_is_not_there_or_not_whole_is_refused(file: Path) -> None:
     with Session.create(file) as session:
         blob = session.blobs.put(PNG)
         whole = Handle.blob(*blob, "image/png")
@@ -333,8 +332,7 @@ def test_a_handle_of_a_blob_that_is_not_there_or_not_whole_is_refused(tmp_path: 
         assert session.context(strict=True).warnings == []
 
 
-def test_what_cannot_be_attached_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_what_cannot_be_attached_is_refused_and_leaves_nothing(file: Path, tmp_path: Path) -> None:
     with Session.create(file) as session:
         with pytest.raises(StorageError, match="check the path"):
             session.attach(tmp_path / "none.png")
@@ -353,8 +351,7 @@ def test_what_cannot_be_attached_is_refused_and_leaves_nothing(tmp_path: Path) -
         session.attach(io.BytesIO(b"x"), "text/plain")
 
 
-def test_a_fork_takes_attachments_along_and_a_picked_one_too(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_fork_takes_attachments_along_and_a_picked_one_too(file: Path, tmp_path: Path) -> None:
     with Session.create(file) as session, Session.create(tmp_path / "o.jsonl") as other:
         entry = session.attach(io.BytesIO(PNG), "image/png")
         session.append_message({"role": "user", "content": "See?"})
@@ -430,9 +427,8 @@ def test_an_inline_export_shows_attachments_as_the_original_does(tmp_path: Path)
 
 
 def test_an_inline_export_without_a_blob_is_refused_and_one_without_a_plugin_says_so(
-    tmp_path: Path,
+    file: Path, tmp_path: Path
 ) -> None:
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         top = session.append_handle("cone@1.0.0::run", kind="output")
         other = session.append_handle("cone@1.0.0::run", kind="output")
@@ -468,8 +464,7 @@ def test_a_pdf_reaches_the_model_of_every_provider(tmp_path: Path) -> None:
     assert context.tokens >= 1200
 
 
-def test_what_a_model_is_not_shown_is_named_in_the_warnings(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_what_a_model_is_not_shown_is_named_in_the_warnings(file: Path) -> None:
     with Session.create(file) as session:
         packed = session.attach(io.BytesIO(TARGZ), "application/gzip")
         log = session.attach(io.BytesIO(LOG))

@@ -21,10 +21,6 @@ from sessiontree import (
 from tests.support.conversation import assistant, forked, in_memory, said, talk, user
 
 
-def _file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
 def test_a_branch_is_one_entry_below_where_one_goes(session: Session) -> None:
     first = session.append_message(user("p1"))
     talk(session, "p2", "a2")
@@ -114,8 +110,8 @@ def test_a_switch_to_an_entry_goes_to_that_very_entry(session: Session) -> None:
 
 
 @pytest.mark.parametrize("where", ["@", "leaf", "label", "branch name", "marked"])
-def test_a_switch_to_where_one_is_writes_nothing(tmp_path: Path, where: str) -> None:
-    with Session.create(_file(tmp_path), cwd="/p") as session:
+def test_a_switch_to_where_one_is_writes_nothing(file: Path, where: str) -> None:
+    with Session.create(file, cwd="/p") as session:
         first = session.append_message(user("p1"))
         session.branch(first, name="one")
         tip = session.append_message(user("p2"))
@@ -129,20 +125,20 @@ def test_a_switch_to_where_one_is_writes_nothing(tmp_path: Path, where: str) -> 
             "branch name": "one",
             "marked": tip.uuid,
         }
-        before, leaf = _file(tmp_path).read_bytes(), session.leaf
+        before, leaf = file.read_bytes(), session.leaf
         assert session.switch(refs[where]) == leaf
         assert session.leaf == leaf
-        assert _file(tmp_path).read_bytes() == before
+        assert file.read_bytes() == before
 
 
-def test_a_switch_after_reopening_behind_a_label_writes_nothing(tmp_path: Path) -> None:
-    with Session.create(_file(tmp_path), cwd="/p") as session:
+def test_a_switch_after_reopening_behind_a_label_writes_nothing(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session:
         tip = session.append_message(user("p1"))
         session.label(tip, "here")
-    before = _file(tmp_path).read_bytes()
-    with Session.open(_file(tmp_path)) as session:
+    before = file.read_bytes()
+    with Session.open(file) as session:
         session.switch("here")
-    assert _file(tmp_path).read_bytes() == before
+    assert file.read_bytes() == before
 
 
 def test_rewind_goes_to_before_the_last_prompt_and_gives_its_text(session: Session) -> None:
@@ -157,12 +153,8 @@ def test_rewind_goes_to_before_the_last_prompt_and_gives_its_text(session: Sessi
 
 def test_rewind_passes_over_tool_results(session: Session) -> None:
     talk(session, "p1")
-    session.append_message(
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "x"}]}
-    )
-    session.append_message(
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"}]}
-    )
+    session.append_message(assistant([{"type": "tool_use", "id": "t", "name": "x"}]))
+    session.append_message(user([{"type": "tool_result", "tool_use_id": "t"}]))
     assert session.rewind() == "p1"
 
 
@@ -232,18 +224,18 @@ def test_a_pop_does_not_take_a_compaction_for_work(session: Session) -> None:
         assert session.pop(summary="s").parent_uuid == first.uuid
 
 
-def test_pop_to_an_entry_off_the_path_is_refused(tmp_path: Path) -> None:
-    with Session.create(_file(tmp_path), cwd="/p") as session:
+def test_pop_to_an_entry_off_the_path_is_refused(file: Path) -> None:
+    with Session.create(file, cwd="/p") as session:
         _, off = forked(session, "a1")
         talk(session, "p2")
-        before = _file(tmp_path).read_bytes()
+        before = file.read_bytes()
         with pytest.raises(UsageError, match="not on the current path"):
             session.pop(off)
         with pytest.raises(NothingToDoError):
             session.pop("@")
         with pytest.raises(RefError):
             session.pop("nowhere")
-        assert _file(tmp_path).read_bytes() == before
+        assert file.read_bytes() == before
 
 
 def test_pop_to_the_header_keeps_only_the_summary(session: Session) -> None:
@@ -329,12 +321,12 @@ def test_pop_without_a_summary_says_what_was_done(session: Session) -> None:
 @pytest.mark.parametrize("summary", ["", "  \n", lambda entries: "", lambda entries: None, 5])
 @pytest.mark.parametrize("move", ["branch", "pop", "compact", "merge"])
 def test_an_empty_summary_is_refused_and_nothing_written(
-    tmp_path: Path, move: str, summary: object
+    file: Path, move: str, summary: object
 ) -> None:
-    with Session.create(_file(tmp_path), cwd="/p") as session:
+    with Session.create(file, cwd="/p") as session:
         first, other = forked(session, "a1")
         talk(session, "p2")
-        before, leaf = _file(tmp_path).read_bytes(), session.leaf
+        before, leaf = file.read_bytes(), session.leaf
         wanted: dict[str, Callable[[], object]] = {
             "branch": lambda: session.branch(first, summary=summary, name="n"),  # type: ignore[arg-type]
             "pop": lambda: session.pop(first, summary=summary),  # type: ignore[arg-type]
@@ -343,20 +335,20 @@ def test_an_empty_summary_is_refused_and_nothing_written(
         }
         with pytest.raises(EntryError, match="summary"):
             wanted[move]()
-        assert _file(tmp_path).read_bytes() == before
+        assert file.read_bytes() == before
         assert session.leaf == leaf
 
 
-def test_a_summarizer_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_a_summarizer_that_fails_leaves_everything_as_it_was(file: Path) -> None:
     def fails(entries: Sequence[Entry]) -> str:
         raise OSError("the model is not there")
 
-    with Session.create(_file(tmp_path), cwd="/p") as session:
+    with Session.create(file, cwd="/p") as session:
         talk(session, "p1", "a1")
-        before, leaf = _file(tmp_path).read_bytes(), session.leaf
+        before, leaf = file.read_bytes(), session.leaf
         with pytest.raises(OSError, match="not there"):
             session.pop(summary=fails)
-        assert (_file(tmp_path).read_bytes(), session.leaf) == (before, leaf)
+        assert (file.read_bytes(), session.leaf) == (before, leaf)
         assert session.append_message(user("p2")).parent_uuid == leaf.uuid
 
 

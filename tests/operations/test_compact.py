@@ -143,8 +143,7 @@ def test_what_is_no_number_of_tokens_is_refused(keep: Any, session: Session) -> 
         session.compact("s", keep=keep)
 
 
-def test_nothing_to_compact_writes_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_nothing_to_compact_writes_nothing(file: Path) -> None:
     with Session.create(file, cwd="/p") as session:
         with pytest.raises(NothingToDoError):
             session.compact("s", keep=0)
@@ -216,8 +215,7 @@ def _long_session(file: Path, *, state: bool) -> int:
         return first_kept.offset
 
 
-def test_a_resumed_context_reads_nothing_older(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_resumed_context_reads_nothing_older(file: Path) -> None:
     first_kept = _long_session(file, state=True)
     disk = Reading()
     with Session.open(file, readonly=True, fs=disk) as session:
@@ -228,8 +226,7 @@ def test_a_resumed_context_reads_nothing_older(tmp_path: Path) -> None:
         assert disk.lowest >= first_kept - 128 * 1024
 
 
-def test_settings_without_a_state_are_looked_up_only_when_asked_for(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_settings_without_a_state_are_looked_up_only_when_asked_for(file: Path) -> None:
     first_kept = _long_session(file, state=False)
     disk = Reading()
     with Session.open(file, readonly=True, fs=disk) as session:

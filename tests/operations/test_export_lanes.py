@@ -9,7 +9,7 @@ import pytest
 
 from sessiontree import Entry, Session, SessionTreeWarning
 from sessiontree.core.handle import Handle
-from tests.support.conversation import said, scratch, talk, user
+from tests.support.conversation import said_in, scratch, talk, user
 
 STAYED_BEHIND = "of scratch lanes that were never kept stayed behind"
 
@@ -82,8 +82,7 @@ def test_an_export_from_a_scratch_lane_takes_that_lane_and_no_other(
         with pytest.warns(SessionTreeWarning, match=f"^1 entry {STAYED_BEHIND}"):
             main.export_branch(tried[place], copy)
     assert says(copy) == {f"t{n}" for n in range(place, 3)}
-    with Session.open(copy) as session:
-        assert said(session.context()) == [f"t{n}" for n in range(place, 3)]
+    assert said_in(copy) == [f"t{n}" for n in range(place, 3)]
 
 
 def test_an_export_from_a_session_on_a_scratch_lane_takes_where_it_stands(
@@ -94,8 +93,7 @@ def test_an_export_from_a_session_on_a_scratch_lane_takes_where_it_stands(
         with scratch(main, "tried") as trial:
             trial.export_branch(first, copy)
     assert says(copy) == {"p1", "tried"}
-    with Session.open(copy) as session:
-        assert said(session.context()) == ["p1", "tried"]
+    assert said_in(copy) == ["p1", "tried"]
 
 
 def test_a_lasting_lane_comes_along(file: Path, copy: Path) -> None:
@@ -119,5 +117,4 @@ def test_a_fork_takes_a_path_and_so_nothing_that_was_tried_beside_it(
         main.fork(tmp_path / "tried.jsonl", tip)
     assert says(copy) == {"p1", "p2"}
     assert says(tmp_path / "tried.jsonl") == {"p1", "tried"}
-    with Session.open(tmp_path / "tried.jsonl") as session:
-        assert said(session.context()) == ["p1", "tried"]
+    assert said_in(tmp_path / "tried.jsonl") == ["p1", "tried"]

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Entry, NothingToDoError, RefError, Session, SessionBusyError, UsageError
-from tests.support.conversation import HEADER, assistant, chain, message, said, talk, user, write
+from tests.support.conversation import (
+    HEADER,
+    assistant,
+    chain,
+    message,
+    said,
+    said_in,
+    talk,
+    user,
+    write,
+)
 from tests.support.transcripts import user as question
 from tests.support.transcripts import written
 
@@ -29,8 +39,7 @@ def test_a_new_lane_starts_at_the_main_leaf_and_leaves_it_unmoved(file: Path) ->
         assert said(main.context()) == ["p1"]
         assert "lane" not in main.append_message(user("p2"))
         assert said(main.context()) == ["p1", "p2"]
-    with Session.open(file, lane="agent-2", readonly=True) as side:
-        assert said(side.context()) == ["p1", "side"]
+    assert said_in(file, "agent-2") == ["p1", "side"]
 
 
 def test_a_lane_of_a_session_without_entries_starts_at_the_header(file: Path) -> None:
@@ -48,8 +57,7 @@ def test_a_main_leaf_is_found_below_many_entries_of_other_lanes(file: Path) -> N
         with Session.open(file, lane="noise", durability="os") as noise, noise.batch():
             for n in range(3000):
                 noise.append_message(user(f'"uuid":"{main.leaf.uuid}" {n}'))
-    with Session.open(file, readonly=True) as main:
-        assert said(main.context()) == ["p1"]
+    assert said_in(file) == ["p1"]
 
 
 def test_parents_may_lie_across_lanes(file: Path, main: Session) -> None:
@@ -89,10 +97,8 @@ def test_a_lane_has_any_legal_name(file: Path, lane: str) -> None:
         with Session.open(file, lane=lane) as side:
             talk(side, "s1")
         talk(main, "p2")
-    with Session.open(file, lane=lane, readonly=True) as side:
-        assert said(side.context()) == ["p1", "s1"]
-    with Session.open(file, readonly=True) as main:
-        assert said(main.context()) == ["p1", "p2"]
+    assert said_in(file, lane) == ["p1", "s1"]
+    assert said_in(file) == ["p1", "p2"]
 
 
 def test_a_lane_spelled_with_escapes_is_the_same_lane(tmp_path: Path) -> None:
@@ -117,8 +123,7 @@ def test_a_name_that_quotes_the_lane_is_not_taken_for_an_entry_on_it(file: Path)
             talk(side, "s1")
         talk(main, "agent-2")
         main.append("custom", customType="agent-2", data={"lane": "agent-2"})
-    with Session.open(file, lane="agent-2", readonly=True) as side:
-        assert said(side.context()) == ["s1"]
+    assert said_in(file, "agent-2") == ["s1"]
 
 
 def test_a_scratch_lane_tries_without_moving_the_main_leaf_and_is_kept_by_one_entry(
@@ -147,8 +152,7 @@ def test_a_scratch_lane_that_is_not_kept_counts_for_nothing(file: Path) -> None:
         with main.scratch() as trial:
             trial.append_message(assistant("tried"))
         talk(main, "p2")
-    with Session.open(file, readonly=True) as main:
-        assert said(main.context()) == ["p1", "p2"]
+    assert said_in(file) == ["p1", "p2"]
 
 
 def test_a_scratch_lane_starts_where_it_is_told(file: Path) -> None:
@@ -213,8 +217,7 @@ def test_a_lane_may_be_written_inside_a_batch_of_the_session_it_came_from(file: 
             talk(main, "p2")
         assert said(main.context()) == ["p1", "p2"]
         assert main.verify() == []
-    with Session.open(file, lane="agent-2", readonly=True) as side:
-        assert said(side.context()) == ["side"]
+    assert said_in(file, "agent-2") == ["side"]
 
 
 def test_lanes_of_a_session_in_memory(main: Session) -> None:
@@ -231,8 +234,7 @@ def test_a_lane_outlives_the_session_it_came_from(file: Path) -> None:
     with side:
         side.append_message(assistant("side"))
         side.keep()
-    with Session.open(file, readonly=True) as main:
-        assert said(main.context()) == ["p1", "side"]
+    assert said_in(file) == ["p1", "side"]
 
 
 def test_hooks_are_told_of_what_a_lane_writes(file: Path) -> None:
@@ -266,10 +268,8 @@ def test_an_entry_is_found_that_another_lane_wrote_since_the_last_look(
         last = agent.append_message(assistant("at last"))
         main.fork(tmp_path / "fork.jsonl", last)
         assert main.leaf == main.header
-    with Session.open(tmp_path / "export.jsonl", readonly=True) as copy:
-        assert said(copy.context()) == ["last"]
-    with Session.open(tmp_path / "fork.jsonl", readonly=True) as copy:
-        assert said(copy.context()) == ["report", "again", "last", "at last"]
+    assert said_in(tmp_path / "export.jsonl") == ["last"]
+    assert said_in(tmp_path / "fork.jsonl") == ["report", "again", "last", "at last"]
 
 
 def test_threads_on_lanes_of_their_own_lose_nothing(file: Path) -> None:

@@ -224,8 +224,7 @@ def test_summaries_and_compactions_may_be_edited(session: Session) -> None:
     assert said(session.context()) == ["right"]
 
 
-def test_an_edit_of_what_says_nothing_here_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_an_edit_of_what_says_nothing_here_is_refused(file: Path) -> None:
     with Session.create(file, cwd="/p") as session:
         fork, off = forked(session, "a1")
         push = session.push()

@@ -123,8 +123,7 @@ def test_branches_below_an_entry_only(session: Session) -> None:
     assert [branch.leaf for branch in session.branches(fork)] == [x.uuid, y.uuid]
 
 
-def test_a_branch_tells_its_lane(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_branch_tells_its_lane(file: Path) -> None:
     with Session.create(file, cwd="/p") as main:
         fork = main.append_message(user("p1"))
         with Session.open(file, lane="agent-2") as side:
@@ -268,12 +267,8 @@ def test_turns_start_at_prompts(session: Session) -> None:
 
 def test_calls_are_found_by_their_id(session: Session) -> None:
     talk(session, "toolu_1 is quoted here")
-    made = session.append_message(
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "x"}]}
-    )
-    answered = session.append_message(
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]}
-    )
+    made = session.append_message(assistant([{"type": "tool_use", "id": "toolu_1", "name": "x"}]))
+    answered = session.append_message(user([{"type": "tool_result", "tool_use_id": "toolu_1"}]))
     assert session.find(tool_call_id="toolu_1") == [made, answered]
     assert session.find(tool_call_id="toolu_2") == []
     assert session.find(type="message", tool_call_id="toolu_1") == [made, answered]

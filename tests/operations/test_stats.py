@@ -19,8 +19,7 @@ def answer(output: int, **more: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": "x", "usage": usage, **more}
 
 
-def test_all_branches_lanes_summaries_and_usage_entries_count(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_all_branches_lanes_summaries_and_usage_entries_count(file: Path) -> None:
     with Session.create(file) as session:
         user = session.append_message({"role": "user", "content": "Do it"})
         session.append_message(answer(1, model="m", provider="p"))
@@ -48,8 +47,7 @@ def test_an_answer_that_stands_in_several_entries_is_counted_once(session: Sessi
     assert session.stats().usage.output == 5
 
 
-def test_the_bytes_in_blobs_are_told_and_no_blob_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_the_bytes_in_blobs_are_told_and_no_blob_is_read(file: Path) -> None:
     with Session.create(file, spill_over=100) as session:
         for text in ("a" * 1000, "b" * 500, "a" * 1000):
             session.append_message({"role": "user", "content": text})

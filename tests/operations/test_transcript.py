@@ -11,6 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sessiontree import Redaction, Session
+from tests.support.conversation import assistant
 
 CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
 KEY = "ghp_" + "a1B2" * 9
@@ -37,8 +38,7 @@ def result(id: str, text: str, **more: Any) -> dict[str, Any]:
     return {"role": "toolResult", "toolCallId": id, "content": text, **more}
 
 
-def test_a_transcript_in_full(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_transcript_in_full(file: Path) -> None:
     with Session.create(file, cwd="/project", id="the-id", name="Build *it*") as session:
         session.append_message({"role": "user", "content": "List the files\nplease"})
         thinking = {"type": "thinking", "thinking": "Easy."}
@@ -65,14 +65,10 @@ def test_a_transcript_in_full(tmp_path: Path) -> None:
 def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late() -> None:
     with Session.create() as session:
         session.append_message({"role": "user", "content": "go"})
-        session.append_message(
-            {"role": "assistant", "content": [call("a", "one"), call("b", "two")]}
-        )
+        session.append_message(assistant([call("a", "one"), call("b", "two")]))
         session.append_message(result("b", "second"))
         session.append_message(result("a", "first", isError=True))
-        session.append_message(
-            {"role": "assistant", "content": [call("c", "three"), call("d", "four")]}
-        )
+        session.append_message(assistant([call("c", "three"), call("d", "four")]))
         session.append_message(result("c", "third"))
         session.append_message({"role": "assistant", "content": "on"})
         session.append_message(result("d", "late"))
@@ -159,9 +155,7 @@ def test_what_was_said_opens_no_heading_and_ends_no_part() -> None:
         session.append_message({"role": "system", "content": evil})
         session.append_message({"role": "user", "content": evil})
         content = [{"type": "thinking", "thinking": evil}, {"type": "text", "text": evil}]
-        session.append_message(
-            {"role": "assistant", "content": [*content, call("`c`", evil, a=evil)]}
-        )
+        session.append_message(assistant([*content, call("`c`", evil, a=evil)]))
         session.append_message(result("`c`", "````\n# x\n" + evil * 30))
         session.append("custom_message", customType=evil, content=evil, display=True)
         session.append_message({"role": "user", "content": "end"})

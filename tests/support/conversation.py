@@ -20,12 +20,13 @@ HEADER: dict[str, Any] = {
 }
 
 
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
 
 
-def assistant(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+def assistant(content: str | list[dict[str, Any]]) -> dict[str, Any]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {"role": "assistant", "content": blocks}
 
 
 def call(*ids: str) -> dict[str, Any]:
@@ -48,6 +49,12 @@ def text(message: Mapping[str, Any]) -> str:
 def said(context: Context) -> list[str]:
     """The text of each message of a context."""
     return [text(message) for message in context.messages]
+
+
+def said_in(file: Path, lane: str = "main") -> list[str]:
+    """The text of each message of the context of a session file."""
+    with Session.open(file, readonly=True, lane=lane) as session:
+        return said(session.context())
 
 
 def line(type: str, uuid: str, parent: str | None, **fields: Any) -> dict[str, Any]:
