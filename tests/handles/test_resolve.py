@@ -161,19 +161,6 @@ def test_whatever_an_entry_has_for_a_handle_is_an_error_of_this_package(
     assert isinstance(HandleScope(session).messages([entry("handle")])[0], HandleError)
 
 
-def test_looking_at_a_session_resolves_nothing(session: Session, plugin: Plugin) -> None:
-    pointing(session, handle(1))
-    Registry.default().register(plugin)
-    try:
-        list(session.tree())
-        session.path()
-        session.branches()
-        list(session.render())
-    finally:
-        Registry.default().unregister(plugin)
-    assert plugin.asked == []
-
-
 def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Session) -> None:
     blob = Handle.blob("0" * 64, 1, "image/png")
     handles = HandleScope(session)

@@ -71,16 +71,14 @@ def test_an_export_takes_along_what_something_lasting_reaches(
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_an_export_from_a_scratch_lane_takes_that_lane_and_no_other(
-    file: Path, copy: Path, place: int
+    copy: Path, place: int, main: Session
 ) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with main.scratch() as trial:
-            tried = [trial.append_message(user(f"t{n}")) for n in range(3)]
-            with trial.scratch(at=tried[1]) as inner:
-                talk(inner, "inner")
-        with pytest.warns(SessionTreeWarning, match=f"^1 entry {STAYED_BEHIND}"):
-            main.export_branch(tried[place], copy)
+    with main.scratch() as trial:
+        tried = [trial.append_message(user(f"t{n}")) for n in range(3)]
+        with trial.scratch(at=tried[1]) as inner:
+            talk(inner, "inner")
+    with pytest.warns(SessionTreeWarning, match=f"^1 entry {STAYED_BEHIND}"):
+        main.export_branch(tried[place], copy)
     assert says(copy) == {f"t{n}" for n in range(place, 3)}
     assert said_in(copy) == [f"t{n}" for n in range(place, 3)]
 
@@ -106,15 +104,13 @@ def test_a_lasting_lane_comes_along(file: Path, copy: Path) -> None:
 
 
 def test_a_fork_takes_a_path_and_so_nothing_that_was_tried_beside_it(
-    file: Path, copy: Path, tmp_path: Path
+    copy: Path, tmp_path: Path, main: Session
 ) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with scratch(main, "tried") as trial:
-            tip = trial.leaf
-        talk(main, "p2")
-        main.fork(copy)
-        main.fork(tmp_path / "tried.jsonl", tip)
+    with scratch(main, "tried") as trial:
+        tip = trial.leaf
+    talk(main, "p2")
+    main.fork(copy)
+    main.fork(tmp_path / "tried.jsonl", tip)
     assert says(copy) == {"p1", "p2"}
     assert says(tmp_path / "tried.jsonl") == {"p1", "tried"}
     assert said_in(tmp_path / "tried.jsonl") == ["p1", "tried"]

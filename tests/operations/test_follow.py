@@ -103,6 +103,19 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def follower(path: Path) -> Iterator[Following]:
+    with following(path) as follower:
+        yield follower
+
+
+@pytest.fixture
+def session(path: Path) -> Iterator[Session]:
+    """A session opened to read."""
+    with Session.open(path, readonly=True) as session:
+        yield session
+
+
 def write_raw(path: Path, block: bytes) -> None:
     with path.open("ab", buffering=0) as file:
         file.write(block)
@@ -147,15 +160,14 @@ def test_an_entry_between_the_first_look_and_the_watch_is_not_missed(path: Path)
         assert text_of(next(entries)) == "second"
 
 
-def test_half_a_line_is_waited_out(path: Path) -> None:
-    with following(path) as follower:
-        whole = line("u1", "slow")
-        for byte in range(len(whole)):
-            write_raw(path, whole[byte : byte + 1])
-        assert follower.texts(1) == ["slow"]
-        write_raw(path, line("u2", "next")[:-1])
-        write_raw(path, b"\n")
-        assert follower.texts(1) == ["next"]
+def test_half_a_line_is_waited_out(path: Path, follower: Following) -> None:
+    whole = line("u1", "slow")
+    for byte in range(len(whole)):
+        write_raw(path, whole[byte : byte + 1])
+    assert follower.texts(1) == ["slow"]
+    write_raw(path, line("u2", "next")[:-1])
+    write_raw(path, b"\n")
+    assert follower.texts(1) == ["next"]
 
 
 def test_a_torn_end_that_the_next_writer_ends_is_no_entry(path: Path) -> None:
@@ -182,10 +194,9 @@ def test_a_torn_end_that_was_met_is_given_when_it_is_completed(path: Path) -> No
         assert follower.texts(1) == ["slow"]
 
 
-def test_damaged_lines_do_not_stop_it(path: Path) -> None:
-    with following(path) as follower:
-        write_raw(path, b"\0\0\0\0\n\xff\xfe\n[1]\n{}\n\n" + line("u1", "sound"))
-        assert follower.texts(1) == ["sound"]
+def test_damaged_lines_do_not_stop_it(path: Path, follower: Following) -> None:
+    write_raw(path, b"\0\0\0\0\n\xff\xfe\n[1]\n{}\n\n" + line("u1", "sound"))
+    assert follower.texts(1) == ["sound"]
 
 
 def test_a_migrated_file_is_followed_on(tmp_path: Path) -> None:
@@ -274,16 +285,15 @@ def replace(path: Path, content: bytes) -> None:
     beside.replace(path)
 
 
-def test_a_file_removed_and_made_anew_is_waited_for(path: Path) -> None:
-    with following(path) as follower:
-        write_raw(path, line("u1", "one"))
-        assert follower.texts(1) == ["one"]
-        content = path.read_bytes()
-        path.unlink()
-        for end in (0, 10, len(content)):
-            path.write_bytes(content[:end])
-        write_raw(path, line("u2", "two"))
-        assert follower.texts(1) == ["two"]
+def test_a_file_removed_and_made_anew_is_waited_for(path: Path, follower: Following) -> None:
+    write_raw(path, line("u1", "one"))
+    assert follower.texts(1) == ["one"]
+    content = path.read_bytes()
+    path.unlink()
+    for end in (0, 10, len(content)):
+        path.write_bytes(content[:end])
+    write_raw(path, line("u2", "two"))
+    assert follower.texts(1) == ["two"]
 
 
 def unlink(path: Path) -> None:

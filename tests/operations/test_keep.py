@@ -32,13 +32,13 @@ def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(main: Sessi
     assert main.verify() == []
 
 
-def test_keeping_sees_what_another_writer_added_to_main_meanwhile(file: Path) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with scratch(main, "tried") as trial:
-            with Session.open(file) as other:
-                theirs = other.append_message(user("theirs"))
-            assert trial.keep()["fromUuid"] == theirs.uuid
+def test_keeping_sees_what_another_writer_added_to_main_meanwhile(
+    file: Path, main: Session
+) -> None:
+    with scratch(main, "tried") as trial:
+        with Session.open(file) as other:
+            theirs = other.append_message(user("theirs"))
+        assert trial.keep()["fromUuid"] == theirs.uuid
 
 
 def nothing(main: Session) -> None:
@@ -229,11 +229,9 @@ def test_a_second_session_on_a_trial_keeps_it_where_the_first_would() -> None:
         assert said(main.context()) == ["tried"]
 
 
-def test_a_session_opened_to_read_shows_lanes_and_keeps_nothing(file: Path) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with main.lane("agent-2") as agent:
-            report = agent.append_message(assistant("report"))
+def test_a_session_opened_to_read_shows_lanes_and_keeps_nothing(file: Path, main: Session) -> None:
+    with main.lane("agent-2") as agent:
+        report = agent.append_message(assistant("report"))
     before = set(file.parent.iterdir())
     with Session.open(file, readonly=True) as main:
         with main.lane("agent-2") as agent, main.lane("other", at=report) as other:
