@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 import pytest
 
@@ -481,7 +481,7 @@ except KeyboardInterrupt:
 
 
 @contextmanager
-def python(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], TextIO, TextIO]]:
+def python(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
     """A process of Python and what it prints; killed at the end."""
     child = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
