@@ -56,7 +56,8 @@ class FaultyDisk(Disk):
         counts: the calls since then, by kind.
         fired: how often the fault came about.
         fired_for: the path of the file that it first was for.
-        after: the calls since then, with their paths.
+        calls: the calls since it was armed, with their paths.
+        after: those since the fault came about.
         descriptors: the paths of what is open.
     """
 
@@ -66,12 +67,18 @@ class FaultyDisk(Disk):
         self.counts = dict.fromkeys(KINDS, 0)
         self.fired = 0
         self.fired_for = ""
+        self.calls: list[tuple[str, str]] = []
         self.after: list[tuple[str, str]] = []
         self.descriptors: dict[int, str] = {}
 
-    def arm(self, fault: Fault | None) -> None:
+    def arm(self, fault: Fault | None = None) -> None:
         self._fault = fault
         self._armed = True
+
+    def on(self, path: object) -> list[str]:
+        """The kinds of the calls that changed a file."""
+        changing = ("write", "sync", "replace", "link", "unlink")
+        return [kind for kind, file in self.calls if file == str(path) and kind in changing]
 
     def heal(self) -> None:
         self._armed = False
@@ -81,6 +88,7 @@ class FaultyDisk(Disk):
             return None
         self.counts[kind] += 1
         path = self.descriptors.get(what, "") if isinstance(what, int) else what
+        self.calls.append((kind, path))
         if self.fired:
             self.after.append((kind, path))
         fault = self._fault
@@ -167,3 +175,17 @@ class FaultyDisk(Disk):
     def unlock(self, fd: int) -> None:
         self._call("unlock", fd)
         super().unlock(fd)
+
+
+class NoLinks(FaultyDisk):
+    """A disk on which a file has one name only."""
+
+    def __init__(self, error: int = errno.EPERM) -> None:
+        super().__init__()
+        self._error = error
+
+    def link(self, source: str, target: str) -> None:
+        self._call("link", target)
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        raise OSError(self._error, os.strerror(self._error), target)
