@@ -39,6 +39,7 @@ from tests.support.faultydisk import (
     SHORT_BY_ONE,
     Fault,
     FaultyDisk,
+    NoLinks,
 )
 
 FILE = "/model/chat.jsonl"
@@ -430,14 +431,6 @@ OPERATIONS: tuple[Operation, ...] = (store_whole, store_blocks, store_again, men
 
 SURVIVED = {"close", "unlink"}
 """What may fail without a word: it ends, or tidies up, what is kept by then."""
-
-
-class NoLinks(FaultyDisk):
-    """A disk on which a file has one name only."""
-
-    def link(self, source: str, target: str) -> None:
-        self._call("link", target)
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def _faults(counts: dict[str, int]) -> Iterator[Fault]:

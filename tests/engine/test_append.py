@@ -32,6 +32,8 @@ def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
         assert disk.on(path) == calls
         session.label("@", "here")
         assert disk.on(path) == calls * 2
+        session.branch(session.header, summary="s", name="both")
+        assert disk.on(path) == calls * 3
 
 
 @pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
@@ -139,38 +141,6 @@ def test_an_entry_that_another_program_left_without_a_newline_keeps_its_place(
         assert session.label(session.leaf, "here").parent_uuid == "theirs"
     with Session.open(path, readonly=True) as session:
         assert session.context().messages == [HELLO, HELLO]
-
-
-def test_a_failed_batch_may_keep_its_first_part_and_says_so(path: Path) -> None:
-    disk = FaultyDisk()
-    with Session.open(path, fs=disk) as session:
-        disk.arm(Fault("write", 1, FULL, stays=False))
-        batch = session.batch()
-        batch.__enter__()
-        first = session.append_message(HELLO)
-        session.append_message(HELLO)
-        session.append_message({"role": "user", "content": "x" * 10})
-        with pytest.raises(WriteFailedError, match="open the session again to see"):
-            batch.__exit__(None, None, None)
-    assert uuids_at(path)[2:] == [first.uuid]
-
-
-def test_what_others_wrote_is_seen_and_not_moved_to(path: Path) -> None:
-    with (
-        Session.open(path) as one,
-        Session.open(path) as other,
-        Session.open(path, readonly=True) as reader,
-    ):
-        leaf = one.leaf
-        theirs = other.append_message(HELLO)
-        one.refresh()
-        assert one.leaf == leaf
-        assert one.entry(theirs.uuid) == theirs
-        mine = one.append_message(HELLO)
-        assert mine.parent_uuid == leaf.uuid
-        reader.refresh()
-        assert reader.leaf == mine
-        assert [found.uuid for found in reader.children(leaf.uuid)] == [theirs.uuid, mine.uuid]
 
 
 class Barging(Disk):

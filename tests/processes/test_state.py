@@ -367,7 +367,10 @@ def text(message: Mapping[str, object]) -> object:
     return message.get("summary") or message["content"]
 
 
-def run(examples: int) -> None:
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+@pytest.mark.parametrize("examples", [30, pytest.param(2000, marks=pytest.mark.soak)])
+def test_writers_that_die_and_come_back_lose_nothing_that_was_acknowledged(examples: int) -> None:
     run_state_machine_as_test(
         WritersAgainstModel,
         settings=settings(
@@ -377,14 +380,3 @@ def run(examples: int) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-def test_writers_that_die_and_come_back_lose_nothing_that_was_acknowledged() -> None:
-    run(30)
-
-
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-def test_thousands_of_lives_and_deaths() -> None:
-    run(2000)

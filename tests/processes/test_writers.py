@@ -157,20 +157,13 @@ def let_write(
     return told, max(worst)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "durability",
+    ["os", *(pytest.param(how, marks=pytest.mark.soak) for how in ["fsync", "os"] * 5)],
+)
 def test_eight_processes_write_as_others_look_on(
-    path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    chains, worst = let_write(path, writers=8, count=500, durability="os")
-    check_all_kept(path, chains)
-    record_property("acknowledged appends by 8 processes", sum(map(len, chains)))
-    record_property("worst append in ms", round(worst * 1000, 1))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("durability", ["fsync", "os"])
-@pytest.mark.parametrize("again", range(5))
-def test_eight_processes_write_and_sync_as_others_look_on(
-    path: Path, record_property: Callable[[str, object], None], durability: str, again: int
+    path: Path, record_property: Callable[[str, object], None], durability: str
 ) -> None:
     chains, worst = let_write(path, writers=8, count=500, durability=durability)
     check_all_kept(path, chains)

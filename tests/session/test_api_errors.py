@@ -14,7 +14,6 @@ from sessiontree import (
     ReadOnlyError,
     RefError,
     Session,
-    SessionExistsError,
     SessionNotFoundError,
     SessionTreeError,
     UsageError,
@@ -308,13 +307,6 @@ def test_a_closed_session_refuses_to_write(session: Session, file: Path, write: 
     before = file.read_bytes()
     with pytest.raises(ReadOnlyError, match="closed"):
         WRITES[write](session)
-    assert file.read_bytes() == before
-
-
-def test_a_session_is_not_made_where_a_file_is(session: Session, file: Path) -> None:
-    before = file.read_bytes()
-    with pytest.raises(SessionExistsError):
-        Session.create(file, cwd="/p")
     assert file.read_bytes() == before
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Session, SessionBusyError, SessionNotFoundError, StorageError, UsageError
+from sessiontree import Session, SessionBusyError, SessionNotFoundError, UsageError
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
-
-HELLO = {"role": "user", "content": "hello"}
+from tests.support.children import read_line, running
+from tests.support.faultydisk import Fault, FaultyDisk
+from tests.support.files import HELLO
 
 OWNER = """
 import sys
@@ -30,16 +30,6 @@ session = Session.open(sys.argv[1], exclusive=True)
 session.append_message({"role": "user", "content": "mine"})
 print("held", flush=True)
 sys.stdin.readline()
-"""
-
-WRITER = """
-import sys
-from sessiontree import Session
-path, name, count = sys.argv[1:]
-with Session.open(path, durability="os") as session:
-    for number in range(int(count)):
-        entry = session.append_message({"role": "user", "content": f"{name}-{number}"})
-        print(entry.uuid, flush=True)
 """
 
 
@@ -53,21 +43,9 @@ def path(tmp_path: Path) -> Path:
 @contextmanager
 def exclusive_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the session with `exclusive=True`."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "held\n"
+    with running(OWNER, path) as process:
+        assert read_line(process) == "held"
         yield process
-    finally:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
 
 
 def in_child(act: Callable[[], bool]) -> int:
@@ -121,15 +99,6 @@ def test_a_closed_owner_leaves_no_name_behind(path: Path) -> None:
     assert lock_file.read_bytes() == b""
     with Session.open(path) as other:
         other.append_message(HELLO)
-
-
-def test_two_writers_of_one_process_take_turns(path: Path) -> None:
-    with Session.open(path) as one, Session.open(path) as other:
-        for _ in range(3):
-            one.append_message(HELLO)
-            other.append_message(HELLO)
-        with Session.open(path, readonly=True) as reader:
-            assert len(list(reader.entries())) == 7
 
 
 def test_a_writer_whose_lock_file_was_removed_makes_it_anew(path: Path) -> None:
@@ -252,71 +221,15 @@ def test_a_writer_that_gives_no_name_is_waited_for_and_then_named_as_hanging(
     lock.close()
 
 
-def test_a_wait_ends_when_the_other_lets_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock = WriterLock(Disk(), f"{path}.lock")
-    held, let_go = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with lock.held():
-            held.set()
-            let_go.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    monkeypatch.setattr("sessiontree.storage.lock.time.sleep", lambda _: let_go.set())
-    with Session.open(path) as session:
-        session.append_message(HELLO)
-    assert let_go.is_set()
-    thread.join()
-    lock.close()
-    assert path.read_bytes().count(b"\n") == 2
-
-
-class Failing(Disk):
-    """The disk, on which one call on the lock file fails."""
-
-    def __init__(self, call: str) -> None:
-        self.call = call
-
-    def _may_fail(self, call: str, path: object) -> None:
-        if call == self.call and str(path).endswith(".lock"):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-    def open(self, path: str, flags: int) -> int:
-        self._may_fail("open", path)
-        return super().open(path, flags)
-
-    def lock(self, fd: int) -> bool:
-        self._may_fail("lock", ".lock")
-        return super().lock(fd)
-
-    def unlock(self, fd: int) -> None:
-        self._may_fail("unlock", ".lock")
-        super().unlock(fd)
-
-
-@pytest.mark.parametrize("call", ["open", "lock"])
-def test_a_lock_that_cannot_be_had_is_an_error_and_nothing_is_written(
-    path: Path, call: str
-) -> None:
-    before = path.read_bytes()
-    failing = Failing(call)
-    with Session.open(path, fs=failing) as session:
-        with pytest.raises(StorageError, match=r"cannot lock .*: Permission denied; a writer"):
-            session.append_message(HELLO)
-        assert path.read_bytes() == before
-        failing.call = ""
-        session.append_message(HELLO)
-    assert path.read_bytes().count(b"\n") == 2
-
-
 def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(
     path: Path,
 ) -> None:
-    with Session.open(path, fs=Failing("unlock")) as session, Session.open(path) as other:
+    disk = FaultyDisk()
+    disk.arm(Fault("unlock", 1, errno.EACCES, stays=True))
+    with Session.open(path, fs=disk) as session, Session.open(path) as other:
         session.append_message(HELLO)
         other.append_message(HELLO)
+        assert disk.fired
     assert path.read_bytes().count(b"\n") == 3
 
 
@@ -333,53 +246,6 @@ def test_a_folder_that_vanished_is_named(tmp_path: Path) -> None:
         (tmp_path / "elsewhere").rename(folder)
         session.append_message(HELLO)
     assert path.read_bytes().count(b"\n") == 3
-
-
-def test_threads_that_share_a_session_lose_and_double_nothing(path: Path) -> None:
-    acknowledged: list[str] = []
-    with Session.open(path, durability="os") as session:
-
-        def write() -> None:
-            for _ in range(40):
-                entry = session.append_message(HELLO)
-                acknowledged.append(entry.uuid)
-
-        in_threads(write, write, write, write)
-        assert len(list(session.entries())) == 161
-    check_all_kept(path, acknowledged)
-
-
-def test_threads_with_a_session_each_lose_and_double_nothing(path: Path) -> None:
-    acknowledged: list[str] = []
-
-    def write() -> None:
-        with Session.open(path, durability="os") as session:
-            for _ in range(40):
-                entry = session.append_message(HELLO)
-                acknowledged.append(entry.uuid)
-                assert session.leaf == entry
-
-    in_threads(write, write, write, write)
-    check_all_kept(path, acknowledged)
-
-
-def test_batches_and_single_entries_of_threads_do_not_mix(path: Path) -> None:
-    acknowledged: list[str] = []
-    with Session.open(path, durability="os") as session:
-
-        def write_batches() -> None:
-            for _ in range(10):
-                with session.batch():
-                    entries = [session.append_message(HELLO) for _ in range(4)]
-                acknowledged.extend(entry.uuid for entry in entries)
-
-        def write() -> None:
-            for _ in range(40):
-                entry = session.append_message(HELLO)
-                acknowledged.append(entry.uuid)
-
-        in_threads(write_batches, write, write_batches)
-    check_all_kept(path, acknowledged)
 
 
 def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
@@ -404,25 +270,6 @@ def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 3
 
 
-def test_processes_lose_and_double_nothing_and_each_goes_on_from_its_own(path: Path) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), name, "50"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "abcd"
-    ]
-    chains = [writer.communicate()[0].split() for writer in writers]
-    assert [writer.returncode for writer in writers] == [0] * 4
-    check_all_kept(path, [uuid for chain in chains for uuid in chain])
-    with Session.open(path, readonly=True) as session:
-        parents = {entry.uuid: entry.parent_uuid for entry in session.entries()}
-        for chain in chains:
-            assert [parents[uuid] for uuid in chain[1:]] == chain[:-1]
-        assert session.damage == []
-
-
 def in_threads(*acts: Callable[[], None]) -> None:
     failures: list[BaseException] = []
 
@@ -438,17 +285,6 @@ def in_threads(*acts: Callable[[], None]) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-
-
-def check_all_kept(path: Path, acknowledged: list[str]) -> None:
-    """Every acknowledged entry stands in the file once, on a whole line, and nothing else does."""
-    assert path.read_bytes().endswith(b"}\n")
-    with Session.open(path, readonly=True) as session:
-        uuids = [entry.uuid for entry in session.entries()]
-        for uuid in acknowledged:
-            session.path(uuid)
-        assert session.damage == []
-    assert sorted(uuids[1:]) == sorted(acknowledged)
 
 
 def dropped(path: Path) -> weakref.ref[Session]:

@@ -532,7 +532,7 @@ def test_a_lock_that_cannot_be_taken_leaves_the_log_writable(tmp_path: Path, kin
     disk, log = _faulty(tmp_path)
     with contextlib.closing(log):
         disk.arm(Fault(kind, 1, errno.EIO, stays=True))
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match=r"cannot lock .*; a writer"):
             log.append(LINE, len(HEADER))
         assert content(log) == HEADER
         disk.heal()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from sessiontree import Session
+from sessiontree import Damage, Session
 from sessiontree.storage.fs import CREATE, READ, Memory
 
 FILE: Final = "/chat.jsonl"
@@ -18,6 +18,18 @@ VERSION_1: Final = b"".join(
         b'{"type":"message","message":{"role":"assistant","content":"two"}}',
     )
 )
+
+
+Found = list[tuple[str, int]]
+"""Kinds of damage and the numbers of their lines."""
+
+
+def file_of(*lines: bytes) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def kinds_in(damage: list[Damage]) -> Found:
+    return [(found.kind, found.line) for found in damage]
 
 
 def uuids(session: Session) -> list[str]:
