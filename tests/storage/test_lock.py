@@ -20,7 +20,7 @@ from sessiontree import Session, SessionBusyError, SessionNotFoundError, UsageEr
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
 from tests.support.children import read_line, running
-from tests.support.faultydisk import Fault, FaultyDisk
+from tests.support.faultydisk import Fault, FaultyDisk, Settled
 from tests.support.files import HELLO
 
 OWNER = """
@@ -233,11 +233,12 @@ def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(
     assert path.read_bytes().count(b"\n") == 3
 
 
-def test_a_folder_that_vanished_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("disk", [Disk, Settled])
+def test_a_folder_that_vanished_is_named(tmp_path: Path, disk: Callable[[], Disk]) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     path = folder / "s.jsonl"
-    with Session.create(path) as session:
+    with Session.create(path, fs=disk()) as session:
         session.append_message(HELLO)
         folder.rename(tmp_path / "elsewhere")
         with pytest.raises(SessionNotFoundError, match=r"s\.jsonl vanished .*nothing was written"):

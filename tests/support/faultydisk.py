@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from zlib import crc32
+
+import msgspec
 
 from sessiontree.storage.fs import Disk, Stat
 
@@ -189,3 +192,25 @@ class NoLinks(FaultyDisk):
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         raise OSError(self._error, os.strerror(self._error), target)
+
+
+LONG_AGO: Final = 1_000_000_000.0
+
+
+class Settled(Disk):
+    """The disk, but the times of a folder are long ago, and tell any two states of it apart."""
+
+    def __init__(self) -> None:
+        self.looks: list[str] = []
+
+    def stat(self, file: int | str) -> Stat:
+        found = super().stat(file)
+        if isinstance(file, int):
+            return found
+        self.looks.append(os.path.basename(file))
+        if not found.is_folder:
+            return found
+        names = sorted((entry.name, entry.inode()) for entry in os.scandir(file))
+        return msgspec.structs.replace(
+            found, modified=LONG_AGO, changed=LONG_AGO + crc32(repr(names).encode()) / 10
+        )
