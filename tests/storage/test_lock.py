@@ -19,7 +19,7 @@ import pytest
 from sessiontree import Session, SessionBusyError, SessionNotFoundError, UsageError
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
-from tests.support.children import read_line, running
+from tests.support.children import read_line, running, together
 from tests.support.faultydisk import Fault, FaultyDisk, Settled
 from tests.support.files import HELLO
 
@@ -46,18 +46,6 @@ def exclusive_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     with running(OWNER, path) as process:
         assert read_line(process) == "held"
         yield process
-
-
-def in_child(act: Callable[[], bool]) -> int:
-    """Run `act` in a forked child; the exit status is 0 where it returned True."""
-    pid = os.fork()
-    if not pid:  # pragma: no cover
-        status = 1
-        try:
-            status = 0 if act() else 2
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_a_second_writer_is_told_who_holds_the_session(path: Path) -> None:
@@ -136,13 +124,12 @@ def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
 def test_a_forked_child_does_not_write_under_its_parents_lock(path: Path) -> None:
     with Session.open(path, exclusive=True) as session:
 
-        def child() -> bool:
+        def child() -> None:
             with pytest.raises(SessionBusyError):
                 session.append_message(HELLO)
             session.close()
-            return True
 
-        assert in_child(child) == 0
+        together(child)
         assert str(os.getpid()) in Path(f"{path}.lock").read_text()
         with Session.open(path) as other, pytest.raises(SessionBusyError):
             other.append_message(HELLO)
@@ -157,14 +144,13 @@ def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
         lock = WriterLock(Disk(), f"{path}.lock")
         with lock.held():
 
-            def child() -> bool:
+            def child() -> None:
                 with pytest.raises(TimeoutError), lock_given_up():
                     session.append_message(HELLO)
-                return True
 
-            assert in_child(child) == 0
+            together(child)
         lock.close()
-        assert in_child(lambda: bool(session.append_message(HELLO).uuid)) == 0
+        together(lambda: session.append_message(HELLO))
         session.append_message(HELLO)
     assert path.read_bytes().count(b"\n") == 4
 
@@ -174,11 +160,10 @@ def test_a_child_forked_under_the_lock_does_not_let_go_of_it(path: Path) -> None
     lock = WriterLock(Disk(), f"{path}.lock")
     with lock.held():
 
-        def child() -> bool:
+        def child() -> None:
             lock.give_back(0)  # as where the child goes on with what its parent was in
-            return True
 
-        assert in_child(child) == 0
+        together(child)
         with Session.open(path) as session, pytest.raises(TimeoutError), lock_given_up():
             session.append_message(HELLO)
     lock.close()
@@ -326,12 +311,12 @@ def test_an_entry_outlives_its_session_and_reaches_its_blobs(tmp_path: Path) -> 
 def test_a_forked_child_that_drops_a_session_lets_go_of_nothing(path: Path) -> None:
     held = [Session.open(path, exclusive=True)]
 
-    def drop() -> bool:
+    def drop() -> None:
         held.clear()
         gc.collect()
-        return bool(Path(f"{path}.lock").read_bytes())
+        assert Path(f"{path}.lock").read_bytes()
 
-    assert in_child(drop) == 0
+    together(drop)
     with pytest.raises(SessionBusyError), Session.open(path) as other:
         other.append_message({"role": "user", "content": "y"})
     held[0].close()

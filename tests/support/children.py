@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,6 +57,28 @@ def tell(child: subprocess.Popen[str], word: str = "go") -> None:
     assert child.stdin is not None
     child.stdin.write(word + "\n")
     child.stdin.flush()
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Do something in a forked child; its process id."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def together(*works: Callable[[], object]) -> None:
+    """Do each in a forked child, all at once; none may fail."""
+    children = [forked(work) for work in works]
+    ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert ended == [0] * len(works)
 
 
 def uuids_in(path: Path) -> tuple[list[str], list[Damage]]:
