@@ -321,6 +321,8 @@ def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path:
         else:
             assert done.evidence is not None
             assert Path(done.evidence).read_bytes() == case.content
+            assert Path(done.evidence).parent == path.parent
+            assert not done.evidence.endswith(".jsonl")
             assert " ".join(uuids(session)) == case.mended
         repaired = path.read_bytes()
         again = session.repair()

@@ -103,21 +103,6 @@ def test_a_move_that_changes_nothing_writes_nothing(path: Path) -> None:
     assert {kind for kind, _ in disk.calls} <= {"open", "read", "size", "stat", "close"}
 
 
-def test_a_last_line_without_a_newline_is_the_leaf_and_gets_its_newline_with_the_next(
-    path: Path,
-) -> None:
-    before = path.read_bytes()[:-1]
-    path.write_bytes(before)
-    with Session.open(path) as session:
-        leaf = session.leaf
-        assert leaf.type == "message"
-        entry = session.append_message(HELLO)
-        assert entry.parent_uuid == leaf.uuid
-        assert session.path()[-2:] == [leaf, entry]
-        assert session.damage == []
-    assert path.read_bytes() == before + b"\n" + entry.line + b"\n"
-
-
 def test_a_write_cut_short_by_a_full_disk_does_not_cost_other_writers(path: Path) -> None:
     disk = FaultyDisk()
     with Session.open(path) as other, Session.open(path, fs=disk) as session:

@@ -54,16 +54,6 @@ def test_a_sound_file_is_left_alone(path: Path) -> None:
     assert {file.name for file in path.parent.iterdir()} == {"chat.jsonl", "chat.jsonl.lock"}
 
 
-def test_the_original_is_kept_whole_beside_the_file(path: Path) -> None:
-    content = damage(path)
-    with Session.open(path) as session:
-        done = session.repair()
-    assert done.evidence is not None
-    assert Path(done.evidence).read_bytes() == content
-    assert Path(done.evidence).parent == path.parent
-    assert not done.evidence.endswith(".jsonl")
-
-
 def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
     content = damage(path)
     with Session.open(path) as session:
@@ -95,20 +85,6 @@ def test_what_stands_around_a_line_is_named_and_taken_out_at_once(
     with Session.open(FILE, fs=disk) as session:
         assert [found.what for found in session.repair().mended] == whats
     assert content_of(disk).splitlines() == [HEADER, entry]
-
-
-def test_a_dry_run_says_the_same_and_writes_nothing(path: Path) -> None:
-    content = damage(path)
-    (path.parent / "chat.jsonl.lock").unlink()
-    with Session.open(path) as session:
-        planned = session.repair(dry_run=True)
-        assert path.read_bytes() == content
-        assert list(path.parent.iterdir()) == [path]
-        done = session.repair()
-    assert planned.mended == done.mended
-    assert planned.evidence is None
-    assert [found.kind for found in planned.remaining] == ["crlf", "crlf", "blank", "torn"]
-    assert done.remaining == []
 
 
 def test_a_dry_run_of_a_file_opened_to_read(path: Path) -> None:

@@ -305,8 +305,9 @@ def test_a_closed_session_refuses_to_write(session: Session, file: Path, write: 
     session.close()
     session.close()
     before = file.read_bytes()
-    with pytest.raises(ReadOnlyError, match="closed"):
-        WRITES[write](session)
+    for act in (lambda: WRITES[write](session), session.branches, session.refresh):
+        with pytest.raises(ReadOnlyError, match=r"s\.jsonl is closed; open the session again"):
+            act()
     assert file.read_bytes() == before
 
 

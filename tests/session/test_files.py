@@ -171,15 +171,6 @@ def test_a_read_only_medium_is_named_to_a_writer(tmp_path: Path, name: str) -> N
     )
 
 
-def test_a_closed_session_says_so_and_closing_again_is_nothing(path: Path) -> None:
-    session = Session.open(path)
-    session.close()
-    session.close()
-    for act in (lambda: session.append_message(HELLO), session.branches, session.refresh):
-        with pytest.raises(ReadOnlyError, match=r"s\.jsonl is closed; open the session again"):
-            act()
-
-
 def test_a_medium_that_cannot_be_read_is_an_error_that_names_the_place(path: Path) -> None:
     disk = FaultyDisk()
     with Session.open(path, readonly=True, fs=disk) as session:
