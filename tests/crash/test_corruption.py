@@ -474,6 +474,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_line_of_50_megabytes_is_read_torn_and_mended_like_any_other(tmp_path: Path) -> None:
     content = [{"type": "text", "text": "x" * 500} for _ in range(96_000)]
     long = _line("b", "a", type="message", message={"role": "user", "content": content})

@@ -410,6 +410,7 @@ CAUGHT = (
 """How each disk that cheats is found out, in each story in which it matters."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mutant", "tell", "how"), CAUGHT, ids=lambda part: getattr(part, "__name__", "")
 )
@@ -440,6 +441,7 @@ class Forgetful(CrashDisk):
             super().sync_folder(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
 def test_no_sync_could_be_left_out(tell: Callable[..., Story]) -> None:
     left_out = itertools.count(1)

@@ -26,13 +26,10 @@ from sessiontree import Session, SessionTreeError
 from sessiontree.core.entry import Entry
 from sessiontree.errors import WriteFailedError
 from tests.support.faultydisk import (
-    FULL,
-    KINDS,
-    SHORT_BY_ALL_BUT_ONE,
-    SHORT_BY_ONE,
     Fault,
     FaultyDisk,
     NoLinks,
+    faults,
 )
 from tests.support.files import VERSION_1
 from tests.support.files import uuids_at as _uuids
@@ -273,6 +270,8 @@ OPERATIONS: tuple[Operation, ...] = (
 MAKING: tuple[Operation, ...] = (create, migrate, fork, export, repair)
 """Operations that make files, by way of links where there are any."""
 
+LONG: tuple[Operation, ...] = (migrate, repair, collect_into_an_archive_that_exists)
+
 
 @pytest.fixture(scope="module")
 def session_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
@@ -308,18 +307,6 @@ def _play(operation: Operation, run: Run, fault: Fault | None) -> SessionTreeErr
     finally:
         run.disk.heal()
     return None
-
-
-def _faults(counts: dict[str, int], *, all_ways: bool) -> Iterator[Fault]:
-    """Each call failing. A full disk stays full and an interruption passes, but in `all_ways`."""
-    for kind in KINDS:
-        errors = ERRORS if kind != "write" else (*ERRORS, FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE)
-        for nth in range(1, counts[kind] + 1):
-            for error in errors:
-                if all_ways or error != errno.ENOSPC:
-                    yield Fault(kind, nth, error, stays=False)
-                if all_ways or error != errno.EINTR:
-                    yield Fault(kind, nth, error, stays=True)
 
 
 def _check_told(error: SessionTreeError | None, fault: Fault, run: Run) -> None:
@@ -397,7 +384,11 @@ def _sweep(
     if run.session is not None:
         run.session.close()
     injected: Counter[str] = Counter()
-    for fault in _faults(counts, all_ways=all_ways):
+    # A full disk stays full, and an interruption passes.
+    odd = {(errno.ENOSPC, False), (errno.EINTR, True)}
+    for fault in faults(counts, ERRORS):
+        if not all_ways and (fault.error, fault.stays) in odd:
+            continue
         run = _start(operation, make(), folder, content)
         story = f"{operation.__name__}, {fault}"
         try:
@@ -421,8 +412,9 @@ def _sweep(
 @pytest.mark.parametrize(
     ("make", "operation"),
     [
-        *((FaultyDisk, operation) for operation in OPERATIONS),
-        *((NoLinks, operation) for operation in MAKING),
+        *((FaultyDisk, operation) for operation in OPERATIONS if operation not in LONG),
+        *(pytest.param(FaultyDisk, operation, marks=pytest.mark.slow) for operation in LONG),
+        *(pytest.param(NoLinks, operation, marks=pytest.mark.slow) for operation in MAKING),
     ],
     ids=lambda part: part.__name__,
 )

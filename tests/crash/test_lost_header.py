@@ -338,6 +338,7 @@ def test_an_archive_of_what_was_taken_out_has_lost_no_header() -> None:
     assert stand_in(_file(*BELOW), "chat.jsonl", is_whole=True) is not None
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.one_of(st.binary(max_size=60), st.sampled_from(list(NO_EVIDENCE.values())))))
 def test_text_of_any_kind_is_no_session(lines: list[bytes]) -> None:
@@ -355,6 +356,7 @@ class _Counted(Disk):
         return block
 
 
+@pytest.mark.slow
 def test_a_list_reads_no_more_than_the_ends_of_a_large_file(tmp_path: Path) -> None:
     path = tmp_path / "2026-01-02T12-00-00-000Z_abc-1.jsonl"
     filling = b"".join(_line(str(n), "a", type="x", timestamp=NOON) + b"\n" for n in range(36_000))

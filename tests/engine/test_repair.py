@@ -358,6 +358,7 @@ _OF_THE_TREE = {"missing parent", "late parent", "duplicate", "cycle", "second h
 """Damage of which no line is the cause by itself."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 @given(steps, harms)
 @settings(deadline=None, max_examples=500)

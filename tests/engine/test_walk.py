@@ -182,6 +182,7 @@ def opened(content: bytes) -> View:
     return View(FileLog(in_memory(content), FILE, readonly=True))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.randoms(use_true_random=False))
 def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
@@ -206,6 +207,7 @@ def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
             assert above == [offsets[at] for at in oracle_up(parents, row)[1:]]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @example(
     b'{"type":"session","uuid":"root","parentUuid":null,"version":2}\n'
@@ -229,6 +231,7 @@ def test_the_walk_finds_the_last_of_each_lane_and_of_each_uuid(
             assert offset_of(opened(content).walk().entry(uuid)) == last(counting)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.sampled_from(["main", "agent", "aa", "spür"]))
 def test_a_session_opens_at_its_lanes_leaf_with_the_path_to_it(

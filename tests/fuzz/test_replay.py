@@ -31,6 +31,7 @@ def test_the_corpus_holds_up(file: Path) -> None:
     check(file.read_bytes())
 
 
+@pytest.mark.slow
 def test_every_file_of_the_corpus_cut_anywhere_can_be_read() -> None:
     for content in CONTENTS:
         for length in range(0, len(content), max(1, len(content) // 8)):

@@ -171,6 +171,7 @@ def test_eight_processes_write_as_others_look_on(
     record_property("worst append in ms", round(worst * 1000, 1))
 
 
+@pytest.mark.slow
 def test_writers_killed_at_work_neither_block_nor_harm_the_others(path: Path) -> None:
     chance = random.Random(3)
     with ExitStack() as stack:
@@ -445,6 +446,7 @@ def look_at_tree(session: Session) -> None:
     assert session.damage == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [look_at_lines, look_at_path, look_at_tree])
 def test_threads_may_look_at_what_others_write_through(
     path: Path, look: Callable[[Session], None]
@@ -525,6 +527,7 @@ said("after")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 @pytest.mark.parametrize(
     "act", ["nothing", "append", "append after", "look", "refresh", "close", "batch"]

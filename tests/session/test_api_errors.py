@@ -305,7 +305,8 @@ def test_a_closed_session_refuses_to_write(session: Session, file: Path, write: 
     session.close()
     session.close()
     before = file.read_bytes()
-    for act in (lambda: WRITES[write](session), session.branches, session.refresh):
+    acts: list[Callable[[], object]] = [lambda: WRITES[write](session), session.branches]
+    for act in (*acts, session.refresh):
         with pytest.raises(ReadOnlyError, match=r"s\.jsonl is closed; open the session again"):
             act()
     assert file.read_bytes() == before

@@ -255,6 +255,7 @@ class SessionAgainstModel(RuleBasedStateMachine):
         self.bytes = now
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 def test_a_session_does_what_the_model_says() -> None:
     run_state_machine_as_test(

@@ -321,6 +321,7 @@ def test_a_name_that_is_no_hash_leads_nowhere(blobs: Blobs, name: str) -> None:
         blobs.remove(name)
 
 
+@pytest.mark.slow
 def test_a_large_attachment_never_sits_in_memory(tmp_path: Path) -> None:
     blobs = blobs_in(tmp_path)
     size = 48 * BLOCK

@@ -48,7 +48,9 @@ def exclusive_process(path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_a_second_writer_is_told_who_holds_the_session(path: Path) -> None:
+def test_an_owner_is_named_to_writers_keeps_out_no_reader_and_lets_go_when_killed(
+    path: Path,
+) -> None:
     with exclusive_process(path) as owner, Session.open(path) as session:
         with pytest.raises(SessionBusyError) as caught:
             session.append_message(HELLO)
@@ -60,17 +62,8 @@ def test_a_second_writer_is_told_who_holds_the_session(path: Path) -> None:
         assert caught.value.file == str(path)
         with pytest.raises(SessionBusyError, match=str(owner.pid)):
             Session.open(path, exclusive=True)
-
-
-def test_a_reader_is_not_kept_out(path: Path) -> None:
-    with exclusive_process(path), Session.open(path, readonly=True) as session:
-        assert [message["content"] for message in session.context().messages] == ["mine"]
-
-
-def test_a_killed_owner_lets_go(path: Path) -> None:
-    with exclusive_process(path) as owner, Session.open(path) as session:
-        with pytest.raises(SessionBusyError):
-            session.append_message(HELLO)
+        with Session.open(path, readonly=True) as reader:
+            assert [message["content"] for message in reader.context().messages] == ["mine"]
         owner.send_signal(signal.SIGKILL)
         owner.wait()
         session.append_message(HELLO)

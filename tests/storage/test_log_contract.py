@@ -23,7 +23,13 @@ from typing import Final, Protocol
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from sessiontree.errors import (
     ReadOnlyError,
@@ -462,14 +468,12 @@ class _Model(RuleBasedStateMachine):
         self._folder.cleanup()
 
 
-def _machine(name: str) -> type:
-    case = type(f"Test_{name}", (_Model,), {"backend": LOGS[name]}).TestCase
-    case.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
-    return case  # type: ignore[no-any-return]
-
-
-TestFileLogAgainstBytes = _machine("file")
-TestMemoryLogAgainstBytes = _machine("memory")
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_holds_what_plain_bytes_would(name: str) -> None:
+    run_state_machine_as_test(
+        type(name, (_Model,), {"backend": LOGS[name]}),
+        settings=settings(max_examples=20, stateful_step_count=15, deadline=None),
+    )
 
 
 def _faulty(tmp_path: Path) -> tuple[FaultyDisk, FileLog]:

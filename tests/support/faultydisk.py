@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -50,6 +51,16 @@ class Fault(NamedTuple):
     @property
     def is_short(self) -> bool:
         return self.error in (SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE)
+
+
+def faults(counts: dict[str, int], errors: Sequence[int]) -> Iterator[Fault]:
+    """Each of some calls failing with each error, once and from then on."""
+    for kind in KINDS:
+        short = (FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE) if kind == "write" else ()
+        for nth in range(1, counts[kind] + 1):
+            for error in (*errors, *short):
+                for stays in (False, True):
+                    yield Fault(kind, nth, error, stays)
 
 
 class FaultyDisk(Disk):
