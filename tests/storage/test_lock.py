@@ -19,7 +19,7 @@ import pytest
 from sessiontree import Session, SessionBusyError, SessionNotFoundError, UsageError
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
-from tests.support.children import read_line, running, together
+from tests.support.children import in_threads, read_line, running, together
 from tests.support.faultydisk import Fault, FaultyDisk, Settled
 from tests.support.files import HELLO
 
@@ -243,27 +243,10 @@ def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
             with session.batch():
                 session.append_message(HELLO)
 
-        in_threads(first, second)
+        assert in_threads(first, second) == []
         with session.batch(), pytest.raises(UsageError, match="append inside it"):
             session.batch().__enter__()
     assert path.read_bytes().count(b"\n") == 3
-
-
-def in_threads(*acts: Callable[[], None]) -> None:
-    failures: list[BaseException] = []
-
-    def run(act: Callable[[], None]) -> None:
-        try:
-            act()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
 
 
 def dropped(path: Path) -> weakref.ref[Session]:
