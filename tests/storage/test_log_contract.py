@@ -38,7 +38,7 @@ from sessiontree.errors import (
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.fs import DISK
+from sessiontree.storage.fs import DISK, Disk
 from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import (
@@ -128,16 +128,21 @@ def content(log: Log) -> bytes:
     return log.read(0, log.size())
 
 
+def append(log: Log, block: bytes, at: int) -> int:
+    with log.alone():
+        return log.append(block, at)
+
+
 def add(log: Log, block: bytes) -> int:
     """Append at the end, wherever that is by then."""
     while True:
         with contextlib.suppress(Moved):
-            return log.append(block, log.size())
+            return append(log, block, log.size())
 
 
 def test_append_returns_the_offset_at_which_the_block_reads_back(log: Log, other: Log) -> None:
-    first = log.append(LINE, len(HEADER))
-    second = log.append(OTHER * 2, first + len(LINE))
+    first = append(log, LINE, len(HEADER))
+    second = append(log, OTHER * 2, first + len(LINE))
     assert (first, second) == (len(HEADER), len(HEADER + LINE))
     assert log.read(first, len(LINE)) == LINE
     assert log.read(second, 10_000) == OTHER * 2
@@ -152,26 +157,26 @@ def test_append_elsewhere_than_at_the_end_raises_moved_and_writes_nothing(
 ) -> None:
     for outer in (contextlib.nullcontext, log.hold):
         with outer(), pytest.raises(Moved):
-            log.append(LINE, len(HEADER) + distance)
+            append(log, LINE, len(HEADER) + distance)
     assert content(log) == HEADER
 
 
 def test_append_after_another_writer_raises_moved_and_writes_nothing(log: Log, other: Log) -> None:
-    end = other.append(OTHER, len(HEADER)) + len(OTHER)
+    end = append(other, OTHER, len(HEADER)) + len(OTHER)
     with pytest.raises(Moved):
-        log.append(LINE, len(HEADER))
+        append(log, LINE, len(HEADER))
     assert content(log) == HEADER + OTHER
-    assert log.append(LINE, end) == end
+    assert append(log, LINE, end) == end
     assert content(other) == HEADER + OTHER + LINE
 
 
 def test_append_to_a_replaced_log_of_the_same_size_raises_moved(log: Log, other: Log) -> None:
-    log.append(LINE, len(HEADER))
+    append(log, LINE, len(HEADER))
     with other.hold():
         other.rewrite(iter([HEADER, OTHER]))
     before = content(log)
     with pytest.raises(Moved):
-        log.append(LINE, log.size())
+        append(log, LINE, log.size())
     assert content(log) == before == HEADER + LINE
     log.reopen()
     assert content(log) == HEADER + OTHER
@@ -179,10 +184,10 @@ def test_append_to_a_replaced_log_of_the_same_size_raises_moved(log: Log, other:
 
 def test_a_torn_end_is_ended_before_the_block(logs: Backend) -> None:
     with contextlib.closing(logs.make(HEADER + TORN)) as log:
-        offset = log.append(LINE, len(HEADER + TORN))
+        offset = append(log, LINE, len(HEADER + TORN))
         assert offset == len(HEADER + TORN) + 1
         assert log.read(offset, len(LINE)) == LINE
-        log.append(LINE, offset + len(LINE))
+        append(log, LINE, offset + len(LINE))
         assert content(log) == HEADER + TORN + b"\n" + LINE + LINE
 
 
@@ -218,7 +223,7 @@ def test_writers_at_once_lose_nothing_and_never_overlap(
         if not holding:
             return add(mine, block)
         with mine.hold():
-            return mine.append(block, mine.size())
+            return append(mine, block, mine.size())
 
     with ThreadPoolExecutor(3) as threads:
         found = list(threads.map(write, range(3)))
@@ -235,11 +240,11 @@ def test_hold_keeps_other_writers_out_and_a_thread_may_hold_again(log: Log, othe
     with ThreadPoolExecutor(1) as threads, log.hold():
         waiting = threads.submit(append_elsewhere)
         with log.hold():
-            end = log.append(LINE, log.size()) + len(LINE)
+            end = append(log, LINE, log.size()) + len(LINE)
         with pytest.raises(TimeoutError):
             waiting.result(0.05)
         assert log.ends_at(end)
-        assert log.append(LINE, end) == end
+        assert append(log, LINE, end) == end
     assert waiting.result(PATIENCE) == end + len(LINE)
     assert content(log) == HEADER + LINE + LINE + OTHER
 
@@ -255,14 +260,14 @@ def test_keep_keeps_others_out_until_the_log_is_closed_and_says_who_does(
     logs: Backend, log: Log, other: Log
 ) -> None:
     log.keep()
-    log.append(LINE, len(HEADER))
+    append(log, LINE, len(HEADER))
     with log.hold():
-        log.append(LINE, log.size())
+        append(log, LINE, log.size())
     if logs.is_shared:
         with pytest.raises(SessionBusyError, match=f"process {os.getpid()}"), other.hold():
             pass
         with pytest.raises(SessionBusyError):
-            other.append(OTHER, other.size())
+            append(other, OTHER, other.size())
     log.close()
     add(other, OTHER)
     assert content(other) == HEADER + LINE + LINE + OTHER
@@ -322,7 +327,7 @@ def test_an_ended_log_refuses_to_write_and_says_why(log: Log) -> None:
     log.ended = "this is over"
     _check_refuses(log, ReadOnlyError, "this is over")
     with contextlib.closing(log.beside()) as beside:
-        beside.append(LINE, len(HEADER))
+        append(beside, LINE, len(HEADER))
     assert content(log) == HEADER + LINE
 
 
@@ -331,7 +336,7 @@ def _check_refuses(log: Log, error: type[Exception], why: str) -> None:
         with log.hold():
             pass
 
-    for write in (log.check_writable, hold, lambda: log.append(LINE, len(HEADER))):
+    for write in (log.check_writable, hold, lambda: append(log, LINE, len(HEADER))):
         with pytest.raises(error, match=why):
             write()
 
@@ -366,7 +371,7 @@ def test_ends_at_follows_the_log_in_force(log: Log, other: Log) -> None:
         with log.hold():
             assert look(log.size())
             assert not look(log.size() + 1)
-    other.append(LINE, len(HEADER))
+    append(other, LINE, len(HEADER))
     for look in (log.ends_at, log.still_ends_at):
         with log.hold():
             assert not look(len(HEADER))
@@ -428,17 +433,17 @@ class _Model(RuleBasedStateMachine):
         log, known = self.opened[writer], self.states[self.seen[writer]]
         if self.seen[writer] != len(self.states) - 1:
             with pytest.raises(Moved):
-                log.append(block, len(known))
+                append(log, block, len(known))
             return
         end = known if known.endswith(b"\n") else known + b"\n" if known else b""
-        assert log.append(block, len(known)) == len(end)
+        assert append(log, block, len(known)) == len(end)
         self.states[-1] = end + block
 
     @rule(writer=st.integers(0, 1), by=st.integers(-3, 3).filter(bool))
     def append_elsewhere(self, writer: int, by: int) -> None:
         at = len(self.states[self.seen[writer]]) + by
         with pytest.raises(Moved):
-            self.opened[writer].append(LINE, at)
+            append(self.opened[writer], LINE, at)
 
     @rule(
         writer=st.integers(0, 1), content=st.sampled_from([b"", HEADER, HEADER + TORN, HEADER * 2])
@@ -488,9 +493,25 @@ def test_short_writes_are_continued_until_the_block_is_whole(tmp_path: Path, sho
     disk, log = _faulty(tmp_path)
     with contextlib.closing(log):
         disk.arm(Fault("write", 1, short, stays=True))
-        log.append(LINE, len(HEADER))
+        append(log, LINE, len(HEADER))
         assert disk.fired
         assert content(log) == HEADER + LINE
+
+
+class TakesNothing(Disk):
+    """A disk that takes no byte and does not say why."""
+
+    def write(self, fd: int, block: bytes) -> int:
+        return 0
+
+
+def test_a_write_that_takes_nothing_is_a_failed_write(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(HEADER)
+    with contextlib.closing(FileLog(TakesNothing(), str(path))) as log:
+        with pytest.raises(WriteFailedError, match="the system wrote nothing"):
+            append(log, LINE, len(HEADER))
+        assert content(log) == HEADER
 
 
 @pytest.mark.parametrize(
@@ -506,7 +527,7 @@ def test_after_an_unknown_outcome_nothing_is_written_until_reopening_settles_it(
     tmp_path: Path, kind: str, error: int, left: bytes
 ) -> None:
     disk, log = _faulty(tmp_path)
-    log.append(OTHER, len(HEADER))  # the first one makes the lock file
+    append(log, OTHER, len(HEADER))  # the first one makes the lock file
     end = log.size()
     calls = 3 if kind == "size" else 1  # first the lock, then the end, are looked at
     disk.arm(Fault(kind, calls, error, stays=False))
@@ -522,13 +543,13 @@ def test_after_an_unknown_outcome_nothing_is_written_until_reopening_settles_it(
     with contextlib.closing(FileLog(disk, log.path)) as again:
         stop = again.size()
         newline = b"" if left in (b"", LINE) else b"\n"
-        assert again.append(LINE, stop) == stop + len(newline)
+        assert append(again, LINE, stop) == stop + len(newline)
         assert content(again) == HEADER + OTHER + left + newline + LINE
 
 
 def _append_held(log: Log, at: int) -> None:
     with log.hold():
-        log.append(LINE, at)
+        append(log, LINE, at)
 
 
 @pytest.mark.parametrize("kind", ["open", "lock", "stat"])
@@ -537,10 +558,10 @@ def test_a_lock_that_cannot_be_taken_leaves_the_log_writable(tmp_path: Path, kin
     with contextlib.closing(log):
         disk.arm(Fault(kind, 1, errno.EIO, stays=True))
         with pytest.raises(StorageError, match=r"cannot lock .*; a writer"):
-            log.append(LINE, len(HEADER))
+            append(log, LINE, len(HEADER))
         assert content(log) == HEADER
         disk.heal()
-        assert log.append(LINE, len(HEADER)) == len(HEADER)
+        assert append(log, LINE, len(HEADER)) == len(HEADER)
 
 
 def _appended(disk: CrashDisk, path: str) -> Iterator[bytes]:
@@ -548,7 +569,7 @@ def _appended(disk: CrashDisk, path: str) -> Iterator[bytes]:
     with contextlib.closing(FileLog(disk, path)) as log:
         kept = content(log)
         for block in (LINE, OTHER * 3, b"x" * 50 + b"\n", LINE):
-            offset = log.append(block, len(kept))
+            offset = append(log, block, len(kept))
             kept = kept.ljust(offset, b"\n") + block
             yield kept
 
@@ -561,7 +582,7 @@ def _replaced(disk: CrashDisk, path: str) -> Iterator[bytes]:
             log.rewrite(iter([HEADER, OTHER]), suffix)
             log.reopen()
         yield HEADER + OTHER
-        log.append(LINE, len(HEADER + OTHER))
+        append(log, LINE, len(HEADER + OTHER))
         yield HEADER + OTHER + LINE
     log.close()
 
@@ -586,7 +607,7 @@ def test_a_power_cut_costs_a_file_nothing_that_an_append_acknowledged(
             with contextlib.closing(FileLog(CrashDisk(files), path)) as log:
                 left = content(log)
                 assert left.startswith(before) or left in later, snapshot.call
-                offset = log.append(LINE, len(left))
+                offset = append(log, LINE, len(left))
                 assert content(log) == left.ljust(offset, b"\n") + LINE
                 assert content(log)[:offset].endswith(b"\n")
     record_property("crash states", states)
