@@ -681,7 +681,7 @@ class MemoryLog:
             if self._shared.parts.setdefault(kept_as, old) != old:
                 kept = self.part_name(kept_as)
                 raise SessionExistsError(
-                    f"{kept} is there already, and is no copy of {self.name}", kept
+                    f"{kept} is there already, and is not a copy of {self.name}", kept
                 )
         self._shared.content.append(bytearray(content))
         return self.name + kept_as if kept_as else ""

@@ -34,7 +34,7 @@ def test_a_migration_keeps_the_original_beside_the_file(old: Path, disk: type[Di
 def test_a_migration_never_takes_another_files_place(old: Path) -> None:
     kept = Path(f"{old}.v1")
     kept.write_bytes(b"somebody's")
-    with pytest.raises(SessionExistsError, match="is there already, and is no copy of") as caught:
+    with pytest.raises(SessionExistsError, match="is there already, and is not a copy") as caught:
         Session.open(old)
     assert str(kept) in str(caught.value)
     assert "move it away and try again" in str(caught.value)
