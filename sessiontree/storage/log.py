@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import os
 import threading
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from sessiontree.errors import (
     NotASessionError,
     ReadOnlyError,
+    SessionExistsError,
     SessionNotFoundError,
     StorageError,
     WriteFailedError,
@@ -105,7 +107,9 @@ class Log(Protocol):
 
         Raises:
             Moved: the log ends elsewhere, or another one took its place.
-            WriteFailedError: the outcome is unknown; open the session again.
+            ReadOnlyError: opened to read, closed, or ended.
+            WriteFailedError: the outcome of this or an earlier write is unknown; open the
+                session again.
         """
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
@@ -175,7 +179,11 @@ class Log(Protocol):
         """The name of a part, for messages."""
 
     def part_size(self, suffix: str) -> int:
-        """The bytes of a part; of one that is not a run of bytes -1."""
+        """The bytes of a part; of one that is not a run of bytes -1.
+
+        Raises:
+            FileNotFoundError: there is no such part; `read_part` and `remove_part` too.
+        """
 
     def read_part(self, suffix: str) -> Iterator[bytes]:
         """The bytes of a part, block by block."""
@@ -669,7 +677,12 @@ class MemoryLog:
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         content = b"".join(lines)
         if kept_as:
-            self._shared.parts[kept_as] = bytes(self._content)
+            old = bytes(self._content)
+            if self._shared.parts.setdefault(kept_as, old) != old:
+                kept = self.part_name(kept_as)
+                raise SessionExistsError(
+                    f"{kept} is there already, and is not a copy of {self.name}", kept
+                )
         self._shared.content.append(bytearray(content))
         return self.name + kept_as if kept_as else ""
 
@@ -680,15 +693,22 @@ class MemoryLog:
         return self.name + suffix
 
     def part_size(self, suffix: str) -> int:
-        return len(self._shared.parts[suffix])
+        return len(self._part(suffix))
 
     def read_part(self, suffix: str) -> Iterator[bytes]:
-        yield self._shared.parts[suffix]
+        yield self._part(suffix)
+
+    def _part(self, suffix: str) -> bytes:
+        try:
+            return self._shared.parts[suffix]
+        except KeyError as error:
+            raise FileNotFoundError(errno.ENOENT, "no such part", self.part_name(suffix)) from error
 
     def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
         self._shared.parts[suffix] = b"".join(blocks)
 
     def remove_part(self, suffix: str) -> None:
+        self._part(suffix)
         del self._shared.parts[suffix]
 
 

@@ -32,14 +32,7 @@ from sessiontree.errors import BlobDamagedError, BlobError, SessionNotFoundError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.log import FileLog
 from tests.support.crashdisk import CrashDisk, crash_states
-from tests.support.faultydisk import (
-    FULL,
-    KINDS,
-    SHORT_BY_ALL_BUT_ONE,
-    SHORT_BY_ONE,
-    Fault,
-    FaultyDisk,
-)
+from tests.support.faultydisk import KINDS, Fault, FaultyDisk, NoLinks, faults
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
@@ -432,25 +425,6 @@ SURVIVED = {"close", "unlink"}
 """What may fail without a word: it ends, or tidies up, what is kept by then."""
 
 
-class NoLinks(FaultyDisk):
-    """A disk on which a file has one name only."""
-
-    def link(self, source: str, target: str) -> None:
-        self._call("link", target)
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-
-def _faults(counts: dict[str, int]) -> Iterator[Fault]:
-    for kind in KINDS:
-        errors = [errno.EIO, errno.ENOSPC]
-        if kind == "write":
-            errors += [FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE]
-        for nth in range(1, counts[kind] + 1):
-            for error in errors:
-                for stays in (False, True):
-                    yield Fault(kind, nth, error, stays)
-
-
 def _play(operation: Operation, disk: FaultyDisk, folder: Path, fault: Fault | None) -> Any:
     folder.mkdir()
     steps = operation(disk, folder)
@@ -480,9 +454,9 @@ def test_no_failing_call_leaves_half_a_blob(
 ) -> None:
     disk = make()
     assert _play(operation, disk, tmp_path / "sound", None) is None
-    faults = list(_faults(disk.counts))
-    assert len(faults) > 10
-    for number, fault in enumerate(faults):
+    planned = list(faults(disk.counts, (errno.EIO, errno.ENOSPC)))
+    assert len(planned) > 10
+    for number, fault in enumerate(planned):
         disk = make()
         folder = tmp_path / str(number)
         error = _play(operation, disk, folder, fault)
@@ -504,7 +478,7 @@ def test_no_failing_call_leaves_half_a_blob(
 def test_damage_is_kept_whatever_fails_while_it_is_mended(tmp_path: Path) -> None:
     disk = FaultyDisk()
     assert _play(mend, disk, tmp_path / "sound", None) is None
-    for number, fault in enumerate(_faults(disk.counts)):
+    for number, fault in enumerate(faults(disk.counts, (errno.EIO, errno.ENOSPC))):
         folder = tmp_path / str(number)
         _play(mend, FaultyDisk(), folder, fault)
         contents = [path.read_bytes() for path in (folder / "chat.jsonl.blobs").iterdir()]
@@ -519,7 +493,7 @@ def test_a_session_goes_on_when_a_blob_could_not_be_stored(tmp_path: Path) -> No
         disk.arm(None)
         session.append_message(_message(said("a")))
     refused = 0
-    for number, fault in enumerate(_faults(disk.counts)):
+    for number, fault in enumerate(faults(disk.counts, (errno.EIO, errno.ENOSPC))):
         file = tmp_path / f"{number}.jsonl"
         disk = FaultyDisk()
         with Session.create(file, fs=disk, spill_over=0) as session:

@@ -21,10 +21,9 @@ from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
-from sessiontree.storage.fs import CREATE, READ, Memory
-
-Found = list[tuple[str, int]]
-"""Kinds of damage and the numbers of their lines."""
+from sessiontree.storage.fs import Memory
+from tests.support.files import FILE, Found, content_of, in_memory, kinds_in, uuids
+from tests.support.files import file_of as _file
 
 
 def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
@@ -57,10 +56,6 @@ ALL = "root a b c d"
 
 OLDER = b'{"type":"message","message":{"role":"user","content":"from an older program"}}'
 OLDER_UUID = uuid_of_line("s", 5, OLDER)
-
-
-def _file(*lines: bytes) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
 
 
 def _flipped(line: bytes, at: bytes, bit: int = 1) -> bytes:
@@ -238,7 +233,9 @@ CASES = {
         _file(ROOT, A, b"", b"  ", B, C, D), ALL, [("blank", 3), ("blank", 4)], ALL
     ),
     "invalid UTF-8": _stays(
-        _file(ROOT, A, B, _unsealed("c", "b", "x@y").replace(b"@", b"\xff"), D), ALL, [("utf-8", 4)]
+        _file(ROOT, A, B, _unsealed("c", "b", "x@y").replace(b"@", b"\xff"), D),
+        ALL,
+        [("utf-8", 4)],
     ),
     "invalid UTF-8 under a checksum": _stays(
         _file(ROOT, A, B, C.replace(b" at ", b"\xc3\x28\xa0\xa1"), D),
@@ -281,14 +278,6 @@ CASES = {
 }
 
 
-def _uuids(session: Session) -> str:
-    return " ".join(entry.uuid for entry in session.entries())
-
-
-def _kinds(damage: list[Damage]) -> Found:
-    return [(found.kind, found.line) for found in damage]
-
-
 def _check_places(damage: list[Damage], content: bytes) -> None:
     """Each finding names the first byte of the line that it numbers."""
     starts = [0, *(place + 1 for place, byte in enumerate(content) if byte == 10)]
@@ -300,15 +289,15 @@ def test_damage_is_named_and_costs_what_the_table_says(case: Case, tmp_path: Pat
     path = tmp_path / "chat.jsonl"
     path.write_bytes(case.content)
     with Session.open(path, readonly=True) as session:
-        assert _uuids(session) == case.readable
+        assert " ".join(uuids(session)) == case.readable
         list(session.tree())
         met = session.damage
         found = session.verify()
-        assert _kinds(found) == case.found
+        assert kinds_in(found) == case.found
         assert session.context().leaf.uuid == case.readable.split()[-1]
     _check_places(found, case.content)
     unseen = {"open end", "reference"}  # of which only `verify` speaks
-    assert _kinds(met) == [(kind, line) for kind, line in case.found if kind not in unseen]
+    assert kinds_in(met) == [(kind, line) for kind, line in case.found if kind not in unseen]
     assert all(str(path) in str(finding) and "\n" not in str(finding) for finding in found)
     assert path.read_bytes() == case.content
     assert list(tmp_path.iterdir()) == [path]
@@ -323,8 +312,8 @@ def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path:
         assert list(tmp_path.iterdir()) == [path]
         done = session.repair()
         assert done.mended == planned.mended
-        assert _kinds(done.remaining) == case.remaining
-        assert _kinds(session.verify()) == case.remaining
+        assert kinds_in(done.remaining) == case.remaining
+        assert kinds_in(session.verify()) == case.remaining
         if case.mended is None:
             assert done.evidence is None
             assert done.mended == []
@@ -332,7 +321,9 @@ def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path:
         else:
             assert done.evidence is not None
             assert Path(done.evidence).read_bytes() == case.content
-            assert _uuids(session) == case.mended
+            assert Path(done.evidence).parent == path.parent
+            assert not done.evidence.endswith(".jsonl")
+            assert " ".join(uuids(session)) == case.mended
         repaired = path.read_bytes()
         again = session.repair()
         assert (again.mended, again.evidence) == ([], None)
@@ -341,31 +332,24 @@ def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path:
         entry = session.append_message({"role": "user", "content": "afterwards"})
     with Session.open(path, readonly=True) as session:
         assert session.leaf == entry
-        assert _uuids(session) == f"{case.mended or case.readable} {entry.uuid}"
+        assert " ".join(uuids(session)) == f"{case.mended or case.readable} {entry.uuid}"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_repair_carries_every_sound_line_over_byte_for_byte(case: Case) -> None:
     before = case.content.split(b"\n")
-    disk, session = _in_memory(case.content)
+    disk, session = _opened(case.content)
     with session:
         lines = [entry.line for entry in session.entries()]
         sound = [line for line in lines if line in LINES and line in before]
         session.repair()
-    after = _read(disk, "/chat.jsonl").split(b"\n")
+    after = content_of(disk).split(b"\n")
     assert [line for line in before if line in sound] == [line for line in after if line in sound]
 
 
-def _in_memory(content: bytes, *, readonly: bool = False) -> tuple[Memory, Session]:
-    disk = Memory()
-    fd = disk.open("/chat.jsonl", CREATE)
-    disk.write(fd, content)
-    return disk, Session.open("/chat.jsonl", fs=disk, readonly=readonly)
-
-
-def _read(disk: Memory, path: str) -> bytes:
-    fd = disk.open(path, READ)
-    return disk.read(fd, disk.stat(fd).size, 0)
+def _opened(content: bytes, *, readonly: bool = False) -> tuple[Memory, Session]:
+    disk = in_memory(content)
+    return disk, Session.open(FILE, fs=disk, readonly=readonly)
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
@@ -379,7 +363,7 @@ def test_a_file_whose_header_is_fused_with_all_the_rest_opens_and_is_mended(
     with Session.open(path, readonly=True) as session:
         assert (session.id, session.leaf.uuid) == ("s", "root")
         assert [found.line for found in session.damage] == [1]
-        assert _uuids(session) == "root"
+        assert " ".join(uuids(session)) == "root"
         assert len(list(session.render())) == 1
         assert session.context().messages == []
         assert path.read_bytes() == content
@@ -388,7 +372,7 @@ def test_a_file_whose_header_is_fused_with_all_the_rest_opens_and_is_mended(
         assert entry.parent_uuid == "root"
         assert path.read_bytes().startswith(content)
         assert session.repair().remaining == []
-        assert _uuids(session) == f"{ALL} {entry.uuid}"
+        assert " ".join(uuids(session)) == f"{ALL} {entry.uuid}"
         assert session.leaf == entry
 
 
@@ -418,7 +402,7 @@ def test_no_flipped_bit_of_a_sealed_line_gives_other_content_in_silence(
     flips = 0
     for place, flipped in _flips(C):
         flips += 1
-        _, session = _in_memory(_file(ROOT, A, B, flipped, D), readonly=True)
+        _, session = _opened(_file(ROOT, A, B, flipped, D), readonly=True)
         with session:
             kinds = {found.kind for found in session.verify() if found.line in (4, 5)}
             if kinds & {"crc", "json", "nul", "no uuid", "object", "blank"}:
@@ -434,7 +418,7 @@ def test_no_flipped_bit_of_a_sealed_line_gives_other_content_in_silence(
 def test_repair_of_a_flipped_bit_drops_no_other_entry() -> None:
     for _, flipped in _flips(C[:120]):
         line = flipped + C[120:]
-        disk, session = _in_memory(_file(ROOT, A, B, line, D))
+        disk, session = _opened(_file(ROOT, A, B, line, D))
         with session:
             before = [entry.line for entry in session.entries()]
             session.repair()
@@ -442,7 +426,7 @@ def test_repair_of_a_flipped_bit_drops_no_other_entry() -> None:
             assert [entry for entry in after if entry in before] == before
             again = session.repair()
             assert again.mended == []
-        lines = _read(disk, "/chat.jsonl").split(b"\n")
+        lines = content_of(disk).split(b"\n")
         assert b"\n" in flipped or b"".join(lines[3:-2]).strip(b"\0\r") == line.strip(b"\0\r")
 
 
@@ -462,10 +446,10 @@ def test_every_tear_with_an_entry_behind_it_gives_the_entry_back(
         for end in range(1, len(line)):
             tears += 1
             torn = line[:end]
-            disk, session = _in_memory(_file(ROOT, A, torn + behind))
+            disk, session = _opened(_file(ROOT, A, torn + behind))
             with session:
                 session.repair()
-                lines = _read(disk, "/chat.jsonl").splitlines()
+                lines = content_of(disk).splitlines()
             if _takes_a_value(torn):
                 kept += 1
                 assert lines[2:] == [torn + behind]
@@ -490,6 +474,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_line_of_50_megabytes_is_read_torn_and_mended_like_any_other(tmp_path: Path) -> None:
     content = [{"type": "text", "text": "x" * 500} for _ in range(96_000)]
     long = _line("b", "a", type="message", message={"role": "user", "content": content})
@@ -497,8 +482,8 @@ def test_a_line_of_50_megabytes_is_read_torn_and_mended_like_any_other(tmp_path:
     path = tmp_path / "chat.jsonl"
     path.write_bytes(_file(ROOT, A, long + C, D) + long[:1000])
     with Session.open(path, durability="os") as session:
-        assert _kinds(session.verify()) == [("json", 3), ("missing parent", 4), ("torn", 5)]
+        assert kinds_in(session.verify()) == [("json", 3), ("missing parent", 4), ("torn", 5)]
         session.repair()
         assert session.verify() == []
-        assert _uuids(session) == ALL
+        assert " ".join(uuids(session)) == ALL
         assert session.entry("b").line == long

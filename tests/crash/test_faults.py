@@ -16,6 +16,8 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,21 +25,23 @@ import pytest
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.entry import Entry
 from sessiontree.errors import WriteFailedError
-from tests.crash.test_enumerator import VERSION_1
 from tests.support.faultydisk import (
-    FULL,
-    KINDS,
-    SHORT_BY_ALL_BUT_ONE,
-    SHORT_BY_ONE,
     Fault,
     FaultyDisk,
+    NoLinks,
+    faults,
 )
+from tests.support.files import VERSION_1
+from tests.support.files import uuids_at as _uuids
 
 SURVIVED = {"close", "unlock", "unlink", "list"}
 """Calls that may fail without a word: what they end is synced or of no use by then. A
 lock that cannot be let go of is let go of by closing; a name that cannot be removed is
 that of a file written beside, which nothing refers to; and a folder is listed to find
 such files."""
+
+LATER = datetime.now(UTC) + timedelta(days=8)
+"""When what was tried now is garbage."""
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EINTR)
 
@@ -49,6 +53,8 @@ class Run:
         before: the entries that could be read before anything failed.
         acknowledged: the entries that were said to be kept, in order.
         made: the files that were said to be made.
+        garbage: entries of a trial, which a collection may take out.
+        original: what a migration keeps beside the file.
     """
 
     def __init__(self, disk: FaultyDisk, folder: Path) -> None:
@@ -60,6 +66,8 @@ class Run:
         self.before: list[str] = []
         self.acknowledged: list[str] = []
         self.made: list[str] = []
+        self.garbage: list[str] = []
+        self.original = b""
 
     def open(self, *, readonly: bool = False) -> Session:
         self.session = Session.open(self.path, fs=self.disk, readonly=readonly)
@@ -71,6 +79,10 @@ class Run:
 
 Operation = Callable[[Run], Iterator[None]]
 """What stands before its `yield` runs on a sound disk, what follows on one that fails."""
+
+
+def _said(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
 
 
 def create(run: Run) -> Iterator[None]:
@@ -99,7 +111,7 @@ def append(run: Run) -> Iterator[None]:
     session = run.open()
     yield
     for text in ("one", "two", "three"):
-        run.wrote(session.append_message({"role": "user", "content": text}))
+        run.wrote(session.append_message(_said(text)))
 
 
 def append_behind_a_torn_end(run: Run) -> Iterator[None]:
@@ -107,17 +119,56 @@ def append_behind_a_torn_end(run: Run) -> Iterator[None]:
         file.write(b'{"type":"message","uu')
     session = run.open()
     yield
-    run.wrote(session.append_message({"role": "user", "content": "next"}))
+    run.wrote(session.append_message(_said("next")))
 
 
 def batch(run: Run) -> Iterator[None]:
     session = run.open()
     yield
     with session.batch():
-        entries = [
-            session.append_message({"role": "user", "content": text * 400}) for text in ("a", "b")
-        ]
+        entries = [session.append_message(_said(text * 400)) for text in ("a", "b")]
     run.wrote(*entries)
+
+
+def append_to_a_replaced_file(run: Run) -> Iterator[None]:
+    session = run.open()
+    beside = Path(run.path + ".new")
+    beside.write_bytes(Path(run.path).read_bytes())
+    beside.replace(run.path)
+    yield
+    run.wrote(session.append_message(_said("in the new file")))
+
+
+def append_behind_another_writer(run: Run) -> Iterator[None]:
+    session = run.open()
+    with Session.open(run.path, durability="os") as other:
+        run.wrote(other.append_message(_said("from elsewhere")))
+    yield
+    run.wrote(session.append_message(_said("and here")))
+
+
+def batch_that_another_lane_precedes(run: Run) -> Iterator[None]:
+    session = run.open()
+    with session.lane("side") as side, ExitStack() as batch:
+        batch.enter_context(session.batch())
+        waiting = session.append_message(_said("waits"))
+        run.wrote(side.append_message(_said("does not wait")))
+        yield
+        batch.close()
+        run.wrote(waiting)
+
+
+def collect_into_an_archive_that_exists(run: Run) -> Iterator[None]:
+    """Where there is none, `test_gc_crash.py` has each call fail."""
+    kept = b'{"type":"message","uuid":"archived before"}\n'
+    archive = Path(f"{run.path}.archive-{LATER.date().isoformat()}")
+    archive.write_bytes(kept)
+    session = run.open()
+    with session.scratch() as trial:
+        run.garbage.append(trial.append_message(_said("tried")).uuid)
+    yield
+    session.gc(now=LATER)
+    assert archive.read_bytes().startswith(kept)
 
 
 def label(run: Run) -> Iterator[None]:
@@ -146,6 +197,7 @@ def compact(run: Run) -> Iterator[None]:
 
 def migrate(run: Run) -> Iterator[None]:
     Path(run.path).write_bytes(VERSION_1)
+    run.original = VERSION_1
     yield
     run.open()
 
@@ -171,7 +223,7 @@ def repair(run: Run) -> Iterator[None]:
     done = session.repair()
     assert done.evidence is not None
     run.made.append(done.evidence)
-    run.wrote(session.append_message({"role": "user", "content": "mended"}))
+    run.wrote(session.append_message(_said("mended")))
 
 
 def verify(run: Run) -> Iterator[None]:
@@ -183,10 +235,10 @@ def verify(run: Run) -> Iterator[None]:
 def refresh(run: Run) -> Iterator[None]:
     session = run.open()
     with Session.open(run.path) as other:
-        run.wrote(other.append_message({"role": "user", "content": "from elsewhere"}))
+        run.wrote(other.append_message(_said("from elsewhere")))
     yield
     session.refresh()
-    run.wrote(session.append_message({"role": "user", "content": "and here"}))
+    run.wrote(session.append_message(_said("and here")))
 
 
 def context(run: Run) -> Iterator[None]:
@@ -203,7 +255,7 @@ def whole_tree(run: Run) -> Iterator[None]:
 
 def close(run: Run) -> Iterator[None]:
     session = run.open()
-    run.wrote(session.append_message({"role": "user", "content": "last"}))
+    run.wrote(session.append_message(_said("last")))
     yield
     session.close()
 
@@ -212,29 +264,23 @@ OPERATIONS: tuple[Operation, ...] = (
     *(create, open_to_write, open_to_read, open_exclusive, append, append_behind_a_torn_end),
     *(batch, label, branch_with_summary, pop, compact, migrate, fork, export, repair),
     *(verify, refresh, context, whole_tree, close),
+    *(append_behind_another_writer, append_to_a_replaced_file, batch_that_another_lane_precedes),
+    collect_into_an_archive_that_exists,
 )
 MAKING: tuple[Operation, ...] = (create, migrate, fork, export, repair)
 """Operations that make files, by way of links where there are any."""
 
-
-class NoLinks(FaultyDisk):
-    """A disk on which a file has one name only."""
-
-    def link(self, source: str, target: str) -> None:
-        self._call("link", target)
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+LONG: tuple[Operation, ...] = (migrate, repair, collect_into_an_archive_that_exists)
 
 
 @pytest.fixture(scope="module")
 def session_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("made") / "chat.jsonl"
     with Session.create(path, cwd="/p", durability="os") as session:
-        session.append_message({"role": "user", "content": "first"})
+        session.append_message(_said("first"))
         session.append_message({"role": "assistant", "content": "answer"})
         session.push("aside")
-        session.append_message({"role": "user", "content": "second"})
+        session.append_message(_said("second"))
         session.append_message({"role": "assistant", "content": "answer " * 20})
     return path.read_bytes()
 
@@ -252,7 +298,7 @@ def _play(operation: Operation, run: Run, fault: Fault | None) -> SessionTreeErr
     """Run an operation to its end or its error; the disk is sound again afterwards."""
     steps = operation(run)
     next(steps)
-    run.before = _uuids(run.path)
+    run.before = [uuid for uuid in _uuids(run.path) if uuid not in run.garbage]
     run.disk.arm(fault)
     try:
         next(steps, None)
@@ -261,23 +307,6 @@ def _play(operation: Operation, run: Run, fault: Fault | None) -> SessionTreeErr
     finally:
         run.disk.heal()
     return None
-
-
-def _faults(counts: dict[str, int], *, all_ways: bool) -> Iterator[Fault]:
-    """Each call failing. A full disk stays full and an interruption passes, but in `all_ways`."""
-    for kind in KINDS:
-        errors = ERRORS if kind != "write" else (*ERRORS, FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE)
-        for nth in range(1, counts[kind] + 1):
-            for error in errors:
-                if all_ways or error != errno.ENOSPC:
-                    yield Fault(kind, nth, error, stays=False)
-                if all_ways or error != errno.EINTR:
-                    yield Fault(kind, nth, error, stays=True)
-
-
-def _uuids(path: str) -> list[str]:
-    with Session.open(path, readonly=True) as session:
-        return [entry.uuid for entry in session.entries()]
 
 
 def _check_told(error: SessionTreeError | None, fault: Fault, run: Run) -> None:
@@ -308,7 +337,7 @@ def _check_writes_no_more(run: Run, fault: Fault) -> None:
 def _check_refuses(session: Session, path: str) -> None:
     before = Path(path).read_bytes()
     refused: list[Callable[[], object]] = [
-        lambda: session.append_message({"role": "user", "content": "more"}),
+        lambda: session.append_message(_said("more")),
         lambda: session.label("@", "more"),
         lambda: session.branch("@~1"),
         lambda: session.compact("more", keep=0),
@@ -318,7 +347,7 @@ def _check_refuses(session: Session, path: str) -> None:
         with pytest.raises(WriteFailedError):
             write()
     with pytest.raises(WriteFailedError), session.batch():
-        session.append_message({"role": "user", "content": "more"})
+        session.append_message(_said("more"))
     assert session.context().messages is not None
     assert Path(path).read_bytes() == before
 
@@ -333,8 +362,9 @@ def _check_after(run: Run, fault: Fault) -> None:
     for path in (run.path, *run.made, *([run.copy] if os.path.exists(run.copy) else [])):
         assert _uuids(path), f"{path} is not whole"
     with Session.open(run.path, fs=run.disk) as session:
-        entry = session.append_message({"role": "user", "content": "afterwards"})
+        entry = session.append_message(_said("afterwards"))
     assert _uuids(run.path) == [*found, entry.uuid]
+    assert not run.original or Path(run.path + ".v1").read_bytes() == run.original
     left = [name for name in os.listdir(run.folder) if name.endswith(".tmp")]
     assert left == [] or fault.kind == "unlink", f"left {left}"
 
@@ -354,7 +384,11 @@ def _sweep(
     if run.session is not None:
         run.session.close()
     injected: Counter[str] = Counter()
-    for fault in _faults(counts, all_ways=all_ways):
+    # A full disk stays full, and an interruption passes.
+    odd = {(errno.ENOSPC, False), (errno.EINTR, True)}
+    for fault in faults(counts, ERRORS):
+        if not all_ways and (fault.error, fault.stays) in odd:
+            continue
         run = _start(operation, make(), folder, content)
         story = f"{operation.__name__}, {fault}"
         try:
@@ -375,26 +409,23 @@ def _sweep(
     return injected
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-def test_no_failing_call_costs_an_acknowledged_entry(
+@pytest.mark.parametrize(
+    ("make", "operation"),
+    [
+        *((FaultyDisk, operation) for operation in OPERATIONS if operation not in LONG),
+        *(pytest.param(FaultyDisk, operation, marks=pytest.mark.slow) for operation in LONG),
+        *(pytest.param(NoLinks, operation, marks=pytest.mark.slow) for operation in MAKING),
+    ],
+    ids=lambda part: part.__name__,
+)
+def test_no_failing_call_costs_an_acknowledged_entry_or_leaves_half_a_file(
+    make: Callable[[], FaultyDisk],
     operation: Operation,
     tmp_path: Path,
     session_bytes: bytes,
     record_property: Callable[[str, object], None],
 ) -> None:
-    injected = _sweep(operation, tmp_path / "run", session_bytes, FaultyDisk)
-    record_property("faults", sum(injected.values()))
-    assert injected
-
-
-@pytest.mark.parametrize("operation", MAKING, ids=lambda operation: operation.__name__)
-def test_no_failing_call_leaves_half_a_file_where_links_are_refused(
-    operation: Operation,
-    tmp_path: Path,
-    session_bytes: bytes,
-    record_property: Callable[[str, object], None],
-) -> None:
-    injected = _sweep(operation, tmp_path / "run", session_bytes, NoLinks)
+    injected = _sweep(operation, tmp_path / "run", session_bytes, make)
     record_property("faults", sum(injected.values()))
     assert injected
 
@@ -467,11 +498,11 @@ def test_a_batch_that_was_not_written_leaves_the_session_where_it_stood(tmp_path
     """The leaf was the batch's last entry, which no file held: a path to it led nowhere."""
     disk = FaultyDisk()
     with Session.create(tmp_path / "chat.jsonl", fs=disk) as session:
-        kept = session.append_message({"role": "user", "content": "kept"})
+        kept = session.append_message(_said("kept"))
         assert len(session.context().messages) == 1
         disk.arm(Fault("write", 1, errno.ENOSPC, stays=True))
         with pytest.raises(WriteFailedError), session.batch():
-            session.append_message({"role": "user", "content": "lost"})
+            session.append_message(_said("lost"))
         assert session.leaf == kept
         assert [message["content"] for message in session.context().messages] == ["kept"]
 
@@ -480,7 +511,7 @@ def test_a_session_closed_inside_a_batch_that_fails_is_closed_all_the_same(tmp_p
     disk = FaultyDisk()
     session = Session.create(tmp_path / "chat.jsonl", fs=disk)
     with pytest.raises(WriteFailedError), session.batch():  # noqa: PT012
-        session.append_message({"role": "user", "content": "lost"})
+        session.append_message(_said("lost"))
         disk.arm(Fault("write", 1, errno.EIO, stays=True))
         session.close()
     assert not disk.descriptors

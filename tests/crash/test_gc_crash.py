@@ -153,6 +153,7 @@ def forgets_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CrashDisk, "sync", lambda self, fd: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [replaces_first, forgets_the_folder, forgets_the_bytes])
 def test_a_collection_that_cheats_is_caught(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +231,7 @@ def test_a_handle_of_a_blob_that_gc_takes_at_the_same_time_is_refused_or_has_its
     assert ended == {(False, True), (True, True), (True, False)}
 
 
+@pytest.mark.slow
 def test_a_fork_made_as_gc_runs_has_all_its_entries_and_blobs() -> None:
     """From a trial that gc is taking out at that moment, its blobs as old as it is."""
     raced = 0
@@ -259,6 +261,7 @@ def test_a_handle_that_is_appended_without_a_look_under_the_lock_is_caught(
     assert not all(is_whole(append_an_old_blob(nth)[1]) for nth in range(1, 40))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stays", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_failing_call_in_a_collection_loses_anything(

@@ -28,12 +28,10 @@ from sessiontree import (
 from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import main
 from sessiontree.core.codec import CRC_LENGTH, encode
-from sessiontree.core.damage import Damage
 from sessiontree.core.salvage import LOOK, stand_in
-from sessiontree.storage.fs import CREATE, Disk, Memory
-
-Found = list[tuple[str, int]]
-"""Kinds of damage and the numbers of their lines."""
+from sessiontree.storage.fs import Disk
+from tests.support.files import FILE, Found, in_memory, kinds_in, uuids
+from tests.support.files import file_of as _file
 
 NOON = "2026-01-02T12:00:00.000Z"
 FACTS: dict[str, Any] = {"timestamp": NOON, "id": "s", "cwd": "/p", "name": "given"}
@@ -51,10 +49,6 @@ def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
 A, B, C, D = (_line(uuid, parent) for parent, uuid in zip(["root", *"abc"], "abcd", strict=True))
 BELOW = (A, B, C, D)
 ALL = "root a b c d"
-
-
-def _file(*lines: bytes) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
 
 
 def _resealed(line: bytes, old: bytes, new: bytes) -> bytes:
@@ -134,14 +128,6 @@ CASES = {
 }
 
 
-def _uuids(session: Session) -> str:
-    return " ".join(entry.uuid for entry in session.entries())
-
-
-def _kinds(damage: list[Damage]) -> Found:
-    return [(found.kind, found.line) for found in damage]
-
-
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
     case: Case, tmp_path: Path
@@ -150,9 +136,9 @@ def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
     path.write_bytes(case.content)
     starts = [0, *(place + 1 for place, byte in enumerate(case.content) if byte == 10)]
     with Session.open(path, readonly=True) as session:
-        assert _uuids(session) == case.readable
+        assert " ".join(uuids(session)) == case.readable
         assert " ".join(entry.uuid for entry in session.path()) == case.readable
-        assert [_kinds(session.verify()), _kinds(session.damage)] == [case.found] * 2
+        assert [kinds_in(session.verify()), kinds_in(session.damage)] == [case.found] * 2
         assert all(found.offset == starts[found.line - 1] for found in session.verify())
         for key in case.kept.split():
             assert session.header[key] == FACTS[key]
@@ -171,13 +157,13 @@ def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(
     path.write_bytes(case.content)
     with Session.open(path, readonly=True) as session:
         header, planned = session.header, session.repair(dry_run=True)
-        assert _kinds(planned.remaining) == case.found
+        assert kinds_in(planned.remaining) == case.found
     with pytest.raises(MissingHeaderError, match=r"sessiontree repair .*readonly=True"):
         Session.open(path)
     assert path.read_bytes() == case.content
     done = repair_file(path)
     assert done.mended == planned.mended
-    assert _kinds(done.remaining) == case.remaining
+    assert kinds_in(done.remaining) == case.remaining
     assert done.evidence is not None
     assert Path(done.evidence).read_bytes() == case.content
     repaired = path.read_bytes()
@@ -187,9 +173,12 @@ def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(
     ]
     assert (repair_file(path).mended, path.read_bytes()) == ([], repaired)
     with Session.open(path) as session:
-        assert _kinds(session.verify()) == case.remaining
+        assert kinds_in(session.verify()) == case.remaining
         entry = session.append_message({"role": "user", "content": "afterwards"})
-        assert (entry.parent_uuid, _uuids(session)) == ("d", f"{case.readable} {entry.uuid}")
+        assert (entry.parent_uuid, " ".join(uuids(session))) == (
+            "d",
+            f"{case.readable} {entry.uuid}",
+        )
 
 
 def test_the_header_of_another_file_behind_is_not_taken_for_the_lost_one(tmp_path: Path) -> None:
@@ -198,7 +187,7 @@ def test_the_header_of_another_file_behind_is_not_taken_for_the_lost_one(tmp_pat
     path.write_bytes(_file(b"garbage", *BELOW, other, _line("x", "other")))
     for _ in range(2):
         with Session.open(path, readonly=True) as session:
-            assert _uuids(session) == f"{ALL} other x"
+            assert " ".join(uuids(session)) == f"{ALL} other x"
             assert [entry.uuid for entry in session.path("d")] == ALL.split()
             assert session.id == ""
         repair_file(path)
@@ -223,25 +212,19 @@ def test_a_lost_header_of_a_file_with_carriage_returns_is_repaired_with_them(
     assert path.read_bytes().endswith(_file(*BELOW))
 
 
-def _in_memory(content: bytes) -> Memory:
-    disk = Memory()
-    disk.write(disk.open("/chat.jsonl", CREATE), content)
-    return disk
-
-
 def _check_nothing_else_is_lost(damaged: bytes) -> None:
-    disk = _in_memory(damaged + b"\n" + _file(*BELOW))
-    with Session.open("/chat.jsonl", readonly=True, fs=disk) as session:
+    disk = in_memory(damaged + b"\n" + _file(*BELOW))
+    with Session.open(FILE, readonly=True, fs=disk) as session:
         read = {entry.uuid: entry for entry in session.entries()}
         assert [read[uuid].line for uuid in "abcd"] == list(BELOW)
         assert session.leaf.uuid == "d"
         assert len(session.context().messages) == 4
-    repair_file("/chat.jsonl", fs=disk)
-    with Session.open("/chat.jsonl", fs=disk) as session:
+    repair_file(FILE, fs=disk)
+    with Session.open(FILE, fs=disk) as session:
         entry = session.append_message({"role": "user", "content": "on"})
         assert entry.parent_uuid == "d"
-        assert _uuids(session).endswith(f"a b c d {entry.uuid}")
-    assert repair_file("/chat.jsonl", fs=disk).mended == []
+        assert " ".join(uuids(session)).endswith(f"a b c d {entry.uuid}")
+    assert repair_file(FILE, fs=disk).mended == []
 
 
 def test_no_flipped_bit_in_a_header_costs_an_entry() -> None:
@@ -355,6 +338,7 @@ def test_an_archive_of_what_was_taken_out_has_lost_no_header() -> None:
     assert stand_in(_file(*BELOW), "chat.jsonl", is_whole=True) is not None
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.one_of(st.binary(max_size=60), st.sampled_from(list(NO_EVIDENCE.values())))))
 def test_text_of_any_kind_is_no_session(lines: list[bytes]) -> None:
@@ -372,6 +356,7 @@ class _Counted(Disk):
         return block
 
 
+@pytest.mark.slow
 def test_a_list_reads_no_more_than_the_ends_of_a_large_file(tmp_path: Path) -> None:
     path = tmp_path / "2026-01-02T12-00-00-000Z_abc-1.jsonl"
     filling = b"".join(_line(str(n), "a", type="x", timestamp=NOON) + b"\n" for n in range(36_000))
@@ -395,14 +380,14 @@ def test_a_reader_sees_what_is_added_and_goes_on_after_the_repair(tmp_path: Path
         with path.open("ab") as appending:
             appending.write(_file(C))
         session.refresh()
-        assert _uuids(session) == "root a b c"
+        assert " ".join(uuids(session)) == "root a b c"
         repair_file(path)
         with Session.open(path) as writer:
             entry = writer.append_message({"role": "user", "content": "on"})
         session.refresh()
-        assert _uuids(session) == f"root a b c {entry.uuid}"
+        assert " ".join(uuids(session)) == f"root a b c {entry.uuid}"
         assert session.damage == []
-        assert _uuids(lane) == "root a b"
+        assert " ".join(uuids(lane)) == "root a b"
 
 
 @pytest.mark.slow

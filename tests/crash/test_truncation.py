@@ -17,7 +17,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.core.entry import Entry
 from sessiontree.errors import NotASessionError
-from sessiontree.storage.fs import CREATE, Memory
+from tests.support.files import FILE, content_of, in_memory, uuids
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,6 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         session.append_message({"role": "assistant", "content": "the line before"})
         session.append_message({"role": "user", "content": "and é the last"})
     return path.read_bytes()
-
-
-def _cut_at(content: bytes, end: int, path: Path) -> None:
-    """Leave a file of which only the first bytes were written."""
-    path.write_bytes(content[:end])
 
 
 def _check_read(path: Path, content: bytes, end: int) -> None:
@@ -93,6 +88,7 @@ def _torn(content: bytes, end: int) -> list[tuple[str, int]]:
     return [("torn", start)] if is_torn else []
 
 
+@pytest.mark.slow
 def test_every_cut_of_a_small_session_loses_the_torn_line_alone(
     small: bytes, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -100,12 +96,13 @@ def test_every_cut_of_a_small_session_loses_the_torn_line_alone(
     after_header = small.index(b"\n")
     for end in range(after_header, len(small) + 1):
         path.unlink(missing_ok=True)
-        _cut_at(small, end, path)
+        path.write_bytes(small[:end])
         _check_read(path, small, end)
         _check_write(path, small, end)
     record_property("offsets", len(small) + 1 - after_header)
 
 
+@pytest.mark.slow
 def test_every_cut_of_the_last_two_lines_of_a_big_session(
     big: bytes, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -142,15 +139,14 @@ def _upwards(session: Session) -> Iterator[Entry]:
         entry = session.entry(entry.parent_uuid)
 
 
+@pytest.mark.slow
 def test_repair_after_any_cut_leaves_a_clean_file_with_all_that_was_whole(
     small: bytes, record_property: Callable[[str, object], None]
 ) -> None:
     after_header = small.index(b"\n")
     for end in range(after_header + 2, len(small) + 1):
-        disk = Memory()
-        fd = disk.open("/chat.jsonl", CREATE)
-        disk.write(fd, small[:end])
-        with Session.open("/chat.jsonl", fs=disk) as session:
+        disk = in_memory(small[:end])
+        with Session.open(FILE, fs=disk) as session:
             before = [entry.line for entry in session.entries()]
             done = session.repair()
             ends_open = not small[:end].endswith(b"\n")
@@ -158,18 +154,18 @@ def test_repair_after_any_cut_leaves_a_clean_file_with_all_that_was_whole(
             assert [found.kind for found in done.remaining] == []
             assert [entry.line for entry in session.entries()] == before
             if done.evidence is not None:
-                kept = disk.open(done.evidence, 0)
-                assert disk.read(kept, len(small), 0) == small[:end]
+                assert content_of(disk, done.evidence) == small[:end]
     record_property("offsets", len(small) - after_header - 1)
 
 
+@pytest.mark.slow
 def test_a_cut_inside_the_header_is_named_and_nothing_is_written(
     small: bytes, tmp_path: Path
 ) -> None:
     """A session is made whole or not at all, so only another program leaves half a header."""
     path = tmp_path / "chat.jsonl"
     for end in range(small.index(b"\n")):
-        _cut_at(small, end, path)
+        path.write_bytes(small[:end])
         for readonly in (True, False):
             with pytest.raises(NotASessionError) as caught:
                 Session.open(path, readonly=readonly)
@@ -191,8 +187,8 @@ def test_every_cut_is_survived_by_one_session_after_another(small: bytes, tmp_pa
             session.append_message({"role": "user", "content": "torn" * 100})
         os.truncate(path, path.stat().st_size - cut)
         with Session.open(path, readonly=True) as session:
-            assert [e.uuid for e in session.entries() if e.uuid in kept] == kept
+            assert [uuid for uuid in uuids(session) if uuid in kept] == kept
     with Session.open(path) as session:
         session.repair()
-        assert [e.uuid for e in session.entries() if e.uuid in kept] == kept
+        assert [uuid for uuid in uuids(session) if uuid in kept] == kept
         assert session.verify() == []

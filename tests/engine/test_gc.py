@@ -238,19 +238,6 @@ def test_a_damaged_file_is_not_collected(file: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_a_second_attempt_after_a_crash_archives_each_entry_once(file: Path) -> None:
-    with Session.create(file) as main:
-        with main.scratch() as trial:
-            trial.append_message(assistant("a"))
-        before = file.read_bytes()
-        main.gc(now=LATER)
-    once = archives(file)[0].read_bytes()
-    file.write_bytes(before)  # as if the crash had come before the file was replaced
-    with Session.open(file) as main:
-        assert len(main.gc(now=LATER).entries) == 1
-    assert archives(file)[0].read_bytes() == once
-
-
 def test_another_writer_goes_on_after_a_collection(file: Path) -> None:
     with Session.create(file) as main, Session.open(file) as other:
         with main.scratch() as trial:

@@ -19,8 +19,9 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.view import View
 from sessiontree.storage import lines
-from sessiontree.storage.fs import CREATE, Disk, Memory
+from sessiontree.storage.fs import Disk
 from sessiontree.storage.log import FileLog
+from tests.support.files import FILE, in_memory
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -177,17 +178,11 @@ def blocks_of(first: int, largest: int) -> Iterator[None]:
         yield
 
 
-def in_memory(content: bytes) -> Memory:
-    """A file system that holds one file, `/s.jsonl`."""
-    memory = Memory()
-    memory.write(memory.open("/s.jsonl", CREATE), content)
-    return memory
-
-
 def opened(content: bytes) -> View:
-    return View(FileLog(in_memory(content), "/s.jsonl", readonly=True))
+    return View(FileLog(in_memory(content), FILE, readonly=True))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.randoms(use_true_random=False))
 def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
@@ -212,6 +207,7 @@ def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
             assert above == [offsets[at] for at in oracle_up(parents, row)[1:]]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @example(
     b'{"type":"session","uuid":"root","parentUuid":null,"version":2}\n'
@@ -235,6 +231,7 @@ def test_the_walk_finds_the_last_of_each_lane_and_of_each_uuid(
             assert offset_of(opened(content).walk().entry(uuid)) == last(counting)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.sampled_from(["main", "agent", "aa", "spür"]))
 def test_a_session_opens_at_its_lanes_leaf_with_the_path_to_it(
@@ -245,13 +242,13 @@ def test_a_session_opens_at_its_lanes_leaf_with_the_path_to_it(
     on_main = [row for row, entry in enumerate(entries) if entry.lane is None]
     if lane != "main" and not on_lane:
         with blocks_of(*blocks), pytest.raises(RefError):
-            Session.open("/s.jsonl", readonly=True, lane=lane, fs=in_memory(content))
+            Session.open(FILE, readonly=True, lane=lane, fs=in_memory(content))
         return
     leaf = (on_lane or on_main)[-1]
     expected = [entries[row].offset for row in oracle_up(oracle_parents(entries), leaf)]
     with (
         blocks_of(*blocks),
-        Session.open("/s.jsonl", readonly=True, lane=lane, fs=in_memory(content)) as session,
+        Session.open(FILE, readonly=True, lane=lane, fs=in_memory(content)) as session,
     ):
         assert session.leaf.offset == entries[leaf].offset
         assert [entry.offset for entry in session.path()] == expected[::-1]

@@ -17,35 +17,10 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.jsonl"))
 CONTENTS = [file.read_bytes() for file in CORPUS]
 
 PIECES = [
-    b"",
-    b"\n",
-    b"\r\n",
-    b"\0",
-    b"\0" * 600,
-    b"\xef\xbb\xbf",
-    b"\xff",
-    b" ",
-    b'"',
-    b"\\",
-    b"\\u0061",
-    b"\\ud800",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b",",
-    b":",
-    b"null",
-    b"true",
-    b"-1",
-    b"1e999",
-    b"123456789012345678901234567890",
-    b"1" * 5000,
-    b"[" * 1100,
-    b'"uuid":"root",',
-    b'"parentUuid":"a1",',
-    b'"lane":"side",',
-    b'"crc":"00000000"',
+    *(b"", b"\n", b"\r\n", b"\0", b"\0" * 600, b"\xef\xbb\xbf", b"\xff", b" ", b'"', b"\\"),
+    *(b"\\u0061", b"\\ud800", b"{", b"}", b"[", b"]", b",", b":", b"null", b"true", b"-1"),
+    *(b"1e999", b"123456789012345678901234567890", b"1" * 5000, b"[" * 1100),
+    *(b'"uuid":"root",', b'"parentUuid":"a1",', b'"lane":"side",', b'"crc":"00000000"'),
     b'{"type":"message","uuid":"a1","parentUuid":"a1","message":{"role":"user","content":"x"}}\n',
     b'{"type":"session","version":2,"uuid":"root2","parentUuid":null}\n',
 ]
@@ -56,6 +31,7 @@ def test_the_corpus_holds_up(file: Path) -> None:
     check(file.read_bytes())
 
 
+@pytest.mark.slow
 def test_every_file_of_the_corpus_cut_anywhere_can_be_read() -> None:
     for content in CONTENTS:
         for length in range(0, len(content), max(1, len(content) // 8)):
@@ -91,14 +67,8 @@ def mishaps(draw: st.DrawFn) -> bytes:
     return content
 
 
-@given(mishaps())
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_mishap_leaves_a_file_that_breaks_the_reader(content: bytes) -> None:
-    check(content)
-
-
-@pytest.mark.soak
-@given(mishaps())
-@settings(max_examples=30_000, deadline=None, suppress_health_check=list(HealthCheck))
-def test_tens_of_thousands_of_mishaps(content: bytes) -> None:
-    check(content)
+@pytest.mark.slow
+@pytest.mark.parametrize("examples", [250, pytest.param(30_000, marks=pytest.mark.soak)])
+def test_no_mishap_leaves_a_file_that_breaks_the_reader(examples: int) -> None:
+    every = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    every(given(mishaps())(check))()

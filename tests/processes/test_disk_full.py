@@ -54,6 +54,7 @@ with Session.open(path, durability=durability) as session:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no limits on processes")
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 @pytest.mark.parametrize("limit", [20_000, 20_001])

@@ -87,13 +87,22 @@ def check_kept(path: Path, acknowledged: list[str]) -> bool:
     return any(found.kind == "torn" for found in damage)
 
 
-def kill_writers(
-    folder: Path, kills: int, durability: str, record: Callable[[str, object], None]
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kills", "durability"),
+    [
+        (15, "os"),
+        pytest.param(300, "os", marks=pytest.mark.soak),
+        pytest.param(300, "fsync", marks=pytest.mark.soak),
+    ],
+)
+def test_what_a_killed_writer_was_told_is_kept_is_kept(
+    tmp_path: Path, record_property: Callable[[str, object], None], kills: int, durability: str
 ) -> None:
     kept = torn = 0
     for seed in range(kills):
         chance = random.Random(seed)
-        path = folder / f"{seed // 3}.jsonl"
+        path = tmp_path / f"{seed // 3}.jsonl"
         if seed % 3 == 0:
             acknowledged: list[str] = []
             Session.create(path, durability="os").close()
@@ -112,28 +121,19 @@ def kill_writers(
             assert not check_kept(path, acknowledged)
             kept += len(acknowledged)
             shutil.rmtree(f"{path}.blobs", ignore_errors=True)
-            for left in folder.glob(f"{path.name}*"):
+            for left in tmp_path.glob(f"{path.name}*"):
                 left.unlink()
-    record("kills", kills)
-    record("torn ends", torn)
-    record("entries kept", kept)
+    record_property("kills", kills)
+    record_property("torn ends", torn)
+    record_property("entries kept", kept)
 
 
-def test_what_a_killed_writer_was_told_is_kept_is_kept(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.soak)])
+def test_a_repair_that_is_killed_loses_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None], kills: int
 ) -> None:
-    kill_writers(tmp_path, 15, "os", record_property)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("durability", ["os", "fsync"])
-def test_hundreds_of_killed_writers(
-    tmp_path: Path, record_property: Callable[[str, object], None], durability: str
-) -> None:
-    kill_writers(tmp_path, 300, durability, record_property)
-
-
-def kill_repairers(path: Path, kills: int, record: Callable[[str, object], None]) -> None:
+    path = tmp_path / "chat.jsonl"
     Session.create(path, durability="os").close()
     acknowledged: list[str] = []
     for seed in range(kills):
@@ -145,17 +145,4 @@ def kill_repairers(path: Path, kills: int, record: Callable[[str, object], None]
         session.repair()
         assert session.verify() == []
     assert path.with_name(path.name + ".lock").read_bytes() == b""
-    record("kills", kills)
-
-
-def test_a_repair_that_is_killed_loses_nothing(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    kill_repairers(tmp_path / "chat.jsonl", 4, record_property)
-
-
-@pytest.mark.soak
-def test_a_hundred_killed_repairs(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    kill_repairers(tmp_path / "chat.jsonl", 100, record_property)
+    record_property("kills", kills)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import traceback
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from sessiontree import Entry, Session
 from sessiontree.core.entry import MARKERS
 from sessiontree.errors import FileReplacedError, NothingToDoError
+from tests.support.children import together
 from tests.support.terminal import run
 
 LATER = datetime.now(UTC) + timedelta(days=8)
@@ -34,27 +32,6 @@ def say(session: Session, text: str) -> Entry:
 
 def opened(file: Path, lane: str = "main") -> Session:
     return Session.open(file, lane=lane, durability="os")
-
-
-def together(*works: Callable[[], object]) -> None:
-    """Do each in a process of its own, all at once."""
-    children = [_forked(work) for work in works]
-    ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    assert ended == [0] * len(works)
-
-
-def _forked(work: Callable[[], object]) -> int:
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        work()
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
 
 
 def all_of(file: Path) -> list[Entry]:

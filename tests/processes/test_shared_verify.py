@@ -29,6 +29,7 @@ def findings(file: Path, processes: int) -> list[tuple[int, str, str]]:
         return [(one.offset, one.kind, one.cause) for one in found]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_several_processes_find_what_one_finds(

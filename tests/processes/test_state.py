@@ -15,7 +15,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +29,7 @@ from hypothesis.stateful import (
 
 from sessiontree import Entry, NothingToDoError, Session
 from sessiontree.storage.fs import Disk
+from tests.support.model import Known, context_in, path_in
 
 
 class Killed(BaseException):
@@ -119,15 +119,6 @@ class MortalDisk(Disk):
         super().unlock(fd)
 
 
-class Known(NamedTuple):
-    """What the model knows of an entry; `kept` of a compaction alone."""
-
-    type: str
-    parent: str | None
-    says: str = ""
-    kept: str = ""
-
-
 class Living:
     """A writer that is at work, and the leaf it stands at."""
 
@@ -168,22 +159,6 @@ class WritersAgainstModel(RuleBasedStateMachine):
 
     def _any(self, place: int) -> str:
         return list(self.known)[place % len(self.known)]
-
-    def _path(self, uuid: str) -> list[str]:
-        path = []
-        at: str | None = uuid
-        while at is not None:
-            path.append(at)
-            at = self.known[at].parent
-        return path[::-1]
-
-    def _context(self, uuid: str) -> list[str]:
-        path = self._path(uuid)
-        compactions = [at for at in path if self.known[at].type == "compaction"]
-        if compactions:
-            kept = path.index(self.known[compactions[-1]].kept)
-            path = [compactions[-1], *(at for at in path[kept:] if at not in compactions)]
-        return [says for at in path if (says := self.known[at].says)]
 
     def _living(self, name: str, durability: str = "fsync") -> Living:
         """A writer at work; one that died comes back at the last entry of the file."""
@@ -231,7 +206,7 @@ class WritersAgainstModel(RuleBasedStateMachine):
             tried = [k for k in self.tried if (k.type, k.says) == (entry.type, says)]
             assert tried, f"{entry!r} was never written"
             assert entry.parent_uuid in known
-            known[entry.uuid] = Known(entry.type, entry.parent_uuid, says, first_kept)
+            known[entry.uuid] = Known(entry.type, entry.parent_uuid, says, first_kept=first_kept)
         self.known = known
 
     @rule(name=writers, size=st.sampled_from([0, 0, 0, 5_000, 200_000]))
@@ -269,7 +244,7 @@ class WritersAgainstModel(RuleBasedStateMachine):
 
     @rule(name=writers, place=places)
     def pop(self, name: str, place: int) -> None:
-        path = self._path(self._living(name).leaf)[:-1]
+        path = path_in(self.known, self._living(name).leaf)[:-1]
         if not path:
             return
         to, words = path[place % len(path)], self._words()
@@ -277,14 +252,14 @@ class WritersAgainstModel(RuleBasedStateMachine):
 
     @rule(name=writers, place=places)
     def compact(self, name: str, place: int) -> None:
-        path = self._path(self._living(name).leaf)
+        path = path_in(self.known, self._living(name).leaf)
         kept, words = path[place % len(path)], self._words()
 
         def compact(session: Session) -> list[Entry]:
             return [session.compact(words, first_kept=kept)]
 
         try:
-            self._do(name, compact, Known("compaction", None, words, kept))
+            self._do(name, compact, Known("compaction", None, words, first_kept=kept))
         except NothingToDoError:
             return
 
@@ -350,7 +325,9 @@ class WritersAgainstModel(RuleBasedStateMachine):
         for writer in self.writers.values():
             assert writer.session.leaf.uuid == writer.leaf
             context = writer.session.context()
-            assert [text(message) for message in context.messages] == self._context(writer.leaf)
+            assert [text(message) for message in context.messages] == context_in(
+                self.known, writer.leaf
+            )
 
     @invariant()
     def a_reader_sees_what_is_known(self) -> None:
@@ -360,14 +337,17 @@ class WritersAgainstModel(RuleBasedStateMachine):
             assert list(there) == list(self.known)
             last = list(self.known)[-1]
             assert session.leaf.uuid == last
-            assert [text(m) for m in session.context().messages] == self._context(last)
+            assert [text(m) for m in session.context().messages] == context_in(self.known, last)
 
 
 def text(message: Mapping[str, object]) -> object:
     return message.get("summary") or message["content"]
 
 
-def run(examples: int) -> None:
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+@pytest.mark.parametrize("examples", [30, pytest.param(2000, marks=pytest.mark.soak)])
+def test_writers_that_die_and_come_back_lose_nothing_that_was_acknowledged(examples: int) -> None:
     run_state_machine_as_test(
         WritersAgainstModel,
         settings=settings(
@@ -377,14 +357,3 @@ def run(examples: int) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-def test_writers_that_die_and_come_back_lose_nothing_that_was_acknowledged() -> None:
-    run(30)
-
-
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-def test_thousands_of_lives_and_deaths() -> None:
-    run(2000)

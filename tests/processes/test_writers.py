@@ -11,11 +11,11 @@ import json
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,15 @@ import pytest
 from sessiontree import Entry, Session
 from sessiontree.errors import ReadOnlyError
 from sessiontree.storage.fs import Disk
-from tests.support.children import PATIENCE, read_line, read_rest, running, tell, uuids_in
+from tests.support.children import (
+    PATIENCE,
+    in_threads,
+    read_line,
+    read_rest,
+    running,
+    tell,
+    uuids_in,
+)
 
 WRITER = """
 import json, random, sys, time
@@ -157,20 +165,13 @@ def let_write(
     return told, max(worst)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "durability",
+    ["os", *(pytest.param(how, marks=pytest.mark.soak) for how in ["fsync", "os"] * 5)],
+)
 def test_eight_processes_write_as_others_look_on(
-    path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    chains, worst = let_write(path, writers=8, count=500, durability="os")
-    check_all_kept(path, chains)
-    record_property("acknowledged appends by 8 processes", sum(map(len, chains)))
-    record_property("worst append in ms", round(worst * 1000, 1))
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("durability", ["fsync", "os"])
-@pytest.mark.parametrize("again", range(5))
-def test_eight_processes_write_and_sync_as_others_look_on(
-    path: Path, record_property: Callable[[str, object], None], durability: str, again: int
+    path: Path, record_property: Callable[[str, object], None], durability: str
 ) -> None:
     chains, worst = let_write(path, writers=8, count=500, durability=durability)
     check_all_kept(path, chains)
@@ -178,6 +179,7 @@ def test_eight_processes_write_and_sync_as_others_look_on(
     record_property("worst append in ms", round(worst * 1000, 1))
 
 
+@pytest.mark.slow
 def test_writers_killed_at_work_neither_block_nor_harm_the_others(path: Path) -> None:
     chance = random.Random(3)
     with ExitStack() as stack:
@@ -267,22 +269,16 @@ def test_a_stopped_writer_that_holds_the_lock_is_waited_for(path: Path) -> None:
 @pytest.mark.parametrize("share", [True, False])
 def test_threads_write_through_one_session_or_their_own(path: Path, share: bool) -> None:
     chains: list[list[str]] = [[] for _ in range(8)]
-    failures: list[BaseException] = []
-    barrier = threading.Barrier(8)
 
     def write(session: Session, chain: list[str]) -> None:
-        try:
-            barrier.wait(PATIENCE)
-            for number in range(60):
-                message = {"role": "user", "content": json.dumps(["thread", number, 0, ""])}
-                if number % 10 == 9:
-                    with session.batch():
-                        batch = [session.append_message(message) for _ in range(3)]
-                    chain.extend(entry.uuid for entry in batch)
-                else:
-                    chain.append(session.append_message(message).uuid)
-        except BaseException as error:
-            failures.append(error)
+        for number in range(60):
+            message = {"role": "user", "content": json.dumps(["thread", number, 0, ""])}
+            if number % 10 == 9:
+                with session.batch():
+                    batch = [session.append_message(message) for _ in range(3)]
+                chain.extend(entry.uuid for entry in batch)
+            else:
+                chain.append(session.append_message(message).uuid)
 
     with ExitStack() as stack:
         one = stack.enter_context(Session.open(path, durability="os"))
@@ -290,78 +286,14 @@ def test_threads_write_through_one_session_or_their_own(path: Path, share: bool)
             one if share else stack.enter_context(Session.open(path, durability="os"))
             for _ in chains
         ]
-        threads = [
-            threading.Thread(target=write, args=pair) for pair in zip(sessions, chains, strict=True)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert failures == []
+        assert in_threads(*map(partial, [write] * 8, sessions, chains)) == []
         one.refresh()
-        offsets_hold = [one.entry(uuid).uuid for chain in chains for uuid in chain]
-        assert offsets_hold == [uuid for chain in chains for uuid in chain]
+        for chain in chains:
+            assert [one.entry(uuid).uuid for uuid in chain] == chain
     uuids, _ = uuids_in(path)
     assert sorted(uuids[1:]) == sorted(uuid for chain in chains for uuid in chain)
-    if share:  # one writer, whatever thread it is called from: its entries are one chain
-        check_all_kept(path, [uuids])
-    else:
-        check_all_kept(path, chains)
-
-
-def together(*acts: Callable[[], None]) -> list[BaseException]:
-    """Run each in a thread of its own, switching between them as often as can be."""
-    failures: list[BaseException] = []
-
-    def run(act: Callable[[], None]) -> None:
-        try:
-            act()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-    finally:
-        sys.setswitchinterval(interval)
-    return failures
-
-
-def test_a_thread_may_refresh_what_others_write_through(path: Path) -> None:
-    """The size it had read was behind what the others wrote, and so it closed the file on them."""
-    told: list[str] = []
-    done: list[bool] = []
-
-    with Session.open(path, durability="os") as session:
-
-        def write_some() -> None:
-            for number in range(100):
-                text = json.dumps(["thread", number, 0, ""])
-                if number % 4:
-                    told.append(session.append_message({"role": "user", "content": text}).uuid)
-                    continue
-                with session.batch():
-                    told.append(session.append_message({"role": "user", "content": text}).uuid)
-
-        def write() -> None:
-            try:
-                write_some()
-            finally:
-                done.append(True)
-
-        def refresh() -> None:
-            while len(done) < 4:
-                session.refresh()
-
-        assert together(write, write, write, write, refresh, refresh) == []
-    uuids, _ = uuids_in(path)
-    assert sorted(uuids[1:]) == sorted(told)
-    check_all_kept(path, [uuids])
+    # One writer, whatever thread it is called from: its entries are one chain.
+    check_all_kept(path, [uuids] if share else chains)
 
 
 def test_a_thread_may_close_what_others_write_through(path: Path) -> None:
@@ -379,7 +311,7 @@ def test_a_thread_may_close_what_others_write_through(path: Path) -> None:
         begun.wait(PATIENCE)
         session.close()
 
-    failures = together(write, write, write, close)
+    failures = in_threads(write, write, write, close)
     assert [type(failure) for failure in failures] == [ReadOnlyError] * 3
     uuids, _ = uuids_in(path)
     assert sorted(uuids[1:]) == sorted(told)
@@ -452,7 +384,14 @@ def look_at_tree(session: Session) -> None:
     assert session.damage == []
 
 
-@pytest.mark.parametrize("look", [look_at_lines, look_at_path, look_at_tree])
+@pytest.mark.slow
+def refresh(session: Session) -> None:
+    """The size it had read was behind what others wrote, and so it closed the file on them."""
+    for _ in range(20):
+        session.refresh()
+
+
+@pytest.mark.parametrize("look", [look_at_lines, look_at_path, look_at_tree, refresh])
 def test_threads_may_look_at_what_others_write_through(
     path: Path, look: Callable[[Session], None]
 ) -> None:
@@ -487,7 +426,7 @@ def test_threads_may_look_at_what_others_write_through(
                 done.extend([True] * 3 * looks)
                 raise
 
-        assert together(write, watch, watch, watch) == []
+        assert in_threads(write, watch, watch, watch) == []
         look(session)
     uuids, damage = uuids_in(path)
     assert (set(told) <= set(uuids), damage) == (True, [])
@@ -532,6 +471,7 @@ said("after")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 @pytest.mark.parametrize(
     "act", ["nothing", "append", "append after", "look", "refresh", "close", "batch"]

@@ -19,6 +19,8 @@ from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.recording import StreamAccumulator
 from sessiontree.text.pattern import Pattern
 
+pytestmark = pytest.mark.slow
+
 MESSAGES = 2000
 TEXT = "what was said " * 600
 COMPACT_EVERY = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,20 +21,11 @@ from hypothesis.stateful import (
 
 from sessiontree import Entry, NothingToDoError, Session
 from tests.support.conversation import said
+from tests.support.model import Known, context_in, path_in
 
 ROLES = st.sampled_from(["user", "assistant"])
 SPEAKS = frozenset({"message", "branch_summary", "stack_summary", "compaction"})
 ANNOTATES = frozenset({"label", "session_info"})
-
-
-class Known(NamedTuple):
-    """What the model knows of an entry; `first_kept` of a compaction alone."""
-
-    type: str
-    parent: str | None
-    says: str = ""
-    role: str = ""
-    first_kept: str = ""
 
 
 class SessionAgainstModel(RuleBasedStateMachine):
@@ -65,25 +56,6 @@ class SessionAgainstModel(RuleBasedStateMachine):
         self.known[uuid] = Known("session", None)
         self.leaf = self.last = uuid
         return uuid
-
-    def _path(self, uuid: str) -> list[str]:
-        path = []
-        at: str | None = uuid
-        while at is not None:
-            path.append(at)
-            at = self.known[at].parent
-        return path[::-1]
-
-    def _context(self, uuid: str) -> list[str]:
-        """The rules in words: the latest compaction's summary, then what it kept."""
-        path = self._path(uuid)
-        compactions = [at for at in path if self.known[at].type == "compaction"]
-        if compactions:
-            latest = compactions[-1]
-            kept = self.known[latest].first_kept
-            path = path[path.index(kept) :]
-            path = [latest, *(at for at in path if at not in compactions)]
-        return [self.known[at].says for at in path if self.known[at].type in SPEAKS]
 
     def _see(self, uuid: str) -> None:
         if uuid in self.unseen:
@@ -147,7 +119,7 @@ class SessionAgainstModel(RuleBasedStateMachine):
         entry = self.session.switch(to)
         if entry.uuid == before:
             assert len(self.file.read_bytes()) == size
-            assert self._context(before) == self._context(to)
+            assert context_in(self.known, before) == context_in(self.known, to)
         else:
             self._moved(entry, to)
 
@@ -155,13 +127,13 @@ class SessionAgainstModel(RuleBasedStateMachine):
     def pop(self, to: str) -> str:
         self._see(to)
         words = self._words()
-        if to not in self._path(self.leaf)[:-1]:
+        if to not in path_in(self.known, self.leaf)[:-1]:
             return to
         return self._moved(self.session.pop(to, summary=words), to, says=words)
 
     @rule()
     def rewind(self) -> None:
-        prompts = [at for at in self._path(self.leaf) if self.known[at].role == "user"]
+        prompts = [at for at in path_in(self.known, self.leaf) if self.known[at].role == "user"]
         if not prompts:
             return
         prompt = self.known[prompts[-1]]
@@ -171,7 +143,7 @@ class SessionAgainstModel(RuleBasedStateMachine):
 
     @rule(target=entries, choice=st.integers(0, 50))
     def compact(self, choice: int) -> str:
-        path = self._path(self.leaf)
+        path = path_in(self.known, self.leaf)
         kept = path[choice % len(path)]
         words = self._words()
         try:
@@ -183,7 +155,7 @@ class SessionAgainstModel(RuleBasedStateMachine):
     @rule(target=entries)
     def compact_and_keep_nothing(self) -> str:
         words = self._words()
-        if not self._context(self.leaf):
+        if not context_in(self.known, self.leaf):
             return self.leaf
         entry = self.session.compact(words, keep=0)
         return self._moved(entry, self.leaf, says=words, first_kept=entry.uuid)
@@ -232,17 +204,19 @@ class SessionAgainstModel(RuleBasedStateMachine):
         names = sorted(path.name for path in self.folder.iterdir())
         with Session.open(self.file, readonly=True) as reader:
             assert reader.leaf.uuid == self.last
-            assert said(reader.context()) == self._context(self.last)
+            assert said(reader.context()) == context_in(self.known, self.last)
             assert [entry.uuid for entry in reader.entries()] == list(self.known)
-            assert [row.uuid for row in reader.tree() if row.current] == self._path(self.last)
+            assert [row.uuid for row in reader.tree() if row.current] == path_in(
+                self.known, self.last
+            )
             assert reader.damage == []
         assert sorted(path.name for path in self.folder.iterdir()) == names
 
     @rule(at=entries)
     def look_at_an_entry(self, at: str) -> None:
         self.session.refresh()
-        assert said(self.session.context(at)) == self._context(at)
-        assert [entry.uuid for entry in self.session.path(at)] == self._path(at)
+        assert said(self.session.context(at)) == context_in(self.known, at)
+        assert [entry.uuid for entry in self.session.path(at)] == path_in(self.known, at)
         below = [uuid for uuid, known in self.known.items() if known.parent == at]
         assert [entry.uuid for entry in self.session.children(at)] == below
 
@@ -254,7 +228,7 @@ class SessionAgainstModel(RuleBasedStateMachine):
         parents_of_talk = set()
         for uuid, known in self.known.items():
             if known.type in SPEAKS:
-                parents_of_talk.update(self._path(uuid)[:-1])
+                parents_of_talk.update(path_in(self.known, uuid)[:-1])
         tips = [
             uuid
             for uuid, known in self.known.items()
@@ -267,12 +241,12 @@ class SessionAgainstModel(RuleBasedStateMachine):
         if not self.leaf:
             return
         assert self.session.leaf.uuid == self.leaf
-        assert said(self.session.context()) == self._context(self.leaf)
+        assert said(self.session.context()) == context_in(self.known, self.leaf)
 
     @invariant()
     def the_path_is_the_models(self) -> None:
         if self.leaf and self.said % 3 == 0:  # reading it whole changes what is known of it
-            assert [entry.uuid for entry in self.session.path()] == self._path(self.leaf)
+            assert [entry.uuid for entry in self.session.path()] == path_in(self.known, self.leaf)
 
     @invariant()
     def the_file_only_grows(self) -> None:
@@ -281,6 +255,7 @@ class SessionAgainstModel(RuleBasedStateMachine):
         self.bytes = now
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 def test_a_session_does_what_the_model_says() -> None:
     run_state_machine_as_test(

@@ -264,17 +264,6 @@ def test_whatever_is_wrong_with_a_blob_it_is_told_and_hides_nothing_else(
         assert [row.preview for row in session.tree()] == shown
 
 
-def test_other_bytes_of_the_same_length_are_never_given(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
-    with Session.create(file) as session:
-        entry = session.append_message({"role": "user", "content": LONG})
-    blob = blobs_of(file)[0]
-    blob.chmod(0o600)
-    blob.write_bytes(b"?" * blob.stat().st_size)
-    with Session.open(file) as session, pytest.raises(BlobDamagedError, match="not those"):
-        session.entry(entry.uuid)["message"]
-
-
 def test_a_veto_writes_no_blob(tmp_path: Path) -> None:
     class Refusing:
         def before_append(self, session: Session, entry: Any) -> None:

@@ -24,7 +24,8 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.blobs import BLOCK, Blobs
-from sessiontree.storage.fs import DISK, Disk, FileSystem, Memory, Stat
+from sessiontree.storage.fs import DISK, FileSystem, Memory
+from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
 
 CONTENT = b"a screenshot" * 1000
 BLOB = Blob(hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
@@ -98,54 +99,44 @@ def test_reading_blobs_makes_no_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-class Counting(Disk):
-    """Counts the calls that write, sync or read."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def write(self, fd: int, block: bytes) -> int:
-        self.calls.append("write")
-        return super().write(fd, block)
-
-    def sync(self, fd: int) -> None:
-        self.calls.append("sync")
-        super().sync(fd)
-
-    def sync_folder(self, path: str) -> None:
-        self.calls.append(f"sync {os.path.basename(path)}")
-        super().sync_folder(path)
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        self.calls.append("read")
-        return super().read(fd, size, offset)
+def noted(disk: FaultyDisk) -> list[str]:
+    """The calls that write, sync or read; a synced folder by its name."""
+    names = {"sync_folder": "sync "}
+    return [
+        kind if kind not in names else names[kind] + os.path.basename(path)
+        for kind, path in disk.calls
+        if kind in ("write", "sync", "sync_folder", "read")
+    ]
 
 
 def test_content_put_again_costs_a_look(tmp_path: Path) -> None:
-    disk = Counting()
+    disk = FaultyDisk()
+    disk.arm()
     blobs = blobs_in(tmp_path, fs=disk)
     blobs.put(CONTENT)
-    assert disk.calls == [f"sync {tmp_path.name}", "write", "sync", "sync chat.jsonl.blobs"]
+    assert noted(disk) == [f"sync {tmp_path.name}", "write", "sync", "sync chat.jsonl.blobs"]
     disk.calls.clear()
     assert blobs.put(CONTENT) == BLOB
-    assert disk.calls == []
+    assert noted(disk) == []
 
 
 def test_a_blob_that_another_program_stored_is_compared_and_synced_before_it_counts(
     tmp_path: Path, blobs: Blobs
 ) -> None:
     """Whoever stored it may have died before its name, or the folder's, was on the medium."""
-    disk = Counting()
+    disk = FaultyDisk()
+    disk.arm()
     blobs_in(tmp_path, fs=disk).put(CONTENT)
-    assert disk.calls == ["read", "sync", f"sync {tmp_path.name}", "sync chat.jsonl.blobs"]
+    assert noted(disk) == ["read", "sync", f"sync {tmp_path.name}", "sync chat.jsonl.blobs"]
 
 
 def test_without_fsync_nothing_is_synced(tmp_path: Path) -> None:
-    disk = Counting()
+    disk = FaultyDisk()
+    disk.arm()
     blobs = Blobs(disk, str(tmp_path / "chat.jsonl"), "os")
     blobs.put(CONTENT)
     blobs_in(tmp_path, "other.jsonl", disk)
-    assert disk.calls == ["write"]
+    assert noted(disk) == ["write"]
 
 
 def test_a_blob_removed_meanwhile_is_put_again(tmp_path: Path, blobs: Blobs) -> None:
@@ -279,36 +270,15 @@ def test_a_folder_or_link_with_the_name_of_a_blob_is_left_there(
         assert files_of(blobs) == before
 
 
-class Unreadable(Disk):
-    """A medium that fails in one kind of call, from the first on; root is refused nothing."""
-
-    def __init__(self, kind: str, error: int) -> None:
-        self._kind, self._error = kind, error
-
-    def _fail(self, kind: str) -> None:
-        if kind == self._kind:
-            raise OSError(self._error, os.strerror(self._error))
-
-    def open(self, path: str, flags: int) -> int:
-        self._fail("open")
-        return super().open(path, flags)
-
-    def stat(self, file: int | str) -> Stat:
-        self._fail("stat")
-        return super().stat(file)
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        self._fail("read")
-        return super().read(fd, size, offset)
-
-
 @pytest.mark.parametrize(
     ("kind", "error"), [("open", errno.EACCES), ("stat", errno.EIO), ("read", errno.EIO)]
 )
 def test_a_blob_that_cannot_be_read_is_an_error_of_its_own(
     tmp_path: Path, blobs: Blobs, kind: str, error: int
 ) -> None:
-    failing = blobs_in(tmp_path, fs=Unreadable(kind, error))
+    disk = FaultyDisk()
+    disk.arm(Fault(kind, 1, error, stays=True))
+    failing = blobs_in(tmp_path, fs=disk)
     with pytest.raises(BlobUnreadableError, match=os.strerror(error)):
         failing.read(*BLOB)
     with pytest.raises(BlobUnreadableError):
@@ -351,6 +321,7 @@ def test_a_name_that_is_no_hash_leads_nowhere(blobs: Blobs, name: str) -> None:
         blobs.remove(name)
 
 
+@pytest.mark.slow
 def test_a_large_attachment_never_sits_in_memory(tmp_path: Path) -> None:
     blobs = blobs_in(tmp_path)
     size = 48 * BLOCK
@@ -415,19 +386,9 @@ def test_a_fork_takes_no_space_and_outlives_the_original(tmp_path: Path, blobs: 
     assert fork.link_from(blobs, []) == []
 
 
-class OneName(Disk):
-    """A disk on which a file has one name only."""
-
-    def __init__(self, error: int) -> None:
-        self._error = error
-
-    def link(self, source: str, target: str) -> None:
-        raise OSError(self._error, os.strerror(self._error))
-
-
 @pytest.mark.parametrize("error", [errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP])
 def test_where_there_are_no_links_a_fork_has_copies(tmp_path: Path, error: int) -> None:
-    disk = OneName(error)
+    disk = NoLinks(error)
     blobs, fork = blobs_in(tmp_path, fs=disk), blobs_in(tmp_path, "fork.jsonl", disk)
     blob = blobs.put(LARGE)
     assert fork.link_from(blobs, [blob]) == []
@@ -437,10 +398,10 @@ def test_where_there_are_no_links_a_fork_has_copies(tmp_path: Path, error: int) 
 
 
 def test_where_there_are_no_links_damage_is_kept_aside_as_a_copy(tmp_path: Path) -> None:
-    blobs = blobs_in(tmp_path, fs=OneName(errno.EPERM))
+    blobs = blobs_in(tmp_path, fs=NoLinks(errno.EPERM))
     blobs.put(CONTENT)
     _flipped(path_of(blobs))
-    assert blobs_in(tmp_path, fs=OneName(errno.EPERM)).put(CONTENT) == BLOB
+    assert blobs_in(tmp_path, fs=NoLinks(errno.EPERM)).put(CONTENT) == BLOB
     sound, aside = files_of(blobs)
     assert path_of(blobs).read_bytes() == CONTENT
     assert Path(blobs.folder, aside).read_bytes() == CONTENT[:-1] + b"?"

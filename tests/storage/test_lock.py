@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Session, SessionBusyError, SessionNotFoundError, StorageError, UsageError
+from sessiontree import Session, SessionBusyError, SessionNotFoundError, UsageError
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
-
-HELLO = {"role": "user", "content": "hello"}
+from tests.support.children import in_threads, read_line, running, together
+from tests.support.faultydisk import Fault, FaultyDisk, Settled
+from tests.support.files import HELLO
 
 OWNER = """
 import sys
@@ -30,16 +30,6 @@ session = Session.open(sys.argv[1], exclusive=True)
 session.append_message({"role": "user", "content": "mine"})
 print("held", flush=True)
 sys.stdin.readline()
-"""
-
-WRITER = """
-import sys
-from sessiontree import Session
-path, name, count = sys.argv[1:]
-with Session.open(path, durability="os") as session:
-    for number in range(int(count)):
-        entry = session.append_message({"role": "user", "content": f"{name}-{number}"})
-        print(entry.uuid, flush=True)
 """
 
 
@@ -53,36 +43,14 @@ def path(tmp_path: Path) -> Path:
 @contextmanager
 def exclusive_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the session with `exclusive=True`."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "held\n"
+    with running(OWNER, path) as process:
+        assert read_line(process) == "held"
         yield process
-    finally:
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
 
 
-def in_child(act: Callable[[], bool]) -> int:
-    """Run `act` in a forked child; the exit status is 0 where it returned True."""
-    pid = os.fork()
-    if not pid:  # pragma: no cover
-        status = 1
-        try:
-            status = 0 if act() else 2
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def test_a_second_writer_is_told_who_holds_the_session(path: Path) -> None:
+def test_an_owner_is_named_to_writers_keeps_out_no_reader_and_lets_go_when_killed(
+    path: Path,
+) -> None:
     with exclusive_process(path) as owner, Session.open(path) as session:
         with pytest.raises(SessionBusyError) as caught:
             session.append_message(HELLO)
@@ -94,17 +62,8 @@ def test_a_second_writer_is_told_who_holds_the_session(path: Path) -> None:
         assert caught.value.file == str(path)
         with pytest.raises(SessionBusyError, match=str(owner.pid)):
             Session.open(path, exclusive=True)
-
-
-def test_a_reader_is_not_kept_out(path: Path) -> None:
-    with exclusive_process(path), Session.open(path, readonly=True) as session:
-        assert [message["content"] for message in session.context().messages] == ["mine"]
-
-
-def test_a_killed_owner_lets_go(path: Path) -> None:
-    with exclusive_process(path) as owner, Session.open(path) as session:
-        with pytest.raises(SessionBusyError):
-            session.append_message(HELLO)
+        with Session.open(path, readonly=True) as reader:
+            assert [message["content"] for message in reader.context().messages] == ["mine"]
         owner.send_signal(signal.SIGKILL)
         owner.wait()
         session.append_message(HELLO)
@@ -121,15 +80,6 @@ def test_a_closed_owner_leaves_no_name_behind(path: Path) -> None:
     assert lock_file.read_bytes() == b""
     with Session.open(path) as other:
         other.append_message(HELLO)
-
-
-def test_two_writers_of_one_process_take_turns(path: Path) -> None:
-    with Session.open(path) as one, Session.open(path) as other:
-        for _ in range(3):
-            one.append_message(HELLO)
-            other.append_message(HELLO)
-        with Session.open(path, readonly=True) as reader:
-            assert len(list(reader.entries())) == 7
 
 
 def test_a_writer_whose_lock_file_was_removed_makes_it_anew(path: Path) -> None:
@@ -167,13 +117,12 @@ def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
 def test_a_forked_child_does_not_write_under_its_parents_lock(path: Path) -> None:
     with Session.open(path, exclusive=True) as session:
 
-        def child() -> bool:
+        def child() -> None:
             with pytest.raises(SessionBusyError):
                 session.append_message(HELLO)
             session.close()
-            return True
 
-        assert in_child(child) == 0
+        together(child)
         assert str(os.getpid()) in Path(f"{path}.lock").read_text()
         with Session.open(path) as other, pytest.raises(SessionBusyError):
             other.append_message(HELLO)
@@ -188,14 +137,13 @@ def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
         lock = WriterLock(Disk(), f"{path}.lock")
         with lock.held():
 
-            def child() -> bool:
+            def child() -> None:
                 with pytest.raises(TimeoutError), lock_given_up():
                     session.append_message(HELLO)
-                return True
 
-            assert in_child(child) == 0
+            together(child)
         lock.close()
-        assert in_child(lambda: bool(session.append_message(HELLO).uuid)) == 0
+        together(lambda: session.append_message(HELLO))
         session.append_message(HELLO)
     assert path.read_bytes().count(b"\n") == 4
 
@@ -205,11 +153,10 @@ def test_a_child_forked_under_the_lock_does_not_let_go_of_it(path: Path) -> None
     lock = WriterLock(Disk(), f"{path}.lock")
     with lock.held():
 
-        def child() -> bool:
+        def child() -> None:
             lock.give_back(0)  # as where the child goes on with what its parent was in
-            return True
 
-        assert in_child(child) == 0
+        together(child)
         with Session.open(path) as session, pytest.raises(TimeoutError), lock_given_up():
             session.append_message(HELLO)
     lock.close()
@@ -252,79 +199,24 @@ def test_a_writer_that_gives_no_name_is_waited_for_and_then_named_as_hanging(
     lock.close()
 
 
-def test_a_wait_ends_when_the_other_lets_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock = WriterLock(Disk(), f"{path}.lock")
-    held, let_go = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with lock.held():
-            held.set()
-            let_go.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    monkeypatch.setattr("sessiontree.storage.lock.time.sleep", lambda _: let_go.set())
-    with Session.open(path) as session:
-        session.append_message(HELLO)
-    assert let_go.is_set()
-    thread.join()
-    lock.close()
-    assert path.read_bytes().count(b"\n") == 2
-
-
-class Failing(Disk):
-    """The disk, on which one call on the lock file fails."""
-
-    def __init__(self, call: str) -> None:
-        self.call = call
-
-    def _may_fail(self, call: str, path: object) -> None:
-        if call == self.call and str(path).endswith(".lock"):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-    def open(self, path: str, flags: int) -> int:
-        self._may_fail("open", path)
-        return super().open(path, flags)
-
-    def lock(self, fd: int) -> bool:
-        self._may_fail("lock", ".lock")
-        return super().lock(fd)
-
-    def unlock(self, fd: int) -> None:
-        self._may_fail("unlock", ".lock")
-        super().unlock(fd)
-
-
-@pytest.mark.parametrize("call", ["open", "lock"])
-def test_a_lock_that_cannot_be_had_is_an_error_and_nothing_is_written(
-    path: Path, call: str
-) -> None:
-    before = path.read_bytes()
-    failing = Failing(call)
-    with Session.open(path, fs=failing) as session:
-        with pytest.raises(StorageError, match=r"cannot lock .*: Permission denied; a writer"):
-            session.append_message(HELLO)
-        assert path.read_bytes() == before
-        failing.call = ""
-        session.append_message(HELLO)
-    assert path.read_bytes().count(b"\n") == 2
-
-
 def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(
     path: Path,
 ) -> None:
-    with Session.open(path, fs=Failing("unlock")) as session, Session.open(path) as other:
+    disk = FaultyDisk()
+    disk.arm(Fault("unlock", 1, errno.EACCES, stays=True))
+    with Session.open(path, fs=disk) as session, Session.open(path) as other:
         session.append_message(HELLO)
         other.append_message(HELLO)
+        assert disk.fired
     assert path.read_bytes().count(b"\n") == 3
 
 
-def test_a_folder_that_vanished_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("disk", [Disk, Settled])
+def test_a_folder_that_vanished_is_named(tmp_path: Path, disk: Callable[[], Disk]) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     path = folder / "s.jsonl"
-    with Session.create(path) as session:
+    with Session.create(path, fs=disk()) as session:
         session.append_message(HELLO)
         folder.rename(tmp_path / "elsewhere")
         with pytest.raises(SessionNotFoundError, match=r"s\.jsonl vanished .*nothing was written"):
@@ -333,53 +225,6 @@ def test_a_folder_that_vanished_is_named(tmp_path: Path) -> None:
         (tmp_path / "elsewhere").rename(folder)
         session.append_message(HELLO)
     assert path.read_bytes().count(b"\n") == 3
-
-
-def test_threads_that_share_a_session_lose_and_double_nothing(path: Path) -> None:
-    acknowledged: list[str] = []
-    with Session.open(path, durability="os") as session:
-
-        def write() -> None:
-            for _ in range(40):
-                entry = session.append_message(HELLO)
-                acknowledged.append(entry.uuid)
-
-        in_threads(write, write, write, write)
-        assert len(list(session.entries())) == 161
-    check_all_kept(path, acknowledged)
-
-
-def test_threads_with_a_session_each_lose_and_double_nothing(path: Path) -> None:
-    acknowledged: list[str] = []
-
-    def write() -> None:
-        with Session.open(path, durability="os") as session:
-            for _ in range(40):
-                entry = session.append_message(HELLO)
-                acknowledged.append(entry.uuid)
-                assert session.leaf == entry
-
-    in_threads(write, write, write, write)
-    check_all_kept(path, acknowledged)
-
-
-def test_batches_and_single_entries_of_threads_do_not_mix(path: Path) -> None:
-    acknowledged: list[str] = []
-    with Session.open(path, durability="os") as session:
-
-        def write_batches() -> None:
-            for _ in range(10):
-                with session.batch():
-                    entries = [session.append_message(HELLO) for _ in range(4)]
-                acknowledged.extend(entry.uuid for entry in entries)
-
-        def write() -> None:
-            for _ in range(40):
-                entry = session.append_message(HELLO)
-                acknowledged.append(entry.uuid)
-
-        in_threads(write_batches, write, write_batches)
-    check_all_kept(path, acknowledged)
 
 
 def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
@@ -398,57 +243,10 @@ def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
             with session.batch():
                 session.append_message(HELLO)
 
-        in_threads(first, second)
+        assert in_threads(first, second) == []
         with session.batch(), pytest.raises(UsageError, match="append inside it"):
             session.batch().__enter__()
     assert path.read_bytes().count(b"\n") == 3
-
-
-def test_processes_lose_and_double_nothing_and_each_goes_on_from_its_own(path: Path) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), name, "50"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "abcd"
-    ]
-    chains = [writer.communicate()[0].split() for writer in writers]
-    assert [writer.returncode for writer in writers] == [0] * 4
-    check_all_kept(path, [uuid for chain in chains for uuid in chain])
-    with Session.open(path, readonly=True) as session:
-        parents = {entry.uuid: entry.parent_uuid for entry in session.entries()}
-        for chain in chains:
-            assert [parents[uuid] for uuid in chain[1:]] == chain[:-1]
-        assert session.damage == []
-
-
-def in_threads(*acts: Callable[[], None]) -> None:
-    failures: list[BaseException] = []
-
-    def run(act: Callable[[], None]) -> None:
-        try:
-            act()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-
-
-def check_all_kept(path: Path, acknowledged: list[str]) -> None:
-    """Every acknowledged entry stands in the file once, on a whole line, and nothing else does."""
-    assert path.read_bytes().endswith(b"}\n")
-    with Session.open(path, readonly=True) as session:
-        uuids = [entry.uuid for entry in session.entries()]
-        for uuid in acknowledged:
-            session.path(uuid)
-        assert session.damage == []
-    assert sorted(uuids[1:]) == sorted(acknowledged)
 
 
 def dropped(path: Path) -> weakref.ref[Session]:
@@ -489,12 +287,12 @@ def test_an_entry_outlives_its_session_and_reaches_its_blobs(tmp_path: Path) -> 
 def test_a_forked_child_that_drops_a_session_lets_go_of_nothing(path: Path) -> None:
     held = [Session.open(path, exclusive=True)]
 
-    def drop() -> bool:
+    def drop() -> None:
         held.clear()
         gc.collect()
-        return bool(Path(f"{path}.lock").read_bytes())
+        assert Path(f"{path}.lock").read_bytes()
 
-    assert in_child(drop) == 0
+    together(drop)
     with pytest.raises(SessionBusyError), Session.open(path) as other:
         other.append_message({"role": "user", "content": "y"})
     held[0].close()

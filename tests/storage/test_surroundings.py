@@ -5,36 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from zlib import crc32
 
 import msgspec
 import pytest
 
-from sessiontree import FileReplacedError, Session, SessionBusyError, SessionNotFoundError
+from sessiontree import Session, SessionBusyError
 from sessiontree.storage.fs import Disk, Stat
 from sessiontree.storage.lock import SETTLED_SECONDS, Surroundings
-
-HELLO = {"role": "user", "content": "hello"}
-LONG_AGO = 1_000_000_000.0
-
-
-class Settled(Disk):
-    """The disk, but the times of a folder are long ago, and tell any two states of it apart."""
-
-    def __init__(self) -> None:
-        self.looks: list[str] = []
-
-    def stat(self, file: int | str) -> Stat:
-        found = super().stat(file)
-        if isinstance(file, int):
-            return found
-        self.looks.append(os.path.basename(file))
-        if not found.is_folder:
-            return found
-        names = sorted((entry.name, entry.inode()) for entry in os.scandir(file))
-        return msgspec.structs.replace(
-            found, modified=LONG_AGO, changed=LONG_AGO + crc32(repr(names).encode()) / 10
-        )
+from tests.support.faultydisk import LONG_AGO, Settled
+from tests.support.files import HELLO
 
 
 class Told(Disk):
@@ -84,56 +63,6 @@ def test_a_lock_that_was_removed_is_noticed_by_its_folder(path: Path) -> None:
         with Session.open(path) as other, pytest.raises(SessionBusyError):
             other.append_message(HELLO)
     assert path.read_bytes().count(b"\n") == 4
-
-
-@pytest.mark.parametrize("exclusive", [False, True])
-def test_a_copy_put_in_the_files_place_is_written_to(path: Path, exclusive: bool) -> None:
-    with Session.open(path, exclusive=exclusive, fs=Settled()) as session:
-        session.append_message(HELLO)
-        session.append_message(HELLO)
-        copy = path.with_name("copy")
-        copy.write_bytes(path.read_bytes())
-        os.replace(copy, path)
-        session.append_message(HELLO)
-    assert path.read_bytes().count(b"\n") == 4
-
-
-@pytest.mark.parametrize("exclusive", [False, True])
-def test_another_session_put_in_the_files_place_is_not_written_to(
-    path: Path, exclusive: bool
-) -> None:
-    other = path.with_name("other.jsonl")
-    Session.create(other, cwd="/other").close()
-    with Session.open(path, exclusive=exclusive, fs=Settled()) as session:
-        session.append_message(HELLO)
-        session.append_message(HELLO)
-        content = other.read_bytes()
-        os.rename(path, path.with_name("aside.jsonl"))
-        os.rename(other, path)
-        with pytest.raises(FileReplacedError):
-            session.append_message(HELLO)
-    assert path.read_bytes() == content
-
-
-def _remove(path: Path) -> None:
-    path.unlink()
-
-
-def _rename_folder(path: Path) -> None:
-    path.parent.rename(path.parent.with_name("elsewhere"))
-
-
-@pytest.mark.parametrize("vanish", [_remove, _rename_folder])
-@pytest.mark.parametrize("exclusive", [False, True])
-def test_a_file_that_vanished_is_missed(
-    path: Path, exclusive: bool, vanish: Callable[[Path], None]
-) -> None:
-    with Session.open(path, exclusive=exclusive, fs=Settled()) as session:
-        session.append_message(HELLO)
-        session.append_message(HELLO)
-        vanish(path)
-        with pytest.raises(SessionNotFoundError, match="nothing was written"):
-            session.append_message(HELLO)
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -1,10 +1,13 @@
-"""Processes of their own for the tests, and what is left of their work afterwards."""
+"""Processes and threads of their own for the tests, and what is left of their work afterwards."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,6 +58,51 @@ def tell(child: subprocess.Popen[str], word: str = "go") -> None:
     assert child.stdin is not None
     child.stdin.write(word + "\n")
     child.stdin.flush()
+
+
+def forked(work: Callable[[], object]) -> int:
+    """Do something in a forked child; its process id."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def together(*works: Callable[[], object]) -> None:
+    """Do each in a forked child, all at once; none may fail."""
+    children = [forked(work) for work in works]
+    ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert ended == [0] * len(works)
+
+
+def in_threads(*acts: Callable[[], None]) -> list[BaseException]:
+    """Run each in a thread of its own, switching between them as often as can be."""
+    failures: list[BaseException] = []
+
+    def run(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+    finally:
+        sys.setswitchinterval(interval)
+    return failures
 
 
 def uuids_in(path: Path) -> tuple[list[str], list[Damage]]:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from zlib import crc32
+
+import msgspec
 
 from sessiontree.storage.fs import Disk, Stat
 
@@ -49,6 +53,16 @@ class Fault(NamedTuple):
         return self.error in (SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE)
 
 
+def faults(counts: dict[str, int], errors: Sequence[int]) -> Iterator[Fault]:
+    """Each of some calls failing with each error, once and from then on."""
+    for kind in KINDS:
+        short = (FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE) if kind == "write" else ()
+        for nth in range(1, counts[kind] + 1):
+            for error in (*errors, *short):
+                for stays in (False, True):
+                    yield Fault(kind, nth, error, stays)
+
+
 class FaultyDisk(Disk):
     """Implements `FileSystem`; nothing fails before `arm`.
 
@@ -56,7 +70,8 @@ class FaultyDisk(Disk):
         counts: the calls since then, by kind.
         fired: how often the fault came about.
         fired_for: the path of the file that it first was for.
-        after: the calls since then, with their paths.
+        calls: the calls since it was armed, with their paths.
+        after: those since the fault came about.
         descriptors: the paths of what is open.
     """
 
@@ -66,12 +81,18 @@ class FaultyDisk(Disk):
         self.counts = dict.fromkeys(KINDS, 0)
         self.fired = 0
         self.fired_for = ""
+        self.calls: list[tuple[str, str]] = []
         self.after: list[tuple[str, str]] = []
         self.descriptors: dict[int, str] = {}
 
-    def arm(self, fault: Fault | None) -> None:
+    def arm(self, fault: Fault | None = None) -> None:
         self._fault = fault
         self._armed = True
+
+    def on(self, path: object) -> list[str]:
+        """The kinds of the calls that changed a file."""
+        changing = ("write", "sync", "replace", "link", "unlink")
+        return [kind for kind, file in self.calls if file == str(path) and kind in changing]
 
     def heal(self) -> None:
         self._armed = False
@@ -81,6 +102,7 @@ class FaultyDisk(Disk):
             return None
         self.counts[kind] += 1
         path = self.descriptors.get(what, "") if isinstance(what, int) else what
+        self.calls.append((kind, path))
         if self.fired:
             self.after.append((kind, path))
         fault = self._fault
@@ -167,3 +189,39 @@ class FaultyDisk(Disk):
     def unlock(self, fd: int) -> None:
         self._call("unlock", fd)
         super().unlock(fd)
+
+
+class NoLinks(FaultyDisk):
+    """A disk on which a file has one name only."""
+
+    def __init__(self, error: int = errno.EPERM) -> None:
+        super().__init__()
+        self._error = error
+
+    def link(self, source: str, target: str) -> None:
+        self._call("link", target)
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        raise OSError(self._error, os.strerror(self._error), target)
+
+
+LONG_AGO: Final = 1_000_000_000.0
+
+
+class Settled(Disk):
+    """The disk, but the times of a folder are long ago, and tell any two states of it apart."""
+
+    def __init__(self) -> None:
+        self.looks: list[str] = []
+
+    def stat(self, file: int | str) -> Stat:
+        found = super().stat(file)
+        if isinstance(file, int):
+            return found
+        self.looks.append(os.path.basename(file))
+        if not found.is_folder:
+            return found
+        names = sorted((entry.name, entry.inode()) for entry in os.scandir(file))
+        return msgspec.structs.replace(
+            found, modified=LONG_AGO, changed=LONG_AGO + crc32(repr(names).encode()) / 10
+        )

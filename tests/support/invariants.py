@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.storage.fs import CREATE, Memory
+from sessiontree.storage.fs import Memory
+from tests.support.files import in_memory
 
 PATH = "/fuzz/chat.jsonl"
 LARGEST = 32 * 1024
@@ -32,21 +33,13 @@ def check(content: bytes) -> None:
     check_writing(content[:LARGEST])
 
 
-def folder_with(content: bytes) -> Memory:
-    memory = Memory()
-    fd = memory.open(PATH, CREATE)
-    memory.write(fd, content)
-    memory.close(fd)
-    return memory
-
-
 def files(memory: Memory) -> dict[str, bytes]:
     return {path: bytes(file.content) for path, file in memory._names.items()}
 
 
 def check_reading(content: bytes) -> None:
     """Points 1 to 4."""
-    memory = folder_with(content)
+    memory = in_memory(content, PATH)
     try:
         session = Session.open(PATH, readonly=True, fs=memory)
     except SessionTreeError:
@@ -108,7 +101,7 @@ def offsets_up(tree: TreeIndex, row: int) -> list[int]:
 
 def check_writing(content: bytes) -> None:
     """Points 5 and 6."""
-    memory = folder_with(content)
+    memory = in_memory(content, PATH)
     try:
         session = Session.open(PATH, fs=memory, durability="os")
     except SessionTreeError:

@@ -1,0 +1,182 @@
+"""An append: what it costs, where the entry goes, and what others wrote before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, WriteFailedError
+from sessiontree.core.entry import Entry
+from sessiontree.storage.fs import Disk
+from tests.support.faultydisk import FULL, Fault, FaultyDisk
+from tests.support.files import HELLO, uuids_at
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "s.jsonl"
+    with Session.create(path, cwd="/project") as session:
+        session.append_message(HELLO)
+    return path
+
+
+@pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
+def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
+    path: Path, durability: str, calls: list[str]
+) -> None:
+    disk = FaultyDisk()
+    with Session.open(path, durability=durability, fs=disk) as session:  # type: ignore[arg-type]
+        disk.arm()
+        session.append_message(HELLO)
+        assert disk.on(path) == calls
+        session.label("@", "here")
+        assert disk.on(path) == calls * 2
+        session.branch(session.header, summary="s", name="both")
+        assert disk.on(path) == calls * 3
+
+
+@pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
+def test_a_batch_is_one_write_and_one_sync(path: Path, durability: str, calls: list[str]) -> None:
+    disk = FaultyDisk()
+    with Session.open(path, durability=durability, fs=disk) as session:  # type: ignore[arg-type]
+        disk.arm()
+        with session.batch():
+            entries = [session.append_message(HELLO) for _ in range(5)]
+            assert disk.on(path) == []
+        assert disk.on(path) == calls
+        with session.batch():
+            pass
+        assert disk.on(path) == calls
+    assert uuids_at(path)[-5:] == [entry.uuid for entry in entries]
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_an_append_looks_once_at_the_file_and_once_at_its_lock(path: Path, exclusive: bool) -> None:
+    disk = FaultyDisk()
+    with Session.open(path, exclusive=exclusive, fs=disk) as session:
+        session.append_message(HELLO)
+        disk.arm()
+        session.append_message(HELLO)
+        looks = [file for kind, file in disk.calls if kind == "stat" and file != str(path.parent)]
+        assert looks == [f"{path}.lock", str(path)]
+
+
+class Watching:
+    """A hook, with which an entry is written the long way."""
+
+    def after_append(self, session: Session, entry: Entry) -> None:
+        pass
+
+
+@pytest.mark.parametrize("metadata", [None, {"by": "me"}])
+@pytest.mark.parametrize("lane", ["main", "side"])
+def test_an_entry_is_written_alike_with_hooks_in_a_batch_and_plainly(
+    path: Path, lane: str, metadata: dict[str, str] | None
+) -> None:
+    def append(session: Session) -> Entry:
+        return session.append_message(HELLO, metadata=metadata)
+
+    with Session.open(path, lane=lane) as session:
+        plain = append(session)
+        with session.batch():
+            batched = append(session)
+    with Session.open(path, lane=lane, hooks=[Watching()]) as session:
+        hooked = append(session)
+        with Session.open(path, readonly=True, lane=lane) as reader:
+            stored = [reader.entry(entry.uuid) for entry in (plain, batched, hooked)]
+    own = ("uuid", "parentUuid", "timestamp", "crc")
+    kept = [[(k, None if k in own else v) for k, v in entry.body.items()] for entry in stored]
+    assert kept[0] == kept[1] == kept[2]
+    assert [entry.line for entry in stored] == [entry.line for entry in (plain, batched, hooked)]
+    assert [entry.offset for entry in stored] == [e.offset for e in (plain, batched, hooked)]
+    assert [stored[1].parent_uuid, stored[2].parent_uuid] == [plain.uuid, batched.uuid]
+
+
+def test_a_move_that_changes_nothing_writes_nothing(path: Path) -> None:
+    disk = FaultyDisk()
+    with Session.open(path, fs=disk) as session:
+        disk.arm()
+        session.switch("@")
+        session.path()
+        session.context()
+    assert {kind for kind, _ in disk.calls} <= {"open", "read", "size", "stat", "close"}
+
+
+def test_a_write_cut_short_by_a_full_disk_does_not_cost_other_writers(path: Path) -> None:
+    disk = FaultyDisk()
+    with Session.open(path) as other, Session.open(path, fs=disk) as session:
+        disk.arm(Fault("write", 1, FULL, stays=False))
+        with pytest.raises(WriteFailedError, match="No space left"):
+            session.append_message(HELLO)
+        entry = other.append_message(HELLO)
+        assert other.path()[-1] == entry
+        assert [found.kind for found in other.damage] == ["torn"]
+    assert uuids_at(path)[-1] == entry.uuid
+
+
+def test_an_entry_that_another_program_left_without_a_newline_keeps_its_place(
+    path: Path,
+) -> None:
+    with Session.open(path) as session:
+        theirs = session.leaf.line.replace(session.leaf.uuid.encode(), b"theirs")
+        theirs = theirs.replace(session.header.uuid.encode(), session.leaf.uuid.encode())
+        with path.open("ab") as file:
+            file.write(theirs)
+        assert session.label(session.leaf, "here").parent_uuid == "theirs"
+    with Session.open(path, readonly=True) as session:
+        assert session.context().messages == [HELLO, HELLO]
+
+
+class Barging(Disk):
+    """A disk on which another program, which knows of no lock, appends just before we do.
+
+    Attributes:
+        bytes: what it appends, once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bytes = b""
+
+    def write(self, fd: int, block: bytes) -> int:
+        with self.path.open("ab") as file:
+            file.write(self.bytes)
+        self.bytes = b""
+        return super().write(fd, block)
+
+
+THEIRS = b'{"type":"x-theirs","uuid":"theirs","parentUuid":null}\n'
+
+
+@pytest.mark.parametrize("unended", [b"", b'{"type":"mess'])
+@pytest.mark.parametrize("theirs", [THEIRS, THEIRS * 2, b'{"torn\n'])
+def test_lines_appended_without_the_lock_at_the_same_moment_are_no_damage_to_ours(
+    path: Path, theirs: bytes, unended: bytes
+) -> None:
+    disk = Barging(path)
+    with path.open("ab") as file:
+        file.write(unended)
+    with Session.open(path, fs=disk) as session:
+        before = session.leaf
+        disk.bytes = theirs
+        ours = session.append_message(HELLO)
+        after = session.append_message(HELLO)
+        assert [ours.parent_uuid, after.parent_uuid] == [before.uuid, ours.uuid]
+        assert session.path()[-3:] == [before, ours, after]
+        assert session.entry(ours.uuid).line == ours.line
+        assert not {damage.kind for damage in session.damage} - {"torn", "json", "missing parent"}
+        assert [entry.uuid for entry in session.entries()][-2:] == [ours.uuid, after.uuid]
+    assert uuids_at(path)[-2:] == [ours.uuid, after.uuid]
+
+
+def test_a_line_that_ours_was_fused_with_without_the_lock_is_told_at_once(path: Path) -> None:
+    disk = Barging(path)
+    with Session.open(path, fs=disk) as session:
+        disk.bytes = b'{"type":"mess'
+        for _ in range(2):
+            with pytest.raises(WriteFailedError, match="'sessiontree repair' parts them"):
+                session.append_message(HELLO)
+    with Session.open(path) as session:
+        assert session.repair().remaining == []
+    assert len(uuids_at(path)) == 3  # what was written and not acknowledged is there

@@ -1,0 +1,69 @@
+"""A file of version 1: migrated by a writer, read as if it were by a reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, SessionExistsError
+from sessiontree.storage.fs import Disk
+from tests.support.faultydisk import NoLinks
+from tests.support.files import VERSION_1
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(VERSION_1)
+    return path
+
+
+def texts(session: Session) -> list[str]:
+    return [message["content"] for message in session.context().messages]
+
+
+@pytest.mark.parametrize("disk", [Disk, NoLinks])
+def test_a_migration_keeps_the_original_beside_the_file(old: Path, disk: type[Disk]) -> None:
+    with Session.open(old, fs=disk()) as session:
+        assert texts(session) == ["one", "two"]
+    assert Path(f"{old}.v1").read_bytes() == VERSION_1
+    assert {path.suffix for path in old.parent.iterdir()} <= {".jsonl", ".v1", ".lock"}
+
+
+def test_a_migration_never_takes_another_files_place(old: Path) -> None:
+    kept = Path(f"{old}.v1")
+    kept.write_bytes(b"somebody's")
+    with pytest.raises(SessionExistsError, match="is there already, and is not a copy") as caught:
+        Session.open(old)
+    assert str(kept) in str(caught.value)
+    assert "move it away and try again" in str(caught.value)
+    assert old.read_bytes() == VERSION_1
+    assert kept.read_bytes() == b"somebody's"
+
+
+def test_a_reader_of_an_old_file_goes_on_when_a_writer_migrates_and_branches_it(
+    old: Path,
+) -> None:
+    with Session.open(old, readonly=True) as reader:
+        assert texts(reader) == ["one", "two"]
+        with Session.open(old) as writer:
+            writer.branch(writer.path()[1])
+            writer.append_message({"role": "assistant", "content": "other"})
+        reader.refresh()
+        assert texts(reader) == ["one", "other"]
+        assert reader.damage == []
+        with Session.open(old) as writer:
+            writer.append_message({"role": "user", "content": "more"})
+        reader.refresh()
+        assert texts(reader) == ["one", "other", "more"]
+
+
+def test_a_reader_of_an_old_file_sees_it_grow(old: Path) -> None:
+    with Session.open(old, readonly=True) as reader:
+        uuids_before = [entry.uuid for entry in reader.path()]
+        with old.open("ab") as file:
+            file.write(b'{"type":"message","message":{"role":"user","content":"third"}}\n')
+        reader.refresh()
+        assert texts(reader) == ["one", "two", "third"]
+        assert [entry.uuid for entry in reader.path()][:3] == uuids_before

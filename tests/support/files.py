@@ -1,0 +1,52 @@
+"""Session files for the tests of what is below a session, on disk and in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from sessiontree import Damage, Session
+from sessiontree.storage.fs import CREATE, READ, Memory
+
+FILE: Final = "/chat.jsonl"
+HELLO: Final[dict[str, Any]] = {"role": "user", "content": "hello"}
+VERSION_1: Final = b"".join(
+    line + b"\n"
+    for line in (
+        b'{"type":"session","id":"old","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/p"}',
+        b'{"type":"message","message":{"role":"user","content":"one"}}',
+        b'{"type":"message","message":{"role":"assistant","content":"two"}}',
+    )
+)
+
+
+Found = list[tuple[str, int]]
+"""Kinds of damage and the numbers of their lines."""
+
+
+def file_of(*lines: bytes) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def kinds_in(damage: list[Damage]) -> Found:
+    return [(found.kind, found.line) for found in damage]
+
+
+def uuids(session: Session) -> list[str]:
+    return [entry.uuid for entry in session.entries()]
+
+
+def uuids_at(path: Path | str) -> list[str]:
+    with Session.open(path, readonly=True) as session:
+        return uuids(session)
+
+
+def in_memory(content: bytes, path: str = FILE) -> Memory:
+    """A file system that holds one file."""
+    disk = Memory()
+    disk.write(disk.open(path, CREATE), content)
+    return disk
+
+
+def content_of(disk: Memory, path: str = FILE) -> bytes:
+    return disk.read(disk.open(path, READ), disk.stat(path).size, 0)
