@@ -105,11 +105,8 @@ class Update:
             return None
         if self._tree.row(entry.uuid) == NO_ROW:
             return entry
-        variant = uuid_of_line(entry.uuid, 0, entry.line(handle_of))
-        self._given[entry.uuid] = variant
+        variant = self._given[entry.uuid] = _variant_of(entry)
         self._seen.add(variant)
-        if self._tree.row(variant) != NO_ROW:
-            return None
         fields = {**entry.fields, VARIANT_OF: dumps(entry.uuid)}
         return self._with_given_uuids(replace(entry, uuid=variant, fields=fields))
 
@@ -124,15 +121,23 @@ class Update:
         return replace(entry, parent=given.get(entry.parent, entry.parent), fields=fields)
 
     def _known(self, entry: SourceEntry) -> str | None:
-        """The uuid of the same entry in the target, or None."""
+        """The uuid of the same entry in the target, or None.
+
+        A variant goes before an entry with the same content, which was not known as the same
+        when the variant was written.
+        """
         tree = self._tree
         row = tree.row(entry.uuid)
         place = NO_ROW if entry.origin is None else tree.row(entry.origin)
         if place != NO_ROW and (not self._is_copy or self._is_below_origin(row, place)):
             return entry.origin
-        if row != NO_ROW and (self._is_at(row, entry) or self._has_content_at(row, entry)):
+        if row == NO_ROW:
+            return None
+        if self._is_at(row, entry):
             return entry.uuid
-        return None
+        if tree.row(variant := _variant_of(entry)) != NO_ROW:
+            return variant
+        return entry.uuid if self._has_content_at(row, entry) else None
 
     def _is_below_origin(self, row: int, place: int) -> bool:
         """Whether the origin of a line is its place in a copy that has the line too."""
@@ -237,6 +242,11 @@ class Update:
         if lane is not None:
             fields["lane"] = lane
         return encoded(fields)
+
+
+def _variant_of(entry: SourceEntry) -> str:
+    """The uuid for an entry that the source changed."""
+    return uuid_of_line(entry.uuid, 0, entry.line(handle_of))
 
 
 def _has_all(there: Any, here: Any) -> bool:

@@ -268,6 +268,19 @@ def test_an_import_follows_a_real_session_as_it_grows(
     assert len(again) < len(lines) / 5
 
 
+def test_an_import_follows_a_cycle_that_a_compaction_keeps(tmp_path: Path, out: Path) -> None:
+    lines = [
+        test_pi.HEADER,
+        test_pi.message("e4", "e7", "user", "say e4"),
+        test_pi.entry("e5", "e7", "context_edit", targetId="gone", replacement=None),
+        test_pi.entry(
+            "e6", "e4", "compaction", summary="sum", firstKeptEntryId="e7", tokensBefore=1
+        ),
+        test_pi.entry("e7", "e5", "context_edit", targetId="gone", replacement=None),
+    ]
+    assert_grows(encoded(lines), tmp_path / "t", out)
+
+
 few_examples = settings(deadline=None, max_examples=10)
 ids = st.sampled_from(["m1", "m2", "m3", "m4"])
 texts = st.sampled_from(["one", "two", "three", ""])
