@@ -54,18 +54,7 @@ from sessiontree.core.message import (
 )
 from sessiontree.core.usage import usage_of
 from sessiontree.errors import NothingToDoError
-from sessiontree.formats.writing import (
-    UNKNOWN,
-    Losses,
-    SessionSource,
-    SideFile,
-    arguments_of,
-    block_list,
-    durable_lanes,
-    json_of,
-    moment_of,
-    subagents,
-)
+from sessiontree.formats import writing
 
 SCHEMA: Final = "ATIF-v1.7"
 
@@ -114,12 +103,14 @@ class AtifWriter:
         NothingToDoError: there is no message on the path to the leaf.
     """
 
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
         self._images: dict[str, bytes] = {}
         self._folder = ""
-        self._calls = {lane: data.get("toolUseId") for lane, data in subagents(source).items()}
+        self._calls = {
+            lane: data.get("toolUseId") for lane, data in writing.subagents(source).items()
+        }
         none = bytearray(len(source.tree))
         self._main = _Line(source.id, source.path(source.leaf), none, {})
         self._survey(self._main)
@@ -142,11 +133,13 @@ class AtifWriter:
         name = "".join(c if c.isalnum() or c in "-_." else "-" for c in self._source.id)
         return f"{name or 'session'}.trajectory.json"
 
-    def beside(self, name: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[writing.SideFile]:
         """The images."""
         self._folder = f"{name}.images"
         images = self._images.items()
-        return [SideFile.of(f"{self._folder}/{image}", content) for image, content in images]
+        return [
+            writing.SideFile.of(f"{self._folder}/{image}", content) for image, content in images
+        ]
 
     def blocks(self) -> Iterator[bytes]:
         """The document, as one line."""
@@ -158,16 +151,16 @@ class AtifWriter:
         yield b"]}\n" if self._lanes else b"}\n"
 
     def _document(self, line: _Line) -> Iterator[bytes]:
-        yield json_of(self._start(line))[:-1] + b',"steps":['
-        steps = _Steps(Losses(), self._save_image)  # the losses are counted already
+        yield writing.json_of(self._start(line))[:-1] + b',"steps":['
+        steps = _Steps(writing.Losses(), self._save_image)  # the losses are counted already
         for _ in self._fill(line, steps):
             for step in steps.completed(line.touched):
                 yield b"," if step["step_id"] > 1 else b""
                 for call, lane in line.lanes.get(step["step_id"], ()):
                     _refer(step, call, lane)
-                yield json_of(self._with_paths(step))
+                yield writing.json_of(self._with_paths(step))
         end = {"final_metrics": line.totals, **line.more}
-        yield b"]," + json_of(end)[1:-1]
+        yield b"]," + writing.json_of(end)[1:-1]
 
     def _with_paths(self, value: Any) -> Any:
         if not self._images:
@@ -234,8 +227,8 @@ class AtifWriter:
         """The part of a trajectory before its steps."""
         metadata = self._source.metadata
         agent: dict[str, Any] = {
-            "name": _text(metadata.get("agent")) or UNKNOWN,
-            "version": _text(metadata.get("agentVersion")) or UNKNOWN,
+            "name": _text(metadata.get("agent")) or writing.UNKNOWN,
+            "version": _text(metadata.get("agentVersion")) or writing.UNKNOWN,
         }
         model = _text(self._source.model_id()) or line.model
         if model:
@@ -245,15 +238,15 @@ class AtifWriter:
             agent["tool_definitions"] = tools
         return {
             "schema_version": SCHEMA,
-            "session_id": self._source.id or UNKNOWN,
-            "trajectory_id": line.id or UNKNOWN,
+            "session_id": self._source.id or writing.UNKNOWN,
+            "trajectory_id": line.id or writing.UNKNOWN,
             "agent": agent,
         }
 
     def _lines_of_lanes(self, own: bytearray) -> list[_Line]:
         source = self._source
         found: list[_Line] = []
-        for lane, tips in durable_lanes(source):
+        for lane, tips in writing.durable_lanes(source):
             line = _Line(lane, source.path(tips[-1]), own, {"extra": {"lane": lane}})
             self._survey(line)
             if line.is_copied:
@@ -330,7 +323,7 @@ class _Steps:
         touched: for each step, removed or not, the number of the last message in it.
     """
 
-    def __init__(self, losses: Losses, save_image: SaveImage) -> None:
+    def __init__(self, losses: writing.Losses, save_image: SaveImage) -> None:
         self.steps: deque[Step] = deque()
         self.touched = array("I")
         self._taken = 0
@@ -391,7 +384,7 @@ class _Steps:
     def _add(self, source: str, message: Any, entry: Entry) -> Step:
         self.touched.append(self._taken)
         step: Step = {"step_id": len(self.touched)}
-        if moment_of(entry.timestamp) is not None:
+        if writing.moment_of(entry.timestamp) is not None:
             step["timestamp"] = entry.timestamp
         step.update(source=source, message=message, extra={"entry": entry.uuid})
         self.steps.append(step)
@@ -430,14 +423,14 @@ class _Steps:
             step["metrics"] = metrics
         for part in parts:
             if isinstance(part, Call):
-                self._add_call(step, part.id, part.name, arguments_of(part))
+                self._add_call(step, part.id, part.name, writing.arguments_of(part))
             elif isinstance(part, Hosted):
                 self._hosted(step, part, entry)
 
     def _add_call(self, step: Step, id: str, name: str, arguments: Mapping[str, Any]) -> None:
         made = {
             "tool_call_id": clean_text(id),
-            "function_name": name or UNKNOWN,
+            "function_name": name or writing.UNKNOWN,
             "arguments": dict(arguments),
         }
         step.setdefault("tool_calls", []).append(made)
@@ -490,7 +483,7 @@ class _Steps:
 def _joined(one: Any, other: Any) -> Any:
     if isinstance(one, str) and isinstance(other, str):
         return "\n".join(text for text in (one, other) if text)
-    return [*block_list(one), *block_list(other)]
+    return [*writing.block_list(one), *writing.block_list(other)]
 
 
 def _metrics(reported: Any) -> dict[str, Any] | None:

@@ -24,14 +24,7 @@ from sessiontree.context.providers.parts import (
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
 from sessiontree.core.usage import usage_of
-from sessiontree.formats.writing import (
-    OPENAI_BLOCKS,
-    UNKNOWN,
-    Losses,
-    are_texts,
-    arguments_of,
-    block_list,
-)
+from sessiontree.formats import writing
 
 _PI_KEYS: Final = frozenset(
     {"timestamp", "api", "provider", "stopReason", "errorMessage", "responseId", "responseModel"}
@@ -63,7 +56,7 @@ _UNSIGNED: Final = "thinking without a signature of Anthropic is left out"
 class AnthropicMessages:
     """Makes user and assistant messages in Anthropic's shape."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
         self._reading = Reading(losses, None)
 
@@ -99,13 +92,15 @@ class AnthropicMessages:
         if made["role"] != "assistant":
             return made
         if isinstance(made["content"], str):
-            made["content"] = block_list(made["content"])
+            made["content"] = writing.block_list(made["content"])
         if made.pop("partial", None):
             self._losses.add("a partial message is not marked as partial")
         calls = any(kind_of(block) == "tool_use" for block in made["content"])
         given = message.get("model")
         id = message.get("id")
-        made.setdefault("model", given if isinstance(given, str) and given else model or UNKNOWN)
+        made.setdefault(
+            "model", given if isinstance(given, str) and given else model or writing.UNKNOWN
+        )
         if isinstance(id, str) and id:
             made.setdefault("id", id)
         made.setdefault("type", "message")
@@ -125,7 +120,7 @@ class AnthropicMessages:
             return {"type": "thinking", "thinking": part.text, "signature": part.seal}
         if isinstance(part, Call):
             called = {"id": part.id, "name": part.name}
-            return {"type": "tool_use", **called, "input": arguments_of(part)}
+            return {"type": "tool_use", **called, "input": writing.arguments_of(part)}
         if isinstance(part, Hosted):
             return part.block
         return self._result(part)
@@ -188,12 +183,14 @@ def _is_anthropic_block(block: Any, role: str) -> bool:
     if kind in ("image", "document"):
         return role == "user" and isinstance(block.get("source"), Mapping)
     if kind == "thinking":
-        return are_texts(block, "thinking", "signature") and bool(block["signature"])
+        return writing.are_texts(block, "thinking", "signature") and bool(block["signature"])
     if kind == "tool_use":
-        return isinstance(block.get("input"), dict) and are_texts(block, "id", "name")
+        return isinstance(block.get("input"), dict) and writing.are_texts(block, "id", "name")
     if kind == "tool_result":
-        return role == "user" and are_texts(block, "tool_use_id") and _has_own_content(block)
-    return bool(kind) and kind not in OPENAI_BLOCKS and kind != "toolCall"
+        return (
+            role == "user" and writing.are_texts(block, "tool_use_id") and _has_own_content(block)
+        )
+    return bool(kind) and kind not in writing.OPENAI_BLOCKS and kind != "toolCall"
 
 
 def _has_own_content(block: Mapping[str, Any]) -> bool:

@@ -29,16 +29,8 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, calls_of, result_ids, text_of
 from sessiontree.core.origin import origin_at
 from sessiontree.errors import NothingToDoError, SessionTreeError
+from sessiontree.formats import writing
 from sessiontree.formats.claude_code.messages import AnthropicMessages
-from sessiontree.formats.writing import (
-    LONG_AGO,
-    Losses,
-    SessionSource,
-    SideFile,
-    durable_lanes,
-    json_of,
-    subagents,
-)
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NOT_IN_ID: Final = re.compile(r"[^\w.\-]+")
@@ -73,7 +65,7 @@ class ClaudeCodeWriter:
         NothingToDoError: there is no message on the path to the leaf.
     """
 
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: writing.SessionSource) -> None:
         self.source = source
         self._losses = source.losses
         is_uuid = _UUID.fullmatch(source.id) is not None
@@ -94,14 +86,14 @@ class ClaudeCodeWriter:
     def default_name(self) -> str:
         return f"{self.session_id}.jsonl"
 
-    def beside(self, name: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[writing.SideFile]:
         """A transcript for each lane, and a description for each subagent that has one."""
-        made: list[SideFile] = []
+        made: list[writing.SideFile] = []
         for agent, (transcript, facts) in self._lanes.items():
             path = f"{name}/subagents/agent-{agent}"
-            made.append(SideFile(f"{path}.jsonl", transcript.lines))
+            made.append(writing.SideFile(f"{path}.jsonl", transcript.lines))
             if facts:
-                made.append(SideFile.of(f"{path}.meta.json", json_of(facts)))
+                made.append(writing.SideFile.of(f"{path}.meta.json", writing.json_of(facts)))
         return made
 
     def blocks(self) -> Iterator[bytes]:
@@ -111,7 +103,7 @@ class ClaudeCodeWriter:
         if name is not None:
             title = {"type": "custom-title", "customTitle": name, "sessionId": self.session_id}
             origin = origin_at(self.source.header.uuid, title)
-            yield json_of({**title, **origin}) + b"\n"
+            yield writing.json_of({**title, **origin}) + b"\n"
 
     def envelope(self, entry: Entry) -> dict[str, Any]:
         """The keys of every line beside its place and its message."""
@@ -126,7 +118,7 @@ class ClaudeCodeWriter:
             "sessionId": self.session_id,
             **({"version": version} if isinstance(version, str) else {}),
             "gitBranch": branch if isinstance(branch, str) else "",
-            "timestamp": entry.timestamp or header.timestamp or LONG_AGO,
+            "timestamp": entry.timestamp or header.timestamp or writing.LONG_AGO,
         }
 
     def _note_losses(self) -> None:
@@ -156,9 +148,9 @@ class ClaudeCodeWriter:
 
     def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
         source = self.source
-        known = subagents(source)
+        known = writing.subagents(source)
         found: dict[str, tuple[_Transcript, dict[str, Any]]] = {}
-        for lane, tips in durable_lanes(source):
+        for lane, tips in writing.durable_lanes(source):
             transcript = _Transcript(self, tips, lane)
             if not transcript.has_messages:
                 continue
@@ -324,7 +316,7 @@ class _Transcript:
     def lines(self) -> Iterator[bytes]:
         for _, uuid in sorted(self._shared.items()):
             self._source.losses.at(uuid, "the id of a response that other branches go on from")
-        messages = AnthropicMessages(Losses())  # the losses are counted already
+        messages = AnthropicMessages(writing.Losses())  # the losses are counted already
         for node in self._nodes:
             yield from self._lines_of(node, messages)
         if self._last is not None and self._last.children:
@@ -436,7 +428,7 @@ class _Transcript:
             place["agentId"] = self._agent
         origin = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
         envelope = self._writer.envelope(entry)
-        return json_of({**place, **origin, "type": kind, **fields, **envelope}) + b"\n"
+        return writing.json_of({**place, **origin, "type": kind, **fields, **envelope}) + b"\n"
 
 
 def _translated(node: _Node, message: Message, messages: AnthropicMessages) -> list[dict[str, Any]]:

@@ -25,14 +25,7 @@ from sessiontree.context.providers.parts import (
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
 from sessiontree.core.usage import usage_of
-from sessiontree.formats.writing import (
-    OPENAI_BLOCKS,
-    UNKNOWN,
-    Losses,
-    are_texts,
-    arguments_of,
-    block_list,
-)
+from sessiontree.formats import writing
 
 _APIS: Final = {"anthropic": "anthropic-messages", "openai": "openai-responses"}
 _STOP_REASONS: Final = frozenset({"stop", "length", "toolUse", "error", "aborted", "deferred"})
@@ -57,7 +50,7 @@ Model = tuple[str | None, str]
 class PiMessages:
     """Makes messages in pi's shape."""
 
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
         self._reading = Reading(losses, None)
         self._tools: dict[str, str] = {}
@@ -90,7 +83,7 @@ class PiMessages:
     def blocks(self, content: Any, role: str) -> Any:
         """The new content of a message, in the form that its role requires."""
         if isinstance(content, str):
-            return content if role in ("user", "custom") else block_list(content)
+            return content if role in ("user", "custom") else writing.block_list(content)
         if _is_pi({"role": role, "content": content, "toolCallId": ""}):
             return content
         side: Side = "assistant" if role == "assistant" else "user"
@@ -116,7 +109,7 @@ class PiMessages:
             return _thinking(part)
         if isinstance(part, Call):
             called = {"id": part.id, "name": part.name}
-            return {"type": "toolCall", **called, "arguments": arguments_of(part)}
+            return {"type": "toolCall", **called, "arguments": writing.arguments_of(part)}
         if isinstance(part, Hosted):
             self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
@@ -135,7 +128,7 @@ class PiMessages:
         if role == "assistant":
             self._complete_answer(made, message, model)
         elif role == "toolResult":
-            made["content"] = block_list(made.get("content"))
+            made["content"] = writing.block_list(made.get("content"))
             id = str(made["toolCallId"])
             made["toolName"] = made.get("toolName") or self._tools.get(id, "")
             made["isError"] = made.get("isError") is True
@@ -145,14 +138,14 @@ class PiMessages:
         made["timestamp"] = at if isinstance(at, int | float) else time
 
     def _complete_answer(self, made: dict[str, Any], message: Message, model: Model | None) -> None:
-        made["content"] = block_list(made.get("content"))
+        made["content"] = writing.block_list(made.get("content"))
         calls = [block for block in made["content"] if kind_of(block) == "toolCall"]
         for call in calls:
             self._tools[call["id"]] = call["name"]
         given = message.get("model")
-        id = given if isinstance(given, str) and given else model[1] if model else UNKNOWN
+        id = given if isinstance(given, str) and given else model[1] if model else writing.UNKNOWN
         provider = provider_of(id, message)
-        if provider == UNKNOWN and model is not None and model[1] == id and model[0]:
+        if provider == writing.UNKNOWN and model is not None and model[1] == id and model[0]:
             provider = model[0]
         made.update(api=_api_of(message, provider), provider=provider, model=id)
         made["usage"] = self._usage(message)
@@ -192,7 +185,7 @@ def provider_of(model: str, message: Message) -> str:
         return maker
     if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
         return "openai"
-    return "google" if model.startswith("gemini") else UNKNOWN
+    return "google" if model.startswith("gemini") else writing.UNKNOWN
 
 
 def _api_of(message: Message, provider: str) -> str:
@@ -202,7 +195,7 @@ def _api_of(message: Message, provider: str) -> str:
         return given
     if "tool_calls" in message:
         return "openai-completions"
-    return _APIS.get(provider, UNKNOWN)
+    return _APIS.get(provider, writing.UNKNOWN)
 
 
 def _stop_reason(message: Message, *, calls: bool) -> str:
@@ -255,12 +248,18 @@ def _is_pi_block(block: Any, role: str) -> bool:
     if kind == "text":
         return isinstance(block.get("text"), str)
     if kind == "image":
-        return role != "assistant" and are_texts(block, "data", "mimeType")
+        return role != "assistant" and writing.are_texts(block, "data", "mimeType")
     if kind == "thinking":
-        return role == "assistant" and "signature" not in block and are_texts(block, "thinking")
+        return (
+            role == "assistant"
+            and "signature" not in block
+            and writing.are_texts(block, "thinking")
+        )
     if kind == "toolCall":
-        called = isinstance(block.get("arguments"), dict) and are_texts(block, "id", "name")
+        called = isinstance(block.get("arguments"), dict) and writing.are_texts(block, "id", "name")
         return role == "assistant" and called
     return (
-        bool(kind) and kind not in OPENAI_BLOCKS | _ANTHROPIC and not kind.endswith("_tool_result")
+        bool(kind)
+        and kind not in writing.OPENAI_BLOCKS | _ANTHROPIC
+        and not kind.endswith("_tool_result")
     )

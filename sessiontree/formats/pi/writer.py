@@ -24,15 +24,8 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
+from sessiontree.formats import writing
 from sessiontree.formats.pi.messages import Model, PiMessages, provider_of
-from sessiontree.formats.writing import (
-    LONG_AGO,
-    PIECES,
-    SessionSource,
-    SideFile,
-    json_of,
-    milliseconds,
-)
 
 OWN: Final = "sessiontree:"
 """The prefix of a sessiontree type in pi's `customType`."""
@@ -67,7 +60,7 @@ _ID: Final = re.compile(r"[0-9a-f]{8}")
 class PiWriter:
     """Writes one session."""
 
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
         self._tree = source.tree
@@ -85,22 +78,22 @@ class PiWriter:
         }
         self._written: dict[str, dict[int, list[tuple[str, str]]]] = {}
         self._last: str | None = None
-        self._time = LONG_AGO
+        self._time = writing.LONG_AGO
 
     @property
     def default_name(self) -> str:
-        at = re.sub(r"[:.]", "-", self._source.header.timestamp or LONG_AGO)
+        at = re.sub(r"[:.]", "-", self._source.header.timestamp or writing.LONG_AGO)
         return re.sub(r"[^\w.\-]+", "-", f"{at}_{self._source.id}") + ".jsonl"
 
-    def beside(self, name: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[writing.SideFile]:
         return []
 
     def blocks(self) -> Iterator[bytes]:
         """The lines of the file, each with its LF."""
         source = self._source
         header = source.header
-        self._time = header.timestamp or LONG_AGO
-        yield json_of(self._header(header)) + b"\n"
+        self._time = header.timestamp or writing.LONG_AGO
+        yield writing.json_of(self._header(header)) + b"\n"
         yield from self._placed(0, header, self._opening(header), None)
         for row in source.rows():
             parent = self._tree.parents[row]
@@ -167,7 +160,7 @@ class PiWriter:
                 self._firsts[row] = id
             if fields.get("firstKeptEntryId", "") is None:
                 fields["firstKeptEntryId"] = id
-            place = of[-1] if of and entry.type in PIECES else entry.uuid
+            place = of[-1] if of and entry.type in writing.PIECES else entry.uuid
             yield self._line(kind, id, tip, fields, place)
             tip = id
             for uuid in self._targets.intersection((entry.uuid, *of)):
@@ -183,10 +176,12 @@ class PiWriter:
         head = {"type": kind, "id": id, "parentId": parent, "timestamp": self._time}
         self._last = id
         try:
-            return json_of({**head, **fields, **origin_at(place, {**head, **fields})}) + b"\n"
+            return (
+                writing.json_of({**head, **fields, **origin_at(place, {**head, **fields})}) + b"\n"
+            )
         except RecursionError:
             self._losses.add("an entry that is nested too deeply for JSON is left empty")
-            return json_of({**head, "type": "custom", "customType": OWN + "deep"}) + b"\n"
+            return writing.json_of({**head, "type": "custom", "customType": OWN + "deep"}) + b"\n"
 
     def _note_written(
         self, uuid: str, row: int, id: str, kind: str, fields: Mapping[str, Any]
@@ -203,7 +198,7 @@ class PiWriter:
         kind = entry.type
         if kind in _WRITTEN_KEYS:
             self._losses.keys(entry, _WRITTEN_KEYS[kind])
-        if kind in PIECES:
+        if kind in writing.PIECES:
             return self._piece(entry, row)
         convert = _CONVERTERS.get(kind)
         if convert is not None:
@@ -230,7 +225,7 @@ class PiWriter:
     def _of_message(self, message: Message, entry: Entry, row: int) -> list[_Line]:
         if message.get("partial"):
             self._losses.add("a partial message is marked as aborted")
-        made = self._messages.of(message, self._models[row], milliseconds(entry.timestamp))
+        made = self._messages.of(message, self._models[row], writing.milliseconds(entry.timestamp))
         model = model_of(message) if message.get("role") == "assistant" else None
         if model is not None:
             self._model(row, model)
@@ -244,7 +239,7 @@ class PiWriter:
     def _prompt(self, row: int, entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
         """The current system text, as a section that a later one of the same name replaces."""
         sections = {"system": self._systems[row] or ""}
-        at = milliseconds(entry.timestamp)
+        at = writing.milliseconds(entry.timestamp)
         return {"role": "system", "content": "", "sections": sections, **more, "timestamp": at}
 
     def _model(self, row: int, model: Mapping[str, Any]) -> dict[str, Any]:
@@ -402,7 +397,7 @@ class PiWriter:
             message = entry["message"]
         elif entry.type == "handle":
             message = self._source.resolved(entry)
-        elif entry.type in PIECES:
+        elif entry.type in writing.PIECES:
             message = {"role": "assistant", "content": None}
         elif entry.type != "custom_message":
             return []
@@ -478,14 +473,14 @@ class PiIds:
         return id
 
 
-def _pieces_of(source: SessionSource) -> dict[int, list[int]]:
+def _pieces_of(source: writing.SessionSource) -> dict[int, list[int]]:
     """For each piece of a streamed message that is written, the rows of all its pieces.
 
     Those on the current path are written, or else those on the last piece's path.
     """
     tree = source.tree
     groups: dict[str, list[int]] = {}
-    for row in tree.rows_of_type(*PIECES):
+    for row in tree.rows_of_type(*writing.PIECES):
         named = source.stored(row).get("messageUuid")
         groups.setdefault(named if isinstance(named, str) else "", []).append(row)
     current = {row: n for n, row in enumerate(tree.rows_up(source.leaf))} if groups else {}
