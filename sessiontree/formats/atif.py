@@ -36,7 +36,6 @@ from sessiontree.context.providers.parts import (
     Result,
     Text,
     Thinking,
-    stand_in,
 )
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import clean_text, clean_value
@@ -53,7 +52,6 @@ from sessiontree.core.message import (
     text_of,
 )
 from sessiontree.core.usage import usage_of
-from sessiontree.errors import NothingToDoError
 from sessiontree.formats import writing
 
 SCHEMA: Final = "ATIF-v1.7"
@@ -115,18 +113,15 @@ class AtifWriter:
         self._main = _Line(source.id, source.path(source.leaf), none, {})
         self._survey(self._main)
         if not self._main.touched:
-            raise NothingToDoError(
-                f"{source.title} has no message on the path to its leaf, and a trajectory needs "
-                "one; go to a branch that has messages"
-            )
+            raise writing.no_message(source, "trajectory")
         own = bytearray(len(source.tree))
         for row in self._main.rows:
             own[row] = 1
         self._note_losses(own)
         self._lanes = self._lines_of_lanes(own)
-        costs = [line.totals for line in (self._main, *self._lanes)]
-        if self._lanes and (cost := sum(each.get("total_cost_usd", 0) for each in costs)):
-            costs[0]["total_cost_usd"] = cost
+        totals = [line.totals for line in (self._main, *self._lanes)]
+        if self._lanes and (cost := sum(each.get("total_cost_usd", 0) for each in totals)):
+            totals[0]["total_cost_usd"] = cost
 
     @property
     def default_name(self) -> str:
@@ -134,7 +129,6 @@ class AtifWriter:
         return f"{name or 'session'}.trajectory.json"
 
     def beside(self, name: str) -> list[writing.SideFile]:
-        """The images."""
         self._folder = f"{name}.images"
         images = self._images.items()
         return [
@@ -193,11 +187,11 @@ class AtifWriter:
     def _efforts(self, rows: array[int], start: Any) -> tuple[list[str | None], array[int]]:
         """The thinking levels of a path, and for each row the index of its level; 0 is none."""
         tree = self._source.tree
-        levels = [None, _text(start)]
+        levels = [None, writing.text_in(start)]
         level_at = array("I", bytes(array("I").itemsize * len(tree)))
         for row in rows:
             if tree.type_of(row) == "thinking_level_change":
-                levels.append(_text(self._source.stored(row).get("thinkingLevel")))
+                levels.append(writing.text_in(self._source.stored(row).get("thinkingLevel")))
             level_at[row] = len(levels) - 1
         return levels, level_at
 
@@ -227,10 +221,10 @@ class AtifWriter:
         """The part of a trajectory before its steps."""
         metadata = self._source.metadata
         agent: dict[str, Any] = {
-            "name": _text(metadata.get("agent")) or writing.UNKNOWN,
-            "version": _text(metadata.get("agentVersion")) or writing.UNKNOWN,
+            "name": writing.text_in(metadata.get("agent")) or writing.UNKNOWN,
+            "version": writing.text_in(metadata.get("agentVersion")) or writing.UNKNOWN,
         }
-        model = _text(self._source.model_id()) or line.model
+        model = writing.text_in(self._source.model_id()) or line.model
         if model:
             agent["model_name"] = model
         tools = metadata.get("tools")
@@ -331,7 +325,7 @@ class _Steps:
         self._save_image = save_image
         self._reading = Reading(losses, None)
         self._open: dict[str, Step] = {}
-        self._response_id: str | None = None
+        self._response_id = ""
 
     def take(self, message: Message, entry: Entry, effort: str | None, *, copied: bool) -> None:
         """Add the next message; `copied` if the main trajectory has it too."""
@@ -388,7 +382,7 @@ class _Steps:
             step["timestamp"] = entry.timestamp
         step.update(source=source, message=message, extra={"entry": entry.uuid})
         self.steps.append(step)
-        self._response_id = None
+        self._response_id = ""
         return step
 
     def _respond(
@@ -396,9 +390,8 @@ class _Steps:
     ) -> None:
         """Add a model's response: a step, or more of the last one."""
         content = self._content(part for part in parts if isinstance(part, Text | Media))
-        id = message.get("id")
-        id = id if isinstance(id, str) and id and "usage" in message else None
-        if id is not None and id == self._response_id:
+        id = writing.text_in(message.get("id")) if "usage" in message else ""
+        if id and id == self._response_id:
             step = self.steps[-1]
             self.touched[step["step_id"] - 1] = self._taken
             step["message"] = _joined(step["message"], content)
@@ -406,8 +399,8 @@ class _Steps:
             step = self._add("agent", content, entry)
             step["llm_call_count"] = 1
             self._response_id = id
-        if isinstance(message.get("model"), str) and message["model"]:
-            step["model_name"] = clean_text(message["model"])
+        if model := writing.text_in(message.get("model")):
+            step["model_name"] = clean_text(model)
         if effort and effort != "off":
             step["reasoning_effort"] = effort
         found = (part.text or part.told for part in parts if isinstance(part, Thinking))
@@ -428,12 +421,8 @@ class _Steps:
                 self._hosted(step, part, entry)
 
     def _add_call(self, step: Step, id: str, name: str, arguments: Mapping[str, Any]) -> None:
-        made = {
-            "tool_call_id": clean_text(id),
-            "function_name": name or writing.UNKNOWN,
-            "arguments": dict(arguments),
-        }
-        step.setdefault("tool_calls", []).append(made)
+        named = {"tool_call_id": clean_text(id), "function_name": name or writing.UNKNOWN}
+        step.setdefault("tool_calls", []).append({**named, "arguments": dict(arguments)})
         self._open[id] = step
 
     def _hosted(self, step: Step, part: Hosted, entry: Entry) -> None:
@@ -448,10 +437,8 @@ class _Steps:
 
     def _add_result(self, result: Result, entry: Entry) -> None:
         step = self._open.pop(result.id, None)
-        found: dict[str, Any] = {"content": self._content(result.parts)}
-        found["extra"] = {"entry": entry.uuid}
-        if result.failed:
-            found["extra"]["isError"] = True
+        extra = {"entry": entry.uuid, **({"isError": True} if result.failed else {})}
+        found: dict[str, Any] = {"content": self._content(result.parts), "extra": extra}
         if step is None:
             self._losses.add("a result whose call is not on the path is a step of the system")
             step = self._add("system", "A tool's result, without its call.", entry)
@@ -475,8 +462,7 @@ class _Steps:
     def _media(self, media: Media) -> dict[str, Any]:
         path = self._save_image(media) if media.kind == "image" else None
         if path is None:
-            self._losses.add(f"the {stand_in(media)[1:-1]} is replaced by its name")
-            return {"type": "text", "text": stand_in(media)}
+            return {"type": "text", "text": self._losses.replaced(media)}
         return {"type": "image", "source": {"media_type": media.media_type, "path": path}}
 
 
@@ -512,7 +498,3 @@ def _refer(step: Step, call: str, lane: str) -> None:
     if mine is None:
         results.append(mine := {"source_call_id": call})
     mine.setdefault("subagent_trajectory_ref", []).append({"trajectory_id": lane})
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -27,15 +27,7 @@ from sessiontree.engine.view import View
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.formats.base import encoded
 from sessiontree.importing.entries import ORIGINAL, PutBlob, SourceEntry
-from sessiontree.importing.target import (
-    CONVERTED,
-    IMPORTED_FROM,
-    Counts,
-    Opening,
-    branch_to,
-    handle_of,
-    record_in,
-)
+from sessiontree.importing import target
 from sessiontree.storage.lines import rest_of_line
 from sessiontree.storage.log import FileLog
 
@@ -57,7 +49,7 @@ _OF_PROGRAM: Final = frozenset(
 class Update:
     """What a source adds to a target, which is open as a log."""
 
-    def __init__(self, log: FileLog, opening: Opening, agent: str | None) -> None:
+    def __init__(self, log: FileLog, opening: target.Opening, agent: str | None) -> None:
         self._log = log
         self._opening = opening
         self._view = View(log)
@@ -68,7 +60,7 @@ class Update:
         self._given = {opening.root: self._view.header.uuid}
         self._seen = {self._view.header.uuid}
         self._lanes: dict[str, str | None] = {}
-        self._is_copy = CONVERTED in record_in(self._view.header.body)
+        self._is_copy = target.CONVERTED in target.record_in(self._view.header.body)
         self._content = self._tree.content_rows()
         self._count = 0
 
@@ -76,7 +68,7 @@ class Update:
     def size(self) -> int:
         return self._view.size
 
-    def lines(self, put: PutBlob) -> tuple[list[bytes], Counts]:
+    def lines(self, put: PutBlob) -> tuple[list[bytes], target.Counts]:
         """The lines to append, and their counts; `put` takes the large strings."""
         found = (self._new(entry) for entry in self._opening.entries)
         new = self._on_lanes([entry for entry in found if entry is not None])
@@ -84,7 +76,7 @@ class Update:
         leaf = self._given.get(self._opening.order.leaf, self._opening.order.leaf)
         main = [entry for entry in new if entry.lane is None]
         if main and main[-1].uuid != leaf:
-            main.append(branch_to(leaf, main[-1].uuid, main[-1].place))
+            main.append(target.branch_to(leaf, main[-1].uuid, main[-1].place))
             new.append(main[-1])
         for entry in main:
             entry.lane = lane
@@ -92,7 +84,7 @@ class Update:
         record = self._record_of(new, lane)
         if record is not None:
             lines.insert(new.index(main[-1]) if main else 0, record)
-        return lines, Counts(self._count, len(new), 0)
+        return lines, target.Counts(self._count, len(new), 0)
 
     def _new(self, found: SourceEntry) -> SourceEntry | None:
         """An entry as it is to be written; None if the target has it."""
@@ -177,7 +169,7 @@ class Update:
             return False
         if self._content_above(self._tree.parents[row]) != self._content_above(above):
             return False
-        there, here = stored.as_stored, decode_object(entry.line(handle_of))
+        there, here = stored.as_stored, decode_object(entry.line(target.handle_of))
         keys = (key for key in here if key not in _NOT_COMPARED)
         return all(key in there and there[key] == here[key] for key in keys) and _has_all(
             there.get(ORIGINAL), here.get(ORIGINAL)
@@ -195,7 +187,7 @@ class Update:
         stored = rest_of_line(self._log.read, self._tree.offsets[row])
         if entry.lane is None and lane == self._agent:
             entry = replace(entry, lane=lane)
-        return entry.line(handle_of) == stored
+        return entry.line(target.handle_of) == stored
 
     def _is_leaf_imported(self) -> bool:
         """Whether an import made the target's main leaf, of this source or an earlier one."""
@@ -213,12 +205,12 @@ class Update:
         header = self._opening.header
         known = self._names.metadata
         facts = {key: value for key, value in header["metadata"].items() if key not in known}
-        record = {**header["metadata"][IMPORTED_FROM]}
-        if CONVERTED in record:  # the facts are the session's own
+        record = {**header["metadata"][target.IMPORTED_FROM]}
+        if target.CONVERTED in record:  # the facts are the session's own
             if not new:
                 return None
             facts = {}
-        before = record_in({"metadata": known})
+        before = target.record_in({"metadata": known})
         given, name = before.get("name", self._view.header.get("name")), header.get("name")
         fields: dict[str, Any] = {}
         if name is not None and name != given:
@@ -237,7 +229,7 @@ class Update:
             "uuid": fresh_uuid(),
             "parentUuid": (tail or self._view.header).uuid,
             "timestamp": now(),
-            "metadata": {**facts, IMPORTED_FROM: record},
+            "metadata": {**facts, target.IMPORTED_FROM: record},
         }
         if lane is not None:
             fields["lane"] = lane
@@ -246,7 +238,7 @@ class Update:
 
 def _variant_of(entry: SourceEntry) -> str:
     """The uuid for an entry that the source changed."""
-    return uuid_of_line(entry.uuid, 0, entry.line(handle_of))
+    return uuid_of_line(entry.uuid, 0, entry.line(target.handle_of))
 
 
 def _has_all(there: Any, here: Any) -> bool:

@@ -19,7 +19,6 @@ from sessiontree.context.providers.parts import (
     Side,
     Text,
     Thinking,
-    stand_in,
 )
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
@@ -79,9 +78,7 @@ class AnthropicMessages:
         self, side: Side, parts: Sequence[Part], message: Message, model: str | None
     ) -> dict[str, Any]:
         if side == "user":
-            if len(parts) == 1 and isinstance(text := parts[0], Text):
-                return {"role": "user", "content": text.text}
-            return {"role": "user", "content": [self._block(part, side) for part in parts]}
+            return {"role": "user", "content": self._content(parts)}
         blocks = [self._block(part, side) for part in parts]
         return self._completed({"role": "assistant", "content": blocks}, message, model)
 
@@ -96,12 +93,8 @@ class AnthropicMessages:
         if made.pop("partial", None):
             self._losses.add("a partial message is not marked as partial")
         calls = any(kind_of(block) == "tool_use" for block in made["content"])
-        given = message.get("model")
-        id = message.get("id")
-        made.setdefault(
-            "model", given if isinstance(given, str) and given else model or writing.UNKNOWN
-        )
-        if isinstance(id, str) and id:
+        made.setdefault("model", writing.text_in(message.get("model")) or model or writing.UNKNOWN)
+        if id := writing.text_in(message.get("id")):
             made.setdefault("id", id)
         made.setdefault("type", "message")
         made.setdefault("stop_reason", _stop_reason(message, calls=calls))
@@ -126,26 +119,24 @@ class AnthropicMessages:
         return self._result(part)
 
     def _result(self, result: Result) -> dict[str, Any]:
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
-        parts = result.parts
+        block = {"type": "tool_result", "tool_use_id": result.id}
+        failed = {"is_error": True} if result.failed else {}
+        return {**block, "content": self._content(result.parts), **failed}
+
+    def _content(self, parts: Sequence[Part]) -> Any:
+        """The content of a user message or a result: the text, if that is all of it."""
         if len(parts) == 1 and isinstance(text := parts[0], Text):
-            block["content"] = text.text
-        else:
-            block["content"] = [self._block(part, "user") for part in parts]
-        if result.failed:
-            block["is_error"] = True
-        return block
+            return text.text
+        return [self._block(part, "user") for part in parts]
 
     def _media(self, media: Media, side: Side) -> dict[str, Any]:
         source = source_of(media)
         if source is None or side == "assistant":
-            self._losses.add(f"the {stand_in(media)[1:-1]} is replaced by its name")
-            return {"type": "text", "text": stand_in(media)}
+            return {"type": "text", "text": self._losses.replaced(media)}
         return {"type": media.kind, "source": source}
 
 
 def _stop_reason(message: Message, *, calls: bool) -> str:
-    """Why a message ended, in Anthropic's words."""
     given = message.get("stop_reason", message.get("stopReason"))
     if isinstance(given, str) and given in _STOP_REASONS:
         return given
@@ -166,12 +157,10 @@ def _usage(reported: Any) -> dict[str, Any]:
 
 def _is_anthropic(message: Message) -> bool:
     """Whether a message has the shape of Anthropic's Messages API."""
-    role, content = message.get("role"), message.get("content")
+    role = message.get("role")
     if role not in ("user", "assistant") or any(message.get(key) for key in _FOREIGN_KEYS):
         return False
-    if isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(_is_anthropic_block(b, str(role)) for b in content)
+    return _has_own_content(message, role)
 
 
 def _is_anthropic_block(block: Any, role: str) -> bool:
@@ -187,14 +176,14 @@ def _is_anthropic_block(block: Any, role: str) -> bool:
     if kind == "tool_use":
         return isinstance(block.get("input"), dict) and writing.are_texts(block, "id", "name")
     if kind == "tool_result":
-        return (
-            role == "user" and writing.are_texts(block, "tool_use_id") and _has_own_content(block)
-        )
+        if role != "user" or not writing.are_texts(block, "tool_use_id"):
+            return False
+        return block.get("content") is None or _has_own_content(block, "user")
     return bool(kind) and kind not in writing.OPENAI_BLOCKS and kind != "toolCall"
 
 
-def _has_own_content(block: Mapping[str, Any]) -> bool:
-    content = block.get("content")
-    if content is None or isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(_is_anthropic_block(b, "user") for b in content)
+def _has_own_content(holder: Mapping[str, Any], role: str) -> bool:
+    content = holder.get("content")
+    if isinstance(content, list):
+        return all(_is_anthropic_block(block, role) for block in content)
+    return isinstance(content, str)

@@ -19,7 +19,7 @@ response: readers gather all entries with one id, those of other branches includ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, calls_of, result_ids, text_of
 from sessiontree.core.origin import origin_at
-from sessiontree.errors import NothingToDoError, SessionTreeError
+from sessiontree.errors import SessionTreeError
 from sessiontree.formats import writing
 from sessiontree.formats.claude_code.messages import AnthropicMessages
 
@@ -76,10 +76,7 @@ class ClaudeCodeWriter:
         tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]
         self._main = _Transcript(self, [*tips, source.leaf], None)
         if not self._main.has_messages:
-            raise NothingToDoError(
-                f"{source.title} has no message on the path to its leaf, and a transcript needs "
-                "one; go to a branch that has messages"
-            )
+            raise writing.no_message(source, "transcript")
         self._lanes = self._subagents()
 
     @property
@@ -110,14 +107,13 @@ class ClaudeCodeWriter:
         header = self.source.header
         metadata = header.get("metadata")
         facts = metadata if isinstance(metadata, dict) else {}
-        cwd, branch = header.get("cwd"), facts.get("gitBranch")
         version = facts.get("agentVersion") if facts.get("agent") == "claude-code" else None
         return {
             "userType": "external",
-            "cwd": cwd if isinstance(cwd, str) else "",
+            "cwd": writing.text_in(header.get("cwd")),
             "sessionId": self.session_id,
             **({"version": version} if isinstance(version, str) else {}),
-            "gitBranch": branch if isinstance(branch, str) else "",
+            "gitBranch": writing.text_in(facts.get("gitBranch")),
             "timestamp": entry.timestamp or header.timestamp or writing.LONG_AGO,
         }
 
@@ -203,11 +199,6 @@ class _Node:
     def last_uuid(self) -> str | None:
         """The uuid of its last line, or of the nearest node above that has one."""
         return next((above.uuids[-1] for above in self.up() if above.uuids), None)
-
-    @property
-    def compaction(self) -> Entry | None:
-        entry = None if self.kept is None else self.kept[1]
-        return entry if entry is not None and entry.type == "compaction" else None
 
 
 class _Conversations:
@@ -303,14 +294,12 @@ class _Transcript:
     def has_messages(self) -> bool:
         return self._last is not None
 
-    def agent_id(self, used: Iterable[str]) -> str:
+    def agent_id(self, used: Collection[str]) -> str:
         """The id of the subagent that the lane becomes; not one of those used."""
         lane = self._lane or ""
         wanted = _NOT_IN_ID.sub("-", lane.removeprefix("agent-")).strip("-") or "unnamed"
-        self._agent, number = wanted, 1
-        while self._agent in used:
-            number += 1
-            self._agent = f"{wanted}-{number}"
+        names = (wanted, *(f"{wanted}-{number}" for number in range(2, len(used) + 2)))
+        self._agent = next(name for name in names if name not in used)
         return self._agent
 
     def lines(self) -> Iterator[bytes]:
@@ -325,13 +314,13 @@ class _Transcript:
     def _conversation(self, leaf: Entry) -> _Node | None:
         """Add the path to an entry, and the paths that compactions on it replaced."""
         paths = [self._path(leaf)]
-        while (summary := _summary_in(paths[-1])) and summary.uuid not in self._replaced:
+        while (summary := _compaction_in(paths[-1])) and summary.uuid not in self._replaced:
             self._replaced[summary.uuid] = None
             paths.append(self._path(self._source.parent(summary)))
         last: _Node | None = None
         for path in reversed(paths):
             above, last = last, self._conversations.add(path)
-            if (summary := _summary_in(path)) and last is not None:
+            if (summary := _compaction_in(path)) and last is not None:
                 if above is not None:
                     self._replaced[summary.uuid] = above
                 *_, top = last.up()
@@ -407,8 +396,7 @@ class _Transcript:
                 made = {key: value for key, value in made.items() if key != "id"}
             fields: dict[str, Any] = {"message": made, "uuid": uuid}
             if is_summary:
-                fields["isCompactSummary"] = True
-                fields["isVisibleInTranscriptOnly"] = True
+                fields |= {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
             yield self._line(node, entry, made["role"], parent, fields)
             parent = uuid
 
@@ -422,9 +410,8 @@ class _Transcript:
     def _line(
         self, node: _Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
     ) -> bytes:
-        is_sidechain = self._lane is not None
-        place = {"parentUuid": parent, "isSidechain": is_sidechain}
-        if is_sidechain:
+        place = {"parentUuid": parent, "isSidechain": self._lane is not None}
+        if self._lane is not None:
             place["agentId"] = self._agent
         origin = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
         envelope = self._writer.envelope(entry)
@@ -459,8 +446,9 @@ def _is_own(message: Message, entry: Entry) -> bool:
         return False
 
 
-def _summary_in(path: list[_Node]) -> Entry | None:
-    return path[0].compaction if path else None
+def _compaction_in(path: list[_Node]) -> Entry | None:
+    kept = path[0].kept if path else None
+    return kept[1] if kept is not None and kept[1].type == "compaction" else None
 
 
 def _is_summary(node: _Node, message: Message) -> bool:

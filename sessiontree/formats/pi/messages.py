@@ -20,7 +20,6 @@ from sessiontree.context.providers.parts import (
     Text,
     Thinking,
     maker_of,
-    stand_in,
 )
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
@@ -117,9 +116,8 @@ class PiMessages:
     def _media(self, media: Media, side: Side) -> dict[str, Any]:
         if media.kind == "image" and media.data and side == "user":
             return {"type": "image", "data": media.data, "mimeType": media.media_type}
-        name = stand_in(media)[1:-1]
-        self._losses.add(f"the {name} is replaced by its name: pi needs an image's bytes")
-        return {"type": "text", "text": stand_in(media)}
+        text = self._losses.replaced(media, ": pi needs an image's bytes")
+        return {"type": "text", "text": text}
 
     def _complete(
         self, made: dict[str, Any], message: Message, model: Model | None, time: int
@@ -142,8 +140,8 @@ class PiMessages:
         calls = [block for block in made["content"] if kind_of(block) == "toolCall"]
         for call in calls:
             self._tools[call["id"]] = call["name"]
-        given = message.get("model")
-        id = given if isinstance(given, str) and given else model[1] if model else writing.UNKNOWN
+        known = model[1] if model else writing.UNKNOWN
+        id = writing.text_in(message.get("model")) or known
         provider = provider_of(id, message)
         if provider == writing.UNKNOWN and model is not None and model[1] == id and model[0]:
             provider = model[0]
@@ -154,13 +152,11 @@ class PiMessages:
 
     def _usage(self, message: Message) -> dict[str, Any]:
         """The usage; zero if another part of the same response had it."""
-        id = message.get("id")
-        reported = message.get("usage")
-        if isinstance(id, str) and id:
-            if id in self._counted:
-                reported = None
-            elif reported is not None:
-                self._counted.add(id)
+        id, reported = writing.text_in(message.get("id")), message.get("usage")
+        if id in self._counted:
+            reported = None
+        elif id and reported is not None:
+            self._counted.add(id)
         return _pi_usage(reported)
 
 
@@ -177,21 +173,16 @@ def _thinking(part: Thinking) -> dict[str, Any]:
 
 def provider_of(model: str, message: Message) -> str:
     """The provider in the message, or else the one that the model's name implies."""
-    given = message.get("provider")
-    if isinstance(given, str) and given:
-        return given
-    maker = maker_of({**message, "model": model})
-    if maker:
-        return maker
+    given = writing.text_in(message.get("provider"))
+    if known := given or maker_of({**message, "model": model}):
+        return known
     if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
         return "openai"
     return "google" if model.startswith("gemini") else writing.UNKNOWN
 
 
 def _api_of(message: Message, provider: str) -> str:
-    """The API of a message, in pi's words."""
-    given = message.get("api")
-    if isinstance(given, str) and given:
+    if given := writing.text_in(message.get("api")):
         return given
     if "tool_calls" in message:
         return "openai-completions"
@@ -199,7 +190,6 @@ def _api_of(message: Message, provider: str) -> str:
 
 
 def _stop_reason(message: Message, *, calls: bool) -> str:
-    """Why a message ended, in pi's words."""
     if message.get("partial"):
         return "aborted"
     given = message.get("stopReason", message.get("stop_reason", message.get("finish_reason")))

@@ -37,20 +37,19 @@ _STRUCTURE: Final = frozenset(
 )
 _UNCHANGED: Final = frozenset({"thinking_level_change", "usage", "custom"})
 _SUMMARY_KEYS: Final = ("details", "usage", "fromHook")
+_SUMMARY: Final = ("summary", "fromUuid", *_SUMMARY_KEYS)
+_COMPACTION: Final = ("summary", "firstKeptEntryUuid", "tokensBefore", "state", "systemMessage")
 _WRITTEN_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "message": ("message", "metadata"),
-    "handle": ("handle", "kind", "role", "preview", "metadata"),
-    "block": ("messageUuid", "index", "block", "metadata"),
-    "model_change": ("provider", "modelId", "metadata"),
-    "compaction": (
-        *("summary", "firstKeptEntryUuid", "tokensBefore", "state", "systemMessage"),
-        *(*_SUMMARY_KEYS, "metadata"),
-    ),
-    "branch_summary": ("summary", "fromUuid", *_SUMMARY_KEYS, "metadata"),
-    "stack_summary": ("summary", "fromUuid", *_SUMMARY_KEYS, "metadata"),
-    "merge": ("summary", "mergedUuid", "baseUuid", *_SUMMARY_KEYS, "metadata"),
+    "message": ("message",),
+    "handle": ("handle", "kind", "role", "preview"),
+    "block": ("messageUuid", "index", "block"),
+    "model_change": ("provider", "modelId"),
+    "compaction": (*_COMPACTION, *_SUMMARY_KEYS),
+    "branch_summary": _SUMMARY,
+    "stack_summary": _SUMMARY,
+    "merge": ("summary", "mergedUuid", "baseUuid", *_SUMMARY_KEYS),
 }
-"""The keys that are written, by type; other keys are losses."""
+"""The keys that are written beside `metadata`, by type; other keys are losses."""
 
 _EDITABLE: Final = frozenset({"user", "assistant", "toolResult", "custom"})
 _ID_LENGTH: Final = 8
@@ -58,14 +57,12 @@ _ID: Final = re.compile(r"[0-9a-f]{8}")
 
 
 class PiWriter:
-    """Writes one session."""
-
     def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
         self._tree = source.tree
         count = len(self._tree)
-        self._ids = PiIds()
+        self._used: set[str] = set()
         self._messages = PiMessages(self._losses)
         self._firsts: list[str | None] = [None] * count
         self._tips: list[str | None] = [None] * count
@@ -110,7 +107,7 @@ class PiWriter:
         leaf = self._tips[source.leaf]
         if self._last != leaf:
             place = self._tree.uuids[source.leaf]
-            id = self._ids.new(source.derived_uuid(place, 0))
+            id = new_id(source.derived_uuid(place, 0), self._used)
             yield self._line(OWN + "leaf", id, leaf, {}, place)
 
     def _header(self, header: Entry) -> dict[str, Any]:
@@ -122,7 +119,7 @@ class PiWriter:
             "version": VERSION,
             "id": id if isinstance(id, str) and id else header.uuid,
             "timestamp": self._time,
-            "cwd": _text_or_empty(header.get("cwd")),
+            "cwd": writing.text_in(header.get("cwd")),
             **({"parentSession": above} if isinstance(above, str) and above else {}),
             **origin_at(header.uuid, {"type": HEADER}),
         }
@@ -155,7 +152,7 @@ class PiWriter:
         if isinstance(entry.get("metadata"), dict) and row and made:
             made[0].fields.setdefault("metadata", entry["metadata"])
         for number, (kind, fields, of) in enumerate(made):
-            id = self._ids.new(entry.uuid)
+            id = new_id(entry.uuid, self._used)
             if not number:
                 self._firsts[row] = id
             if fields.get("firstKeptEntryId", "") is None:
@@ -197,7 +194,7 @@ class PiWriter:
         """The lines of an entry; none for a piece whose message is written elsewhere."""
         kind = entry.type
         if kind in _WRITTEN_KEYS:
-            self._losses.keys(entry, _WRITTEN_KEYS[kind])
+            self._losses.keys(entry, (*_WRITTEN_KEYS[kind], "metadata"))
         if kind in writing.PIECES:
             return self._piece(entry, row)
         convert = _CONVERTERS.get(kind)
@@ -275,13 +272,16 @@ class PiWriter:
             self._systems[row] = state["system"]
         tokens = entry.get("tokensBefore")
         fields: dict[str, Any] = {
-            "summary": _text_or_empty(entry.get("summary")),
+            "summary": writing.text_in(entry.get("summary")),
             "firstKeptEntryId": self._first_kept(entry, row),
             "tokensBefore": tokens if isinstance(tokens, int) else 0,
             **_summary_fields(entry),
         }
         if self._systems[row]:
-            fields["systemMessage"] = self._prompt(row, entry, _tools_of(entry))
+            message = entry.get("systemMessage")  # of a compaction that pi wrote
+            tools = message.get("toolsAdded") if isinstance(message, dict) else None
+            kept = {"toolsAdded": tools} if isinstance(tools, list) else {}
+            fields["systemMessage"] = self._prompt(row, entry, kept)
         return [_Line("compaction", fields)]
 
     def _first_kept(self, entry: Entry, row: int) -> str | None:
@@ -321,7 +321,7 @@ class PiWriter:
         return self._branch_summary(entry, entry.get("fromUuid"))
 
     def _branch_summary(self, entry: Entry, left: Any) -> list[_Line]:
-        summary = _text_or_empty(entry.get("summary"))
+        summary = writing.text_in(entry.get("summary"))
         fields = {"fromId": self._id_of(left), "summary": summary, **_summary_fields(entry)}
         return [_Line("branch_summary", fields)]
 
@@ -436,41 +436,21 @@ def _summary_fields(entry: Entry) -> dict[str, Any]:
     return {key: entry[key] for key in _SUMMARY_KEYS if key in entry}
 
 
-def _text_or_empty(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _as_custom(entry: Entry) -> _Line:
     fields = _fields_of(entry)
     return _Line("custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})})
 
 
-def _tools_of(compaction: Entry) -> dict[str, Any]:
-    """The current tools at a compaction that pi wrote."""
-    message = compaction.get("systemMessage")
-    tools = message.get("toolsAdded") if isinstance(message, dict) else None
-    return {"toolsAdded": tools} if isinstance(tools, list) else {}
-
-
-class PiIds:
-    """Makes pi's ids: eight hexadecimal digits, unique in a file.
-
-    The same uuids in the same order give the same ids.
-    """
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-
-    def new(self, uuid: str) -> str:
-        """An id for a line of an entry: the start of the entry's uuid if it is free."""
-        id = uuid[:_ID_LENGTH]
-        number = 0
-        while id in self._used or _ID.fullmatch(id) is None:
-            name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
-            id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
-            number += 1
-        self._used.add(id)
-        return id
+def new_id(uuid: str, used: set[str]) -> str:
+    """An id of eight hexadecimal digits, added to `used`: the start of the uuid if it is free."""
+    id = uuid[:_ID_LENGTH]
+    number = 0
+    while id in used or _ID.fullmatch(id) is None:
+        name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
+        id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
+        number += 1
+    used.add(id)
+    return id
 
 
 def _pieces_of(source: writing.SessionSource) -> dict[int, list[int]]:
