@@ -140,19 +140,16 @@ def entries_of(source: Source) -> Iterator[SourceEntry]:
                 if place == header.place:
                     header.fields.pop(ORIGINAL, None)  # that line is an entry of its own
                 yield header
-            entry.is_made = _is_made(entry, source)
+            entry.is_made = source.agent == "claude-code" and (
+                entry.type == "branch"
+                or entry.fields.get("customType") == b'"claude-code:subagent"'
+            )
             if place != last and not entry.is_made:
                 _add_original(entry, source)
                 last = place
             yield entry
     if header is not None and is_first:
         yield header
-
-
-def _is_made(entry: SourceEntry, source: Source) -> bool:
-    if source.agent != "claude-code":
-        return False
-    return entry.type == "branch" or entry.fields.get("customType") == b'"claude-code:subagent"'
 
 
 def _entry(place: Place, line: bytes) -> SourceEntry | None:

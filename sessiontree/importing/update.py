@@ -26,8 +26,8 @@ from sessiontree.engine import refs
 from sessiontree.engine.view import View
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.formats.base import encoded
-from sessiontree.importing.entries import ORIGINAL, PutBlob, SourceEntry
 from sessiontree.importing import target
+from sessiontree.importing.entries import ORIGINAL, PutBlob, SourceEntry
 from sessiontree.storage.lines import rest_of_line
 from sessiontree.storage.log import FileLog
 
