@@ -28,15 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sessiontree.context.providers.parts import (
-    Call,
-    Hosted,
-    Media,
-    Part,
-    Result,
-    Text,
-    Thinking,
-)
+from sessiontree.context.providers import parts
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import clean_text, clean_value
 from sessiontree.context.settings import header_settings
@@ -58,7 +50,7 @@ SCHEMA: Final = "ATIF-v1.7"
 
 Step = dict[str, Any]
 
-SaveImage = Callable[[Media], str | None]
+SaveImage = Callable[[parts.Media], str | None]
 """Keeps an image for a file beside the document; gives its path, or None if it cannot."""
 
 _SUMMARIES: Final = frozenset({"compactionSummary", "branchSummary"})
@@ -254,7 +246,7 @@ class AtifWriter:
                 self._main.lanes.setdefault(step, []).append((call, lane))
         return found
 
-    def _save_image(self, media: Media) -> str | None:
+    def _save_image(self, media: parts.Media) -> str | None:
         suffix = _SUFFIXES.get(media.media_type)
         if suffix is None:
             return None
@@ -287,26 +279,18 @@ class AtifWriter:
 
 @dataclass
 class _Line:
-    """A line of work, and the totals of its steps.
-
-    Attributes:
-        shared: for each row of the session 1 if the main trajectory has it.
-        more: further keys of the trajectory.
-        callers: the number of the first step that made each call of a subagent.
-        is_copied: whether all of its steps are copied.
-        lanes: by the number of a step, its calls that have a lane, each with the lane.
-    """
+    """A line of work, and the totals of its steps."""
 
     id: str
     rows: array[int]
-    shared: bytearray
-    more: Mapping[str, Any]
+    shared: bytearray  # for each row of the session 1 if the main trajectory has it
+    more: Mapping[str, Any]  # further keys of the trajectory
     touched: array[int] = field(default_factory=lambda: array("I"))
-    callers: dict[str, int] = field(default_factory=dict)
+    callers: dict[str, int] = field(default_factory=dict)  # by call: the first step that made it
     totals: dict[str, Any] = field(default_factory=dict)
     model: str | None = None
-    is_copied: bool = True
-    lanes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    is_copied: bool = True  # whether all of its steps are copied
+    lanes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)  # by step: call, lane
 
 
 class _Steps:
@@ -355,18 +339,18 @@ class _Steps:
 
     def _system(self, message: Message, role: str, entry: Entry) -> None:
         if role not in _SUMMARIES:
-            parts = [part for _, part in self._reading.parts_of(message)]
-            self._add("system", self._content(parts), entry)
+            pieces = [part for _, part in self._reading.parts_of(message)]
+            self._add("system", self._content(pieces), entry)
             return
         self._add("system", clean_text(text_of(message)), entry)
         if role == "compactionSummary":
             self.steps[-1]["extra"].update(_COMPACTION)
 
     def _turn(self, message: Message, entry: Entry, effort: str | None) -> None:
-        user: list[Part] = []
-        response: list[Part] = []
+        user: list[parts.Part] = []
+        response: list[parts.Part] = []
         for side, part in self._reading.parts_of(message):
-            if isinstance(part, Result):
+            if isinstance(part, parts.Result):
                 self._add_result(part, entry)
             else:
                 (response if side == "assistant" else user).append(part)
@@ -386,10 +370,11 @@ class _Steps:
         return step
 
     def _respond(
-        self, parts: list[Part], message: Message, entry: Entry, effort: str | None
+        self, pieces: list[parts.Part], message: Message, entry: Entry, effort: str | None
     ) -> None:
         """Add a model's response: a step, or more of the last one."""
-        content = self._content(part for part in parts if isinstance(part, Text | Media))
+        shown = (part for part in pieces if isinstance(part, parts.Text | parts.Media))
+        content = self._content(shown)
         id = writing.text_in(message.get("id")) if "usage" in message else ""
         if id and id == self._response_id:
             step = self.steps[-1]
@@ -403,7 +388,7 @@ class _Steps:
             step["model_name"] = clean_text(model)
         if effort and effort != "off":
             step["reasoning_effort"] = effort
-        found = (part.text or part.told for part in parts if isinstance(part, Thinking))
+        found = (part.text or part.told for part in pieces if isinstance(part, parts.Thinking))
         thoughts = [text for text in found if text]
         if any(block.get(key) for block in (message, *blocks_of(message)) for key in _SIGNATURES):
             self._losses.add("the signature of a thought is left out")
@@ -414,10 +399,10 @@ class _Steps:
             step["extra"]["partial"] = True
         if metrics := _metrics(message.get("usage")):
             step["metrics"] = metrics
-        for part in parts:
-            if isinstance(part, Call):
+        for part in pieces:
+            if isinstance(part, parts.Call):
                 self._add_call(step, part.id, part.name, writing.arguments_of(part))
-            elif isinstance(part, Hosted):
+            elif isinstance(part, parts.Hosted):
                 self._hosted(step, part, entry)
 
     def _add_call(self, step: Step, id: str, name: str, arguments: Mapping[str, Any]) -> None:
@@ -425,17 +410,17 @@ class _Steps:
         step.setdefault("tool_calls", []).append({**named, "arguments": dict(arguments)})
         self._open[id] = step
 
-    def _hosted(self, step: Step, part: Hosted, entry: Entry) -> None:
+    def _hosted(self, step: Step, part: parts.Hosted, entry: Entry) -> None:
         block = part.block
         if kind_of(block) == "server_tool_use":
             given = block.get("input")
             arguments = clean_value(given) if isinstance(given, dict) else {}
             self._add_call(step, part.id, str(block.get("name") or ""), arguments)
         else:
-            text = Text(clean_text(json_text(block.get("content"))))
-            self._add_result(Result(part.id, (text,)), entry)
+            text = parts.Text(clean_text(json_text(block.get("content"))))
+            self._add_result(parts.Result(part.id, (text,)), entry)
 
-    def _add_result(self, result: Result, entry: Entry) -> None:
+    def _add_result(self, result: parts.Result, entry: Entry) -> None:
         step = self._open.pop(result.id, None)
         extra = {"entry": entry.uuid, **({"isError": True} if result.failed else {})}
         found: dict[str, Any] = {"content": self._content(result.parts), "extra": extra}
@@ -447,19 +432,19 @@ class _Steps:
             self.touched[step["step_id"] - 1] = self._taken
         step.setdefault("observation", {"results": []})["results"].append(found)
 
-    def _content(self, parts: Iterable[Part]) -> Any:
+    def _content(self, pieces: Iterable[parts.Part]) -> Any:
         """Text; parts if there are images that can be shown."""
         made: list[dict[str, Any]] = []
-        for part in parts:
-            if isinstance(part, Text):
+        for part in pieces:
+            if isinstance(part, parts.Text):
                 made.append({"type": "text", "text": part.text})
-            elif isinstance(part, Media):
+            elif isinstance(part, parts.Media):
                 made.append(self._media(part))
         if any(part["type"] != "text" for part in made):
             return made
         return "\n".join(part["text"] for part in made)
 
-    def _media(self, media: Media) -> dict[str, Any]:
+    def _media(self, media: parts.Media) -> dict[str, Any]:
         path = self._save_image(media) if media.kind == "image" else None
         if path is None:
             return {"type": "text", "text": self._losses.replaced(media)}

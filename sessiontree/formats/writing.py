@@ -98,26 +98,17 @@ class Losses(Notes):
 
 
 class SessionSource(Protocol):
-    """The session to convert, as a writer reads it. A row is a position in `tree`.
+    """The session to convert, as a writer reads it. A row is a position in `tree`."""
 
-    Attributes:
-        title: the path of the session, or words for one without a file.
-        id, name, metadata, header: the session's.
-        lane: the current lane; None for main.
-        tree: the index of the whole session.
-        leaf: the row of the current leaf.
-        losses: collects the losses.
-    """
-
-    title: str
+    title: str  # the path of the session, or words for one without a file
     id: str
     name: str | None
     metadata: dict[str, Any]
     header: Entry
-    lane: str | None
-    tree: TreeIndex
-    leaf: int
-    losses: Losses
+    lane: str | None  # the current lane; None for main
+    tree: TreeIndex  # the index of the whole session
+    leaf: int  # the row of the current leaf
+    losses: Losses  # collects the losses
 
     def model_id(self) -> str | None:
         """The model at the leaf."""

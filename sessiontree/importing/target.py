@@ -53,33 +53,20 @@ _KEPT_IN_CUSTOM: Final = ("uuid", "parentUuid", "lane", "timestamp", "original",
 
 
 class Counts(NamedTuple):
-    """What an import did.
+    """What an import did."""
 
-    Attributes:
-        entries: the entries of the source without the header.
-        new: those that were written.
-        blobs: the large contents that were stored.
-    """
-
-    entries: int
-    new: int
-    blobs: int
+    entries: int  # the entries of the source without the header
+    new: int  # those that were written
+    blobs: int  # the large contents that were stored
 
 
 class Opening(NamedTuple):
-    """A source of which the header is read.
+    """A source of which the header is read."""
 
-    Attributes:
-        header: the keys of the header, as they will be written.
-        root: the uuid of the header.
-        entries: the other entries, in order.
-        order: knows the leaf after the last entry.
-    """
-
-    header: dict[str, Any]
-    root: str
-    entries: Iterator[SourceEntry]
-    order: Order
+    header: dict[str, Any]  # the keys of the header, as they will be written
+    root: str  # the uuid of the header
+    entries: Iterator[SourceEntry]  # the other entries, in order
+    order: Order  # knows the leaf after the last entry
 
 
 def opening_of(source: Source) -> Opening:

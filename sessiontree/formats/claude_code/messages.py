@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from sessiontree.context.providers import parts
 from sessiontree.context.providers.anthropic import source_of
-from sessiontree.context.providers.parts import (
-    Call,
-    Hosted,
-    Media,
-    Part,
-    Result,
-    Side,
-    Text,
-    Thinking,
-)
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
 from sessiontree.core.usage import usage_of
@@ -64,22 +55,22 @@ class AnthropicMessages:
         if _is_anthropic(message):
             own = {key: value for key, value in message.items() if key not in _PI_KEYS}
             return [self._completed(own, message, model)]
-        made: list[tuple[Side, list[Part]]] = []
+        made: list[tuple[parts.Side, list[parts.Part]]] = []
         for side, part in self._reading.parts_of(message):
-            if isinstance(part, Thinking) and part.maker != "anthropic":
+            if isinstance(part, parts.Thinking) and part.maker != "anthropic":
                 self._losses.add(_UNSIGNED)
                 continue
             if not made or made[-1][0] != side:
                 made.append((side, []))
             made[-1][1].append(part)
-        return [self._message(side, parts, message, model) for side, parts in made]
+        return [self._message(side, pieces, message, model) for side, pieces in made]
 
     def _message(
-        self, side: Side, parts: Sequence[Part], message: Message, model: str | None
+        self, side: parts.Side, pieces: Sequence[parts.Part], message: Message, model: str | None
     ) -> dict[str, Any]:
         if side == "user":
-            return {"role": "user", "content": self._content(parts)}
-        blocks = [self._block(part, side) for part in parts]
+            return {"role": "user", "content": self._content(pieces)}
+        blocks = [self._block(part, side) for part in pieces]
         return self._completed({"role": "assistant", "content": blocks}, message, model)
 
     def _completed(
@@ -102,34 +93,34 @@ class AnthropicMessages:
         made["usage"] = _usage(message.get("usage"))
         return made
 
-    def _block(self, part: Part, side: Side) -> dict[str, Any]:
-        if isinstance(part, Text):
+    def _block(self, part: parts.Part, side: parts.Side) -> dict[str, Any]:
+        if isinstance(part, parts.Text):
             return {"type": "text", "text": part.text}
-        if isinstance(part, Media):
+        if isinstance(part, parts.Media):
             return self._media(part, side)
-        if isinstance(part, Thinking):
+        if isinstance(part, parts.Thinking):
             if part.redacted:
                 return {"type": "redacted_thinking", "data": part.seal}
             return {"type": "thinking", "thinking": part.text, "signature": part.seal}
-        if isinstance(part, Call):
+        if isinstance(part, parts.Call):
             called = {"id": part.id, "name": part.name}
             return {"type": "tool_use", **called, "input": writing.arguments_of(part)}
-        if isinstance(part, Hosted):
+        if isinstance(part, parts.Hosted):
             return part.block
         return self._result(part)
 
-    def _result(self, result: Result) -> dict[str, Any]:
+    def _result(self, result: parts.Result) -> dict[str, Any]:
         block = {"type": "tool_result", "tool_use_id": result.id}
         failed = {"is_error": True} if result.failed else {}
         return {**block, "content": self._content(result.parts), **failed}
 
-    def _content(self, parts: Sequence[Part]) -> Any:
+    def _content(self, pieces: Sequence[parts.Part]) -> Any:
         """The content of a user message or a result: the text, if that is all of it."""
-        if len(parts) == 1 and isinstance(text := parts[0], Text):
+        if len(pieces) == 1 and isinstance(text := pieces[0], parts.Text):
             return text.text
-        return [self._block(part, "user") for part in parts]
+        return [self._block(part, "user") for part in pieces]
 
-    def _media(self, media: Media, side: Side) -> dict[str, Any]:
+    def _media(self, media: parts.Media, side: parts.Side) -> dict[str, Any]:
         source = source_of(media)
         if source is None or side == "assistant":
             return {"type": "text", "text": self._losses.replaced(media)}

@@ -159,27 +159,16 @@ class ClaudeCodeWriter:
 
 @dataclass(eq=False, slots=True)
 class _Node:
-    """A message in a conversation.
+    """A message in a conversation."""
 
-    Attributes:
-        row: its entry's row in the index.
-        place: the row of the entry below which the next message belongs.
-        kept: the message and its entry; None if the entry can give the message again.
-        parent: the node before it, or None.
-        replaces: for the summary of a compaction, the last node that it replaces.
-        children: the nodes after it.
-        model: the id of the current model there, or None.
-        uuids: of its lines.
-    """
-
-    row: int
-    place: int
-    kept: tuple[Message, Entry] | None
-    parent: _Node | None = None
-    replaces: _Node | None = None
-    children: tuple[_Node, ...] = ()
-    model: str | None = None
-    uuids: tuple[str, ...] = ()
+    row: int  # its entry's row in the index
+    place: int  # the row of the entry below which the next message belongs
+    kept: tuple[Message, Entry] | None  # None if the entry can give the message again
+    parent: _Node | None = None  # the node before it, or None
+    replaces: _Node | None = None  # for the summary of a compaction, the last node that it replaces
+    children: tuple[_Node, ...] = ()  # the nodes after it
+    model: str | None = None  # the id of the current model there, or None
+    uuids: tuple[str, ...] = ()  # of its lines
 
     def up(self) -> Iterator[_Node]:
         node: _Node | None = self

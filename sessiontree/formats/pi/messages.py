@@ -10,17 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sessiontree.context.providers.parts import (
-    Call,
-    Hosted,
-    Media,
-    Part,
-    Result,
-    Side,
-    Text,
-    Thinking,
-    maker_of,
-)
+from sessiontree.context.providers import parts
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
 from sessiontree.core.usage import usage_of
@@ -64,9 +54,9 @@ class PiMessages:
 
     def _translated(self, message: Message) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = []
-        last: Side | None = None
+        last: parts.Side | None = None
         for side, part in self._reading.parts_of(message):
-            if isinstance(part, Result):
+            if isinstance(part, parts.Result):
                 made.append(self._result(part))
                 last = None
                 continue
@@ -85,12 +75,12 @@ class PiMessages:
             return content if role in ("user", "custom") else writing.block_list(content)
         if _is_pi({"role": role, "content": content, "toolCallId": ""}):
             return content
-        side: Side = "assistant" if role == "assistant" else "user"
-        parts = self._reading.parts_of({"role": side, "content": content})
-        blocks = (self._block(part, side) for _, part in parts if not isinstance(part, Result))
-        return [block for block in blocks if block is not None]
+        side: parts.Side = "assistant" if role == "assistant" else "user"
+        pieces = self._reading.parts_of({"role": side, "content": content})
+        own = (part for _, part in pieces if not isinstance(part, parts.Result))
+        return [block for part in own if (block := self._block(part, side)) is not None]
 
-    def _result(self, result: Result) -> dict[str, Any]:
+    def _result(self, result: parts.Result) -> dict[str, Any]:
         return {
             "role": "toolResult",
             "toolCallId": result.id,
@@ -99,21 +89,21 @@ class PiMessages:
             "isError": result.failed,
         }
 
-    def _block(self, part: Part, side: Side) -> dict[str, Any] | None:
-        if isinstance(part, Text):
+    def _block(self, part: parts.Part, side: parts.Side) -> dict[str, Any] | None:
+        if isinstance(part, parts.Text):
             return {"type": "text", "text": part.text}
-        if isinstance(part, Media):
+        if isinstance(part, parts.Media):
             return self._media(part, side)
-        if isinstance(part, Thinking):
+        if isinstance(part, parts.Thinking):
             return _thinking(part)
-        if isinstance(part, Call):
+        if isinstance(part, parts.Call):
             called = {"id": part.id, "name": part.name}
             return {"type": "toolCall", **called, "arguments": writing.arguments_of(part)}
-        if isinstance(part, Hosted):
+        if isinstance(part, parts.Hosted):
             self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
 
-    def _media(self, media: Media, side: Side) -> dict[str, Any]:
+    def _media(self, media: parts.Media, side: parts.Side) -> dict[str, Any]:
         if media.kind == "image" and media.data and side == "user":
             return {"type": "image", "data": media.data, "mimeType": media.media_type}
         text = self._losses.replaced(media, ": pi needs an image's bytes")
@@ -160,7 +150,7 @@ class PiMessages:
         return _pi_usage(reported)
 
 
-def _thinking(part: Thinking) -> dict[str, Any]:
+def _thinking(part: parts.Thinking) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "thinking", "thinking": part.text or part.told}
     if part.item is not None:
         block["thinkingSignature"] = json.dumps(part.item, ensure_ascii=False)
@@ -174,7 +164,7 @@ def _thinking(part: Thinking) -> dict[str, Any]:
 def provider_of(model: str, message: Message) -> str:
     """The provider in the message, or else the one that the model's name implies."""
     given = writing.text_in(message.get("provider"))
-    if known := given or maker_of({**message, "model": model}):
+    if known := given or parts.maker_of({**message, "model": model}):
         return known
     if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
         return "openai"
