@@ -49,7 +49,9 @@ CONVERTED: Final = "converted"
 
 _FIRST_KEPT: Final = "firstKeptEntryUuid"
 _LEFT: Final = "fromUuid"
-_KEPT_IN_CUSTOM: Final = ("uuid", "parentUuid", "lane", "timestamp", "original", "metadata")
+_KEPT_IN_CUSTOM: Final[tuple[str, ...]] = (
+    *("uuid", "parentUuid", "lane", "timestamp", "original", "metadata"),
+)
 
 
 class Counts(NamedTuple):

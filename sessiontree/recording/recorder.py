@@ -399,7 +399,12 @@ class StreamAccumulator:
             return
         counted = self._counted()
         rest, model = counted.rest(reported), counted.only_model(reported)
-        fields = {"provider": None, "model": model, "usage": rest.as_dict(), "reported": reported}
+        fields: dict[str, Any] = {
+            "provider": None,
+            "model": model,
+            "usage": rest.as_dict(),
+            "reported": reported,
+        }
         entry = self._session.append("usage", uuid=uuid, kind="result", **fields)
         counted.end_turn(entry.uuid, rest)
 
