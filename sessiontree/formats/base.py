@@ -251,13 +251,9 @@ class Values:
 
     def raw(self, key: str) -> bytes:
         """The bytes of a value as written; `null` if the key is absent."""
-        found = self._raw.get(key)
-        if found is None:
-            return b"null"
-        return bytes(found)
+        return bytes(self._raw.get(key, b"null"))
 
     def fragment(self, key: str) -> orjson.Fragment:
-        """A value as written, for output."""
         return orjson.Fragment(self.raw(key))
 
     def text(self, key: str) -> str | None:

@@ -37,8 +37,6 @@ _META: Final = {"metadata": {"isMeta": True}}
 
 
 class Codex:
-    """See the module."""
-
     name = "codex"
     program = "Codex"
 

@@ -44,8 +44,6 @@ _UNSIGNED: Final = "thinking without a signature of Anthropic is left out"
 
 
 class AnthropicMessages:
-    """Makes user and assistant messages in Anthropic's shape."""
-
     def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
         self._reading = Reading(losses, None)

@@ -72,8 +72,6 @@ _GENERATED: Final = re.compile(
 
 
 class ClaudeCode:
-    """See the module."""
-
     name = "claude-code"
     program = "Claude Code"
 

@@ -39,8 +39,6 @@ _OPENING: Final = 4096
 
 
 class Gemini:
-    """See the module."""
-
     name = "gemini"
     program = "Gemini CLI"
 
@@ -128,12 +126,8 @@ class _Chat:
         self._waiting: tuple[str, base.Place, bytes, base.Values] | None = None
 
     def header(self, place: base.Place, opening: base.Values) -> base.Translated:
-        facts = base.Facts(
-            opening.text("sessionId"),
-            _cwd(opening),
-            opening.text("summary"),
-            created=opening.text("startTime"),
-        )
+        id, name, created = map(opening.text, ("sessionId", "summary", "startTime"))
+        facts = base.Facts(id, _cwd(opening), name, created=created)
         return self._lines.header(
             place, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
         )
@@ -231,7 +225,8 @@ class _Chat:
             return
         self._turns.append(_Turn(id, lines.leaf, line, place))
         is_user = message.get("type") == "user"
-        made = _user_message(message) if is_user else _assistant_message(message)
+        content = _content(message.get("content"))
+        made = {"role": "user", "content": content} if is_user else _answer(message, content)
         at = found.text("timestamp")
         uuid = lines.uuid(id, place, line)
         yield lines.entry("message", place, uuid, {"message": made}, timestamp=at)
@@ -247,10 +242,6 @@ def _line_of(message: Any) -> bytes:
         return orjson.dumps(message)
     except TypeError:
         return json.dumps(message).encode()
-
-
-def _user_message(message: dict[str, Any]) -> dict[str, Any]:
-    return {"role": "user", "content": _content(message.get("content"))}
 
 
 def _content(content: Any) -> Any:
@@ -275,27 +266,19 @@ def _block(part: Any) -> Any:
     return {"type": next(iter(part), "part"), **part}
 
 
-def _assistant_message(message: dict[str, Any]) -> dict[str, Any]:
+def _answer(message: dict[str, Any], content: Any) -> dict[str, Any]:
+    """An assistant message; `content` is its content as blocks or a text."""
     thoughts = message.get("thoughts")
     blocks: list[Any] = [
         {"type": "thinking", "thinking": _thought(thought)}
         for thought in (thoughts if isinstance(thoughts, list) else ())
         if isinstance(thought, dict)
     ]
-    content = _content(message.get("content"))
-    if isinstance(content, str):
-        blocks += [{"type": "text", "text": content}] if content else []
-    else:
-        blocks += content
-    blocks += [
-        {
-            "type": "toolCall",
-            "id": call["id"],
-            "name": call.get("name"),
-            "arguments": call.get("args"),
-        }
-        for call in _calls_of(message)
-    ]
+    text = [{"type": "text", "text": content}] if content else []
+    blocks += text if isinstance(content, str) else content
+    for call in _calls_of(message):
+        named = {"id": call["id"], "name": call.get("name")}
+        blocks.append({"type": "toolCall", **named, "arguments": call.get("args")})
     made: dict[str, Any] = {"role": "assistant", "content": blocks}
     if isinstance(message.get("model"), str):
         made |= {"provider": "google", "model": message["model"]}

@@ -37,8 +37,6 @@ Model = tuple[str | None, str]
 
 
 class PiMessages:
-    """Makes messages in pi's shape."""
-
     def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
         self._reading = Reading(losses, None)

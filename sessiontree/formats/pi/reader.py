@@ -50,8 +50,6 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Pi:
-    """See the module."""
-
     name = "pi"
     program = "the pi coding agent"
 
