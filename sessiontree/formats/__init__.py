@@ -28,9 +28,6 @@ def recognise(head: bytes) -> Format | None:
 
     A sessiontree file of any version gives None.
     """
-    likely = (Gemini(), *FORMATS) if head.startswith(_DOCUMENT) else FORMATS
+    is_document = head.startswith(b"{\n")  # one document over many lines
+    likely = (Gemini(), *FORMATS) if is_document else FORMATS
     return next((format for format in likely if format.recognises(head)), None)
-
-
-_DOCUMENT: Final = b"{\n"
-"""The start of a file that is one document over many lines."""

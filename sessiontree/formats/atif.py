@@ -28,16 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sessiontree.context.providers.parts import (
-    Call,
-    Hosted,
-    Media,
-    Part,
-    Result,
-    Text,
-    Thinking,
-    stand_in,
-)
+from sessiontree.context.providers import parts
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import clean_text, clean_value
 from sessiontree.context.settings import header_settings
@@ -53,25 +44,13 @@ from sessiontree.core.message import (
     text_of,
 )
 from sessiontree.core.usage import usage_of
-from sessiontree.errors import NothingToDoError
-from sessiontree.formats.writing import (
-    UNKNOWN,
-    Losses,
-    SessionSource,
-    SideFile,
-    arguments_of,
-    block_list,
-    durable_lanes,
-    json_of,
-    moment_of,
-    subagents,
-)
+from sessiontree.formats import writing
 
 SCHEMA: Final = "ATIF-v1.7"
 
 Step = dict[str, Any]
 
-SaveImage = Callable[[Media], str | None]
+SaveImage = Callable[[parts.Media], str | None]
 """Keeps an image for a file beside the document; gives its path, or None if it cannot."""
 
 _SUMMARIES: Final = frozenset({"compactionSummary", "branchSummary"})
@@ -114,39 +93,39 @@ class AtifWriter:
         NothingToDoError: there is no message on the path to the leaf.
     """
 
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
         self._images: dict[str, bytes] = {}
         self._folder = ""
-        self._calls = {lane: data.get("toolUseId") for lane, data in subagents(source).items()}
+        self._calls = {
+            lane: data.get("toolUseId") for lane, data in writing.subagents(source).items()
+        }
         none = bytearray(len(source.tree))
         self._main = _Line(source.id, source.path(source.leaf), none, {})
         self._survey(self._main)
         if not self._main.touched:
-            raise NothingToDoError(
-                f"{source.title} has no message on the path to its leaf, and a trajectory needs "
-                "one; go to a branch that has messages"
-            )
+            raise writing.no_message(source, "trajectory")
         own = bytearray(len(source.tree))
         for row in self._main.rows:
             own[row] = 1
         self._note_losses(own)
         self._lanes = self._lines_of_lanes(own)
-        costs = [line.totals for line in (self._main, *self._lanes)]
-        if self._lanes and (cost := sum(each.get("total_cost_usd", 0) for each in costs)):
-            costs[0]["total_cost_usd"] = cost
+        totals = [line.totals for line in (self._main, *self._lanes)]
+        if self._lanes and (cost := sum(each.get("total_cost_usd", 0) for each in totals)):
+            totals[0]["total_cost_usd"] = cost
 
     @property
     def default_name(self) -> str:
         name = "".join(c if c.isalnum() or c in "-_." else "-" for c in self._source.id)
         return f"{name or 'session'}.trajectory.json"
 
-    def beside(self, name: str) -> list[SideFile]:
-        """The images."""
+    def beside(self, name: str) -> list[writing.SideFile]:
         self._folder = f"{name}.images"
         images = self._images.items()
-        return [SideFile.of(f"{self._folder}/{image}", content) for image, content in images]
+        return [
+            writing.SideFile.of(f"{self._folder}/{image}", content) for image, content in images
+        ]
 
     def blocks(self) -> Iterator[bytes]:
         """The document, as one line."""
@@ -158,16 +137,16 @@ class AtifWriter:
         yield b"]}\n" if self._lanes else b"}\n"
 
     def _document(self, line: _Line) -> Iterator[bytes]:
-        yield json_of(self._start(line))[:-1] + b',"steps":['
-        steps = _Steps(Losses(), self._save_image)  # the losses are counted already
+        yield writing.json_of(self._start(line))[:-1] + b',"steps":['
+        steps = _Steps(writing.Losses(), self._save_image)  # the losses are counted already
         for _ in self._fill(line, steps):
             for step in steps.completed(line.touched):
                 yield b"," if step["step_id"] > 1 else b""
                 for call, lane in line.lanes.get(step["step_id"], ()):
                     _refer(step, call, lane)
-                yield json_of(self._with_paths(step))
+                yield writing.json_of(self._with_paths(step))
         end = {"final_metrics": line.totals, **line.more}
-        yield b"]," + json_of(end)[1:-1]
+        yield b"]," + writing.json_of(end)[1:-1]
 
     def _with_paths(self, value: Any) -> Any:
         if not self._images:
@@ -200,11 +179,11 @@ class AtifWriter:
     def _efforts(self, rows: array[int], start: Any) -> tuple[list[str | None], array[int]]:
         """The thinking levels of a path, and for each row the index of its level; 0 is none."""
         tree = self._source.tree
-        levels = [None, _text(start)]
+        levels = [None, writing.text_in(start)]
         level_at = array("I", bytes(array("I").itemsize * len(tree)))
         for row in rows:
             if tree.type_of(row) == "thinking_level_change":
-                levels.append(_text(self._source.stored(row).get("thinkingLevel")))
+                levels.append(writing.text_in(self._source.stored(row).get("thinkingLevel")))
             level_at[row] = len(levels) - 1
         return levels, level_at
 
@@ -234,10 +213,10 @@ class AtifWriter:
         """The part of a trajectory before its steps."""
         metadata = self._source.metadata
         agent: dict[str, Any] = {
-            "name": _text(metadata.get("agent")) or UNKNOWN,
-            "version": _text(metadata.get("agentVersion")) or UNKNOWN,
+            "name": writing.text_in(metadata.get("agent")) or writing.UNKNOWN,
+            "version": writing.text_in(metadata.get("agentVersion")) or writing.UNKNOWN,
         }
-        model = _text(self._source.model_id()) or line.model
+        model = writing.text_in(self._source.model_id()) or line.model
         if model:
             agent["model_name"] = model
         tools = metadata.get("tools")
@@ -245,15 +224,15 @@ class AtifWriter:
             agent["tool_definitions"] = tools
         return {
             "schema_version": SCHEMA,
-            "session_id": self._source.id or UNKNOWN,
-            "trajectory_id": line.id or UNKNOWN,
+            "session_id": self._source.id or writing.UNKNOWN,
+            "trajectory_id": line.id or writing.UNKNOWN,
             "agent": agent,
         }
 
     def _lines_of_lanes(self, own: bytearray) -> list[_Line]:
         source = self._source
         found: list[_Line] = []
-        for lane, tips in durable_lanes(source):
+        for lane, tips in writing.durable_lanes(source):
             line = _Line(lane, source.path(tips[-1]), own, {"extra": {"lane": lane}})
             self._survey(line)
             if line.is_copied:
@@ -267,7 +246,7 @@ class AtifWriter:
                 self._main.lanes.setdefault(step, []).append((call, lane))
         return found
 
-    def _save_image(self, media: Media) -> str | None:
+    def _save_image(self, media: parts.Media) -> str | None:
         suffix = _SUFFIXES.get(media.media_type)
         if suffix is None:
             return None
@@ -300,26 +279,18 @@ class AtifWriter:
 
 @dataclass
 class _Line:
-    """A line of work, and the totals of its steps.
-
-    Attributes:
-        shared: for each row of the session 1 if the main trajectory has it.
-        more: further keys of the trajectory.
-        callers: the number of the first step that made each call of a subagent.
-        is_copied: whether all of its steps are copied.
-        lanes: by the number of a step, its calls that have a lane, each with the lane.
-    """
+    """A line of work, and the totals of its steps."""
 
     id: str
     rows: array[int]
-    shared: bytearray
-    more: Mapping[str, Any]
+    shared: bytearray  # for each row of the session 1 if the main trajectory has it
+    more: Mapping[str, Any]  # further keys of the trajectory
     touched: array[int] = field(default_factory=lambda: array("I"))
-    callers: dict[str, int] = field(default_factory=dict)
+    callers: dict[str, int] = field(default_factory=dict)  # by call: the first step that made it
     totals: dict[str, Any] = field(default_factory=dict)
     model: str | None = None
-    is_copied: bool = True
-    lanes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    is_copied: bool = True  # whether all of its steps are copied
+    lanes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)  # by step: call, lane
 
 
 class _Steps:
@@ -330,7 +301,7 @@ class _Steps:
         touched: for each step, removed or not, the number of the last message in it.
     """
 
-    def __init__(self, losses: Losses, save_image: SaveImage) -> None:
+    def __init__(self, losses: writing.Losses, save_image: SaveImage) -> None:
         self.steps: deque[Step] = deque()
         self.touched = array("I")
         self._taken = 0
@@ -338,7 +309,7 @@ class _Steps:
         self._save_image = save_image
         self._reading = Reading(losses, None)
         self._open: dict[str, Step] = {}
-        self._response_id: str | None = None
+        self._response_id = ""
 
     def take(self, message: Message, entry: Entry, effort: str | None, *, copied: bool) -> None:
         """Add the next message; `copied` if the main trajectory has it too."""
@@ -368,18 +339,18 @@ class _Steps:
 
     def _system(self, message: Message, role: str, entry: Entry) -> None:
         if role not in _SUMMARIES:
-            parts = [part for _, part in self._reading.parts_of(message)]
-            self._add("system", self._content(parts), entry)
+            pieces = [part for _, part in self._reading.parts_of(message)]
+            self._add("system", self._content(pieces), entry)
             return
         self._add("system", clean_text(text_of(message)), entry)
         if role == "compactionSummary":
             self.steps[-1]["extra"].update(_COMPACTION)
 
     def _turn(self, message: Message, entry: Entry, effort: str | None) -> None:
-        user: list[Part] = []
-        response: list[Part] = []
+        user: list[parts.Part] = []
+        response: list[parts.Part] = []
         for side, part in self._reading.parts_of(message):
-            if isinstance(part, Result):
+            if isinstance(part, parts.Result):
                 self._add_result(part, entry)
             else:
                 (response if side == "assistant" else user).append(part)
@@ -391,21 +362,21 @@ class _Steps:
     def _add(self, source: str, message: Any, entry: Entry) -> Step:
         self.touched.append(self._taken)
         step: Step = {"step_id": len(self.touched)}
-        if moment_of(entry.timestamp) is not None:
+        if writing.moment_of(entry.timestamp) is not None:
             step["timestamp"] = entry.timestamp
         step.update(source=source, message=message, extra={"entry": entry.uuid})
         self.steps.append(step)
-        self._response_id = None
+        self._response_id = ""
         return step
 
     def _respond(
-        self, parts: list[Part], message: Message, entry: Entry, effort: str | None
+        self, pieces: list[parts.Part], message: Message, entry: Entry, effort: str | None
     ) -> None:
         """Add a model's response: a step, or more of the last one."""
-        content = self._content(part for part in parts if isinstance(part, Text | Media))
-        id = message.get("id")
-        id = id if isinstance(id, str) and id and "usage" in message else None
-        if id is not None and id == self._response_id:
+        shown = (part for part in pieces if isinstance(part, parts.Text | parts.Media))
+        content = self._content(shown)
+        id = writing.text_in(message.get("id")) if "usage" in message else ""
+        if id and id == self._response_id:
             step = self.steps[-1]
             self.touched[step["step_id"] - 1] = self._taken
             step["message"] = _joined(step["message"], content)
@@ -413,11 +384,11 @@ class _Steps:
             step = self._add("agent", content, entry)
             step["llm_call_count"] = 1
             self._response_id = id
-        if isinstance(message.get("model"), str) and message["model"]:
-            step["model_name"] = clean_text(message["model"])
+        if model := writing.text_in(message.get("model")):
+            step["model_name"] = clean_text(model)
         if effort and effort != "off":
             step["reasoning_effort"] = effort
-        found = (part.text or part.told for part in parts if isinstance(part, Thinking))
+        found = (part.text or part.told for part in pieces if isinstance(part, parts.Thinking))
         thoughts = [text for text in found if text]
         if any(block.get(key) for block in (message, *blocks_of(message)) for key in _SIGNATURES):
             self._losses.add("the signature of a thought is left out")
@@ -428,37 +399,31 @@ class _Steps:
             step["extra"]["partial"] = True
         if metrics := _metrics(message.get("usage")):
             step["metrics"] = metrics
-        for part in parts:
-            if isinstance(part, Call):
-                self._add_call(step, part.id, part.name, arguments_of(part))
-            elif isinstance(part, Hosted):
+        for part in pieces:
+            if isinstance(part, parts.Call):
+                self._add_call(step, part.id, part.name, writing.arguments_of(part))
+            elif isinstance(part, parts.Hosted):
                 self._hosted(step, part, entry)
 
     def _add_call(self, step: Step, id: str, name: str, arguments: Mapping[str, Any]) -> None:
-        made = {
-            "tool_call_id": clean_text(id),
-            "function_name": name or UNKNOWN,
-            "arguments": dict(arguments),
-        }
-        step.setdefault("tool_calls", []).append(made)
+        named = {"tool_call_id": clean_text(id), "function_name": name or writing.UNKNOWN}
+        step.setdefault("tool_calls", []).append({**named, "arguments": dict(arguments)})
         self._open[id] = step
 
-    def _hosted(self, step: Step, part: Hosted, entry: Entry) -> None:
+    def _hosted(self, step: Step, part: parts.Hosted, entry: Entry) -> None:
         block = part.block
         if kind_of(block) == "server_tool_use":
             given = block.get("input")
             arguments = clean_value(given) if isinstance(given, dict) else {}
             self._add_call(step, part.id, str(block.get("name") or ""), arguments)
         else:
-            text = Text(clean_text(json_text(block.get("content"))))
-            self._add_result(Result(part.id, (text,)), entry)
+            text = parts.Text(clean_text(json_text(block.get("content"))))
+            self._add_result(parts.Result(part.id, (text,)), entry)
 
-    def _add_result(self, result: Result, entry: Entry) -> None:
+    def _add_result(self, result: parts.Result, entry: Entry) -> None:
         step = self._open.pop(result.id, None)
-        found: dict[str, Any] = {"content": self._content(result.parts)}
-        found["extra"] = {"entry": entry.uuid}
-        if result.failed:
-            found["extra"]["isError"] = True
+        extra = {"entry": entry.uuid, **({"isError": True} if result.failed else {})}
+        found: dict[str, Any] = {"content": self._content(result.parts), "extra": extra}
         if step is None:
             self._losses.add("a result whose call is not on the path is a step of the system")
             step = self._add("system", "A tool's result, without its call.", entry)
@@ -467,30 +432,29 @@ class _Steps:
             self.touched[step["step_id"] - 1] = self._taken
         step.setdefault("observation", {"results": []})["results"].append(found)
 
-    def _content(self, parts: Iterable[Part]) -> Any:
+    def _content(self, pieces: Iterable[parts.Part]) -> Any:
         """Text; parts if there are images that can be shown."""
         made: list[dict[str, Any]] = []
-        for part in parts:
-            if isinstance(part, Text):
+        for part in pieces:
+            if isinstance(part, parts.Text):
                 made.append({"type": "text", "text": part.text})
-            elif isinstance(part, Media):
+            elif isinstance(part, parts.Media):
                 made.append(self._media(part))
         if any(part["type"] != "text" for part in made):
             return made
         return "\n".join(part["text"] for part in made)
 
-    def _media(self, media: Media) -> dict[str, Any]:
+    def _media(self, media: parts.Media) -> dict[str, Any]:
         path = self._save_image(media) if media.kind == "image" else None
         if path is None:
-            self._losses.add(f"the {stand_in(media)[1:-1]} is replaced by its name")
-            return {"type": "text", "text": stand_in(media)}
+            return {"type": "text", "text": self._losses.replaced(media)}
         return {"type": "image", "source": {"media_type": media.media_type, "path": path}}
 
 
 def _joined(one: Any, other: Any) -> Any:
     if isinstance(one, str) and isinstance(other, str):
         return "\n".join(text for text in (one, other) if text)
-    return [*block_list(one), *block_list(other)]
+    return [*writing.block_list(one), *writing.block_list(other)]
 
 
 def _metrics(reported: Any) -> dict[str, Any] | None:
@@ -519,7 +483,3 @@ def _refer(step: Step, call: str, lane: str) -> None:
     if mine is None:
         results.append(mine := {"source_call_id": call})
     mine.setdefault("subagent_trajectory_ref", []).append({"trajectory_id": lane})
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

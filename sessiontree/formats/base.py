@@ -31,17 +31,11 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Place(NamedTuple):
-    """The position of a line.
+    """The position of a line."""
 
-    Attributes:
-        source: 0 for the file itself, 1 and up for the files beside it.
-        number: the line's number, from 1.
-        offset: the byte offset of its first byte.
-    """
-
-    source: int
-    number: int
-    offset: int
+    source: int  # 0 for the file itself, 1 and up for the files beside it
+    number: int  # the line's number, from 1
+    offset: int  # the byte offset of its first byte
 
 
 START: Final = Place(0, 1, 0)
@@ -54,15 +48,10 @@ Translated = tuple[Place, bytes]
 
 
 class Source(Protocol):
-    """An agent's file, open for reading.
+    """An agent's file, open for reading."""
 
-    Attributes:
-        name: the file's name without its folder.
-        sidecar: the bytes of the file that describes it, or None.
-    """
-
-    name: str
-    sidecar: bytes | None
+    name: str  # the file's name without its folder
+    sidecar: bytes | None  # the bytes of the file that describes it, or None
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """The offset and the bytes of each line, without LF; each call starts at the first."""
@@ -75,35 +64,21 @@ class Source(Protocol):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a list shows of a session; None for what was not found.
+    """What a list shows of a session; None for what was not found."""
 
-    Attributes:
-        id: the agent's own session id.
-        cwd: the working directory.
-        name: the user's name for it, or the agent's title.
-        first_message: the text of the first prompt.
-        created: the timestamp of its start.
-        modified: the timestamp of its last change, if the last line does not hold it.
-    """
-
-    id: str | None = None
-    cwd: str | None = None
-    name: str | None = None
-    first_message: str | None = None
-    created: str | None = None
-    modified: str | None = None
+    id: str | None = None  # the agent's own session id
+    cwd: str | None = None  # the working directory
+    name: str | None = None  # the user's name for it, or the agent's title
+    first_message: str | None = None  # the text of the first prompt
+    created: str | None = None  # the timestamp of its start
+    modified: str | None = None  # of its last change, if the last line does not hold it
 
 
 class Format(Protocol):
-    """One agent's session format.
+    """One agent's session format."""
 
-    Attributes:
-        name: short and fixed, such as `claude-code`; the prefix of each `customType`.
-        program: the agent's name for people.
-    """
-
-    name: str
-    program: str
+    name: str  # short and fixed, such as `claude-code`; the prefix of each `customType`
+    program: str  # the agent's name for people
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file with this start has this format."""
@@ -276,13 +251,9 @@ class Values:
 
     def raw(self, key: str) -> bytes:
         """The bytes of a value as written; `null` if the key is absent."""
-        found = self._raw.get(key)
-        if found is None:
-            return b"null"
-        return bytes(found)
+        return bytes(self._raw.get(key, b"null"))
 
     def fragment(self, key: str) -> orjson.Fragment:
-        """A value as written, for output."""
         return orjson.Fragment(self.raw(key))
 
     def text(self, key: str) -> str | None:

@@ -18,19 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import text_of
-from sessiontree.formats.base import (
-    Facts,
-    Lines,
-    Place,
-    Report,
-    Source,
-    Translated,
-    Values,
-    first_values,
-    numbered,
-    prompt_text,
-    values,
-)
+from sessiontree.formats import base
 
 _TYPES: Final = frozenset(
     {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
@@ -49,23 +37,21 @@ _META: Final = {"metadata": {"isMeta": True}}
 
 
 class Codex:
-    """See the module."""
-
     name = "codex"
     program = "Codex"
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first line has a type of Codex and a payload."""
-        first = next(first_values(head), None)
+        first = next(base.first_values(head), None)
         if first is None or first.text("type") not in _TYPES:
             return False
         return "payload" in first or b'"payload"' in head
 
-    def facts(self, head: bytes, tail: bytes) -> Facts:
-        facts = Facts()
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+        facts = base.Facts()
         first: str | None = None
         for line in head.split(b"\n"):
-            found = values(line)
+            found = base.values(line)
             if found is None:
                 continue
             payload = found.inside("payload")
@@ -77,19 +63,19 @@ class Codex:
                     break
         if facts.id is None:
             facts = _facts_of_cut_line(head)
-        return Facts(facts.id, facts.cwd, None, first, facts.created)
+        return base.Facts(facts.id, facts.cwd, None, first, facts.created)
 
-    def translate(self, source: Source, report: Report) -> Iterator[Translated]:
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         rollout: _Rollout | None = None
-        for place, line, is_torn in numbered(source):
+        for place, line, is_torn in base.numbered(source):
             if rollout is None:
-                found = values(line) or Values({})
+                found = base.values(line) or base.Values({})
                 payload = found.inside("payload")
                 is_meta = found.text("type") == "session_meta"
-                facts = _facts(found, payload) if is_meta else Facts()
-                lines = Lines(self, report, facts.id or "")
+                facts = _facts(found, payload) if is_meta else base.Facts()
+                lines = base.Lines(self, report, facts.id or "")
                 rollout = _Rollout(lines, payload.text("model_provider"))
-                yield rollout.header(place, facts, payload if is_meta else Values({}))
+                yield rollout.header(place, facts, payload if is_meta else base.Values({}))
                 if is_meta:
                     continue
             yield from rollout.translated(place, line, is_torn)
@@ -105,7 +91,7 @@ class _Item(NamedTuple):
 
 
 class _Rollout:
-    def __init__(self, lines: Lines, provider: str | None) -> None:
+    def __init__(self, lines: base.Lines, provider: str | None) -> None:
         self.lines = lines
         self._provider = provider
         self._history: list[_Item] = []
@@ -113,9 +99,9 @@ class _Rollout:
         self._effort: str | None = None
         self._usage: Any = None
 
-    def header(self, place: Place, facts: Facts, meta: Values) -> Translated:
-        base = meta.value("base_instructions")
-        text = base.get("text") if isinstance(base, dict) else base
+    def header(self, place: base.Place, facts: base.Facts, meta: base.Values) -> base.Translated:
+        given = meta.value("base_instructions")
+        text = given.get("text") if isinstance(given, dict) else given
         return self.lines.header(
             place,
             facts,
@@ -126,9 +112,11 @@ class _Rollout:
             git=meta.value("git"),
         )
 
-    def translated(self, place: Place, line: bytes, is_torn: bool) -> Iterator[Translated]:
+    def translated(
+        self, place: base.Place, line: bytes, is_torn: bool
+    ) -> Iterator[base.Translated]:
         lines = self.lines
-        found = values(line)
+        found = base.values(line)
         if found is None:
             yield from lines.not_an_object(line, place, is_torn)
             return
@@ -154,8 +142,8 @@ class _Rollout:
             yield from self._settings(place, line, at, kind, payload)
 
     def _settings(
-        self, place: Place, line: bytes, at: str | None, kind: str, payload: Values
-    ) -> Iterator[Translated]:
+        self, place: base.Place, line: bytes, at: str | None, kind: str, payload: base.Values
+    ) -> Iterator[base.Translated]:
         """The changes of the model and the effort, and the usage, that a line reports."""
         if kind == "turn_context":
             model, effort = payload.text("model"), payload.text("effort")
@@ -177,8 +165,8 @@ class _Rollout:
                 yield self._extra("usage", place, line + b" usage", fields, at)
 
     def _extra(
-        self, kind: str, place: Place, name: bytes, fields: dict[str, Any], at: str | None
-    ) -> Translated:
+        self, kind: str, place: base.Place, name: bytes, fields: dict[str, Any], at: str | None
+    ) -> base.Translated:
         """One more entry made from a line; `name` determines its uuid."""
         uuid = self.lines.uuid(None, place, name)
         return self.lines.entry(kind, place, uuid, fields, timestamp=at)
@@ -194,8 +182,8 @@ class _Rollout:
         return parent
 
     def _compacted(
-        self, place: Place, line: bytes, uuid: str, at: str | None, payload: Values
-    ) -> Iterator[Translated]:
+        self, place: base.Place, line: bytes, uuid: str, at: str | None, payload: base.Values
+    ) -> Iterator[base.Translated]:
         lines = self.lines
         summary = payload.text("message") or ""
         replacement = payload.value("replacement_history")
@@ -218,32 +206,34 @@ class _Rollout:
             yield self._extra("message", place, line + b" %d" % number, fields, at)
 
 
-def _facts(line: Values, meta: Values) -> Facts:
+def _facts(line: base.Values, meta: base.Values) -> base.Facts:
     created = meta.text("timestamp") or line.text("timestamp")
-    return Facts(id=meta.text("id"), cwd=meta.text("cwd"), created=created)
+    return base.Facts(id=meta.text("id"), cwd=meta.text("cwd"), created=created)
 
 
-def _facts_of_cut_line(head: bytes) -> Facts:
+def _facts_of_cut_line(head: bytes) -> base.Facts:
     """The facts in a first line that is longer than the head."""
     start = head.find(b'"payload"')
     brace = head.find(b"{", start)
     if start < 0 or brace < 0:
-        return Facts()
-    return _facts(Values({}), next(first_values(head[brace:].split(b"\n")[0]), Values({})))
+        return base.Facts()
+    return _facts(
+        base.Values({}), next(base.first_values(head[brace:].split(b"\n")[0]), base.Values({}))
+    )
 
 
-def _prompt_item(payload: Values, line: Values) -> Any:
+def _prompt_item(payload: base.Values, line: base.Values) -> Any:
     if payload.text("role") != "user" or payload.text("type") != "message":
         return None
     item = line.value("payload")
     return item if _is_prompt(item) else None
 
 
-def _prompt_text(payload: Values) -> str | None:
+def _prompt_text(payload: base.Values) -> str | None:
     if payload.text("role") != "user":
         return None
     message = {"role": "user", "content": payload.value("content")}
-    return prompt_text(message) if _is_prompt(message) else None
+    return base.prompt_text(message) if _is_prompt(message) else None
 
 
 def _is_prompt(item: Any) -> bool:

@@ -17,16 +17,15 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 import msgspec
 
 from sessiontree.context.context import Context
-from sessiontree.context.providers.parts import Call
+from sessiontree.context.providers.parts import Call, Media, stand_in
 from sessiontree.context.providers.values import Notes, clean_value, object_in
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import Message
-from sessiontree.errors import EntryError
+from sessiontree.errors import EntryError, NothingToDoError
 
-SCRATCH: Final = "scratch/"
 PIECES: Final = frozenset({"block", "message_end"})
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
 UNKNOWN: Final = "unknown"
@@ -38,9 +37,6 @@ OPENAI_BLOCKS: Final = frozenset(
     }
 )
 """The kinds of blocks and items that only OpenAI has."""
-
-_ORIGINAL: Final = "original"
-"""The key in which an import keeps the rest of a source line."""
 
 _STRUCTURE: Final = frozenset(
     {"type", "uuid", "parentUuid", "lane", "timestamp", "crc", "spilled", "variantOf"}
@@ -75,22 +71,23 @@ class Loss(msgspec.Struct, frozen=True):
 class Losses(Notes):
     """Counts losses; `uuid` is the entry that the next one belongs to."""
 
+    def replaced(self, media: Media, why: str = "") -> str:
+        """Note that media is replaced by its name; the text in its place."""
+        name = stand_in(media)
+        self.add(f"the {name[1:-1]} is replaced by its name{why}")
+        return name
+
     def at(self, uuid: str, what: str) -> None:
         self.uuid = uuid
         self.add(what)
 
     def keys(self, entry: Entry, written: Container[str]) -> None:
-        """Note the keys of an entry that are not written.
-
-        Args:
-            entry: as stored.
-            written: the keys that are, beside those of its place in the tree.
-        """
+        """Note the keys of an entry but those written and those of its place in the tree."""
         self.uuid = entry.uuid
         for key, value in entry.as_stored.items():
             if key in written or key in _STRUCTURE:
                 continue
-            inner = value if key == _ORIGINAL and isinstance(value, dict) else {key: value}
+            inner = value if key == "original" and isinstance(value, dict) else {key: value}
             for name in inner:
                 if name not in _ENVELOPE:
                     kind = one_line(entry.type, 40)
@@ -101,26 +98,17 @@ class Losses(Notes):
 
 
 class SessionSource(Protocol):
-    """The session to convert, as a writer reads it. A row is a position in `tree`.
+    """The session to convert, as a writer reads it. A row is a position in `tree`."""
 
-    Attributes:
-        title: the path of the session, or words for one without a file.
-        id, name, metadata, header: the session's.
-        lane: the current lane; None for main.
-        tree: the index of the whole session.
-        leaf: the row of the current leaf.
-        losses: collects the losses.
-    """
-
-    title: str
+    title: str  # the path of the session, or words for one without a file
     id: str
     name: str | None
     metadata: dict[str, Any]
     header: Entry
-    lane: str | None
-    tree: TreeIndex
-    leaf: int
-    losses: Losses
+    lane: str | None  # the current lane; None for main
+    tree: TreeIndex  # the index of the whole session
+    leaf: int  # the row of the current leaf
+    losses: Losses  # collects the losses
 
     def model_id(self) -> str | None:
         """The model at the leaf."""
@@ -130,13 +118,13 @@ class SessionSource(Protocol):
 
     def row(self, entry: Entry) -> int: ...
 
+    def parent(self, entry: Entry) -> Entry: ...
+
     def stored(self, row: int) -> Entry:
         """The entry of a row, with spilled strings as their handles."""
 
     def entry(self, row: int) -> Entry:
         """The entry of a row, with spilled strings, or placeholders for missing ones."""
-
-    def parent(self, entry: Entry) -> Entry: ...
 
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
@@ -183,11 +171,14 @@ class SideFile(NamedTuple):
 
 
 class Writer(Protocol):
-    """A session as the files of another program."""
+    """A session as the files of another program.
+
+    Attributes:
+        default_name: the name that the program would give to the file.
+    """
 
     @property
-    def default_name(self) -> str:
-        """The name that the program would give to the file."""
+    def default_name(self) -> str: ...
 
     def beside(self, name: str) -> list[SideFile]:
         """The files beside the main one; `name` is the main one's, without its suffix."""
@@ -199,7 +190,7 @@ class Writer(Protocol):
 def durable_lanes(source: SessionSource) -> Iterator[tuple[str, list[int]]]:
     """Each lane but the current one and its tips; scratch lanes are noted as losses."""
     for lane, tips in source.lanes().items():
-        if lane.startswith(SCRATCH):
+        if lane.startswith("scratch/"):
             uuid = source.tree.uuids[tips[-1]]
             source.losses.at(uuid, f"the scratch lane {lane!r} is left out")
         else:
@@ -236,7 +227,7 @@ def block_list(content: Any) -> list[Any]:
 def milliseconds(timestamp: str | None) -> int:
     """An RFC 3339 time as milliseconds since 1970; 0 for None."""
     moment = moment_of(timestamp)
-    return 0 if moment is None else round(moment.timestamp() * 1000)
+    return round(moment.timestamp() * 1000) if moment else 0
 
 
 def moment_of(timestamp: Any) -> datetime | None:
@@ -247,6 +238,19 @@ def moment_of(timestamp: Any) -> datetime | None:
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+def no_message(source: SessionSource, made: str) -> NothingToDoError:
+    """The error for a path to the leaf without a message."""
+    return NothingToDoError(
+        f"{source.title} has no message on the path to its leaf, and a {made} needs one; "
+        "go to a branch that has messages"
+    )
+
+
+def text_in(value: Any) -> str:
+    """A value that is a text; for any other the empty text."""
+    return value if isinstance(value, str) else ""
 
 
 def are_texts(block: Mapping[str, Any], *keys: str) -> bool:

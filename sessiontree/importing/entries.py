@@ -57,25 +57,16 @@ PutBlob = Callable[[bytes, str], str]
 
 
 class SourceEntry(msgspec.Struct, gc=False):
-    """An entry of a source, before it is written.
+    """An entry of a source, before it is written."""
 
-    Attributes:
-        place: the position of its source line.
-        type, uuid, parent, lane: as they will be written.
-        fields: the JSON of each of its keys.
-        origin: if its line was converted from a session and is unchanged, the uuid of the
-            entry that it was converted from; else None.
-        is_made: whether it has no source line of its own, such as the start of a lane.
-    """
-
-    place: Place
+    place: Place  # the position of its source line
     type: str
     uuid: str
     parent: str
     lane: str | None
-    fields: dict[str, bytes]
-    origin: str | None = None
-    is_made: bool = False
+    fields: dict[str, bytes]  # the JSON of each of its keys
+    origin: str | None = None  # the entry that its line was converted from, if unchanged
+    is_made: bool = False  # whether it has no source line of its own, such as the start of a lane
 
     def line(self, put: PutBlob) -> bytes:
         """Its line, without LF; `put` takes the large strings."""
@@ -140,19 +131,16 @@ def entries_of(source: Source) -> Iterator[SourceEntry]:
                 if place == header.place:
                     header.fields.pop(ORIGINAL, None)  # that line is an entry of its own
                 yield header
-            entry.is_made = _is_made(entry, source)
+            entry.is_made = source.agent == "claude-code" and (
+                entry.type == "branch"
+                or entry.fields.get("customType") == b'"claude-code:subagent"'
+            )
             if place != last and not entry.is_made:
                 _add_original(entry, source)
                 last = place
             yield entry
     if header is not None and is_first:
         yield header
-
-
-def _is_made(entry: SourceEntry, source: Source) -> bool:
-    if source.agent != "claude-code":
-        return False
-    return entry.type == "branch" or entry.fields.get("customType") == b'"claude-code:subagent"'
 
 
 def _entry(place: Place, line: bytes) -> SourceEntry | None:

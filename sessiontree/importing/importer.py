@@ -132,12 +132,12 @@ class Importer:
         Raises:
             SessionNotFoundError: there is nothing at the path.
         """
-        if not os.path.isdir(path):
-            if not os.path.lexists(path):
-                raise SessionNotFoundError(f"there is no file {path}; check the path", path)
+        if os.path.isdir(path):
+            yield from files_in(path, report)
+        elif os.path.lexists(path):
             yield path
-            return
-        yield from files_in(path, report)
+        else:
+            raise SessionNotFoundError(f"there is no file {path}; check the path", path)
 
     def take(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """Import one file; see `import_session`."""
@@ -167,7 +167,7 @@ class Importer:
         id = opening.header["id"]
         target = self._target_of(source, id)
         if target is None:
-            target = os.path.join(self._folder_for(opening), _name_for(opening))
+            target = self._path_for(opening)
             if os.path.lexists(target):
                 raise _exists(target, source)
             return _result(source, target, id, planned(opening), made=True)
@@ -182,6 +182,9 @@ class Importer:
         target = self._target_of(source, id)
         if target is None:
             target = self._path_for(opening)
+            folder = os.path.dirname(target)
+            with os_errors(folder, "make"):
+                make_folders(self._fs, os.path.abspath(folder))
             try:
                 counts = create(self._fs, target, opening)
             except SessionExistsError as error:
@@ -189,7 +192,8 @@ class Importer:
                 if self._target_of(source, id) is not None:
                     return None
                 raise _exists(target, source) from error
-            self._note(source, id, target)
+            assert self._known is not None
+            self._known[_key(source.agent, id)] = target
             return _result(source, target, id, counts, made=True)
         updated = self._updated(target, source, opening, hold=hold)
         return None if updated is None else _result(source, target, id, updated, made=False)
@@ -214,17 +218,14 @@ class Importer:
             return counts._replace(blobs=len(blobs.made))
 
     def _path_for(self, opening: Opening) -> str:
-        folder = self._folder_for(opening)
-        with os_errors(folder, "make"):
-            make_folders(self._fs, os.path.abspath(folder))
-        return os.path.join(folder, _name_for(opening))
-
-    def _folder_for(self, opening: Opening) -> str:
-        cwd = opening.header.get("cwd")
+        """The path of a new target: its project's folder in the store, or the folder given."""
+        folder = self.folder
+        cwd, created = opening.header.get("cwd"), opening.header.get("timestamp")
         if self._store is not None and isinstance(cwd, str) and os.path.isabs(cwd):
             with contextlib.suppress(UsageError):  # not a valid path on this system
-                return self._store.project_dir(cwd)
-        return self.folder
+                folder = self._store.project_dir(cwd)
+        stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
+        return os.path.join(folder, file_name(stamp, opening.header["id"]))
 
     def _target_of(self, source: Source, id: str) -> str | None:
         """The session that a source was imported into or converted from, or None."""
@@ -234,10 +235,6 @@ class Importer:
         if target is None and source.is_converted():
             target = self._known.get((_OURS, id))
         return target
-
-    def _note(self, source: Source, id: str, path: str) -> None:
-        assert self._known is not None
-        self._known[_key(source.agent, id)] = path
 
     def _targets(self) -> Iterator[tuple[tuple[str, str], str]]:
         """The sessions in the folder, by path, each with its key."""
@@ -257,12 +254,6 @@ class Importer:
                 continue
             if IMPORTED_FROM in metadata:
                 yield _key(metadata.get("agent"), id), path
-
-
-def _name_for(opening: Opening) -> str:
-    created = opening.header.get("timestamp")
-    stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
-    return file_name(stamp, opening.header["id"])
 
 
 def _exists(target: str, source: Source) -> SessionExistsError:

@@ -55,33 +55,20 @@ _KEPT_IN_CUSTOM: Final[tuple[str, ...]] = (
 
 
 class Counts(NamedTuple):
-    """What an import did.
+    """What an import did."""
 
-    Attributes:
-        entries: the entries of the source without the header.
-        new: those that were written.
-        blobs: the large contents that were stored.
-    """
-
-    entries: int
-    new: int
-    blobs: int
+    entries: int  # the entries of the source without the header
+    new: int  # those that were written
+    blobs: int  # the large contents that were stored
 
 
 class Opening(NamedTuple):
-    """A source of which the header is read.
+    """A source of which the header is read."""
 
-    Attributes:
-        header: the keys of the header, as they will be written.
-        root: the uuid of the header.
-        entries: the other entries, in order.
-        order: knows the leaf after the last entry.
-    """
-
-    header: dict[str, Any]
-    root: str
-    entries: Iterator[SourceEntry]
-    order: Order
+    header: dict[str, Any]  # the keys of the header, as they will be written
+    root: str  # the uuid of the header
+    entries: Iterator[SourceEntry]  # the other entries, in order
+    order: Order  # knows the leaf after the last entry
 
 
 def opening_of(source: Source) -> Opening:
@@ -105,8 +92,8 @@ def opening_of(source: Source) -> Opening:
     id = source.session_id(str(fields.get("id") or ""))
     if source.agent is not None and not id.rpartition(".")[2].startswith("agent-"):
         metadata[AGENT_SESSION_KEY] = id
-    record = {"file": source.name, "state": source.state}
-    metadata[IMPORTED_FROM] = {**record, **({CONVERTED: True} if source.is_converted() else {})}
+    converted = {CONVERTED: True} if source.is_converted() else {}
+    metadata[IMPORTED_FROM] = {"file": source.name, "state": source.state, **converted}
     fields |= {"version": VERSION, "format": FORMAT, "id": id, "metadata": metadata}
     order = Order(first.uuid, source)
     return Opening(fields, first.uuid, order.ordered(entries), order)
@@ -140,8 +127,7 @@ def planned(opening: Opening) -> Counts:
         StorageError: the source can no longer be read.
     """
     blobs = BlobHandles(None)
-    lines = (entry.line(blobs.put) for entry in opening.entries)
-    count = sum(1 for _ in lines)
+    count = sum(bool(entry.line(blobs.put)) for entry in opening.entries)
     return Counts(count, count, len(blobs.made))
 
 
@@ -197,11 +183,9 @@ def record_in(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has(log: FileLog, uuid: str) -> bool:
-    for _, line in Backwards(log.read).find(b'"uuid":%b' % dumps(uuid), log.size()):
-        found = head(line, 0, ignore)
-        if found is not None and found.uuid == uuid:
-            return True
-    return False
+    lines = Backwards(log.read).find(b'"uuid":%b' % dumps(uuid), log.size())
+    heads = (head(line, 0, ignore) for _, line in lines)
+    return any(found is not None and found.uuid == uuid for found in heads)
 
 
 class Order:
@@ -307,14 +291,9 @@ class Order:
         """Turn an entry without effect into a custom one that holds its fields."""
         data = {key: value for key, value in entry.fields.items() if key not in _KEPT_IN_CUSTOM}
         kept = {key: entry.fields[key] for key in _KEPT_IN_CUSTOM if key in entry.fields}
-        named = f"{self._source.agent or 'sessiontree'}:{entry.type}"
-        entry.type = "custom"
-        entry.fields = {
-            "type": b'"custom"',
-            **kept,
-            "customType": dumps(named),
-            "data": Values(data).as_json(),
-        }
+        named = dumps(f"{self._source.agent or 'sessiontree'}:{entry.type}")
+        made = {"customType": named, "data": Values(data).as_json()}
+        entry.type, entry.fields = "custom", {"type": b'"custom"', **kept, **made}
 
 
 def branch_to(leaf: str, after: str, place: Place) -> SourceEntry:

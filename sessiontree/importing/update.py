@@ -26,16 +26,8 @@ from sessiontree.engine import refs
 from sessiontree.engine.view import View
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.formats.base import encoded
+from sessiontree.importing import target
 from sessiontree.importing.entries import ORIGINAL, PutBlob, SourceEntry
-from sessiontree.importing.target import (
-    CONVERTED,
-    IMPORTED_FROM,
-    Counts,
-    Opening,
-    branch_to,
-    handle_of,
-    record_in,
-)
 from sessiontree.storage.lines import rest_of_line
 from sessiontree.storage.log import FileLog
 
@@ -57,7 +49,7 @@ _OF_PROGRAM: Final = frozenset(
 class Update:
     """What a source adds to a target, which is open as a log."""
 
-    def __init__(self, log: FileLog, opening: Opening, agent: str | None) -> None:
+    def __init__(self, log: FileLog, opening: target.Opening, agent: str | None) -> None:
         self._log = log
         self._opening = opening
         self._view = View(log)
@@ -68,7 +60,7 @@ class Update:
         self._given = {opening.root: self._view.header.uuid}
         self._seen = {self._view.header.uuid}
         self._lanes: dict[str, str | None] = {}
-        self._is_copy = CONVERTED in record_in(self._view.header.body)
+        self._is_copy = target.CONVERTED in target.record_in(self._view.header.body)
         self._content = self._tree.content_rows()
         self._count = 0
 
@@ -76,7 +68,7 @@ class Update:
     def size(self) -> int:
         return self._view.size
 
-    def lines(self, put: PutBlob) -> tuple[list[bytes], Counts]:
+    def lines(self, put: PutBlob) -> tuple[list[bytes], target.Counts]:
         """The lines to append, and their counts; `put` takes the large strings."""
         found = (self._new(entry) for entry in self._opening.entries)
         new = self._on_lanes([entry for entry in found if entry is not None])
@@ -84,7 +76,7 @@ class Update:
         leaf = self._given.get(self._opening.order.leaf, self._opening.order.leaf)
         main = [entry for entry in new if entry.lane is None]
         if main and main[-1].uuid != leaf:
-            main.append(branch_to(leaf, main[-1].uuid, main[-1].place))
+            main.append(target.branch_to(leaf, main[-1].uuid, main[-1].place))
             new.append(main[-1])
         for entry in main:
             entry.lane = lane
@@ -92,7 +84,7 @@ class Update:
         record = self._record_of(new, lane)
         if record is not None:
             lines.insert(new.index(main[-1]) if main else 0, record)
-        return lines, Counts(self._count, len(new), 0)
+        return lines, target.Counts(self._count, len(new), 0)
 
     def _new(self, found: SourceEntry) -> SourceEntry | None:
         """An entry as it is to be written; None if the target has it."""
@@ -105,11 +97,8 @@ class Update:
             return None
         if self._tree.row(entry.uuid) == NO_ROW:
             return entry
-        variant = uuid_of_line(entry.uuid, 0, entry.line(handle_of))
-        self._given[entry.uuid] = variant
+        variant = self._given[entry.uuid] = _variant_of(entry)
         self._seen.add(variant)
-        if self._tree.row(variant) != NO_ROW:
-            return None
         fields = {**entry.fields, VARIANT_OF: dumps(entry.uuid)}
         return self._with_given_uuids(replace(entry, uuid=variant, fields=fields))
 
@@ -124,15 +113,23 @@ class Update:
         return replace(entry, parent=given.get(entry.parent, entry.parent), fields=fields)
 
     def _known(self, entry: SourceEntry) -> str | None:
-        """The uuid of the same entry in the target, or None."""
+        """The uuid of the same entry in the target, or None.
+
+        A variant goes before an entry with the same content, which was not known as the same
+        when the variant was written.
+        """
         tree = self._tree
         row = tree.row(entry.uuid)
         place = NO_ROW if entry.origin is None else tree.row(entry.origin)
         if place != NO_ROW and (not self._is_copy or self._is_below_origin(row, place)):
             return entry.origin
-        if row != NO_ROW and (self._is_at(row, entry) or self._has_content_at(row, entry)):
+        if row == NO_ROW:
+            return None
+        if self._is_at(row, entry):
             return entry.uuid
-        return None
+        if tree.row(variant := _variant_of(entry)) != NO_ROW:
+            return variant
+        return entry.uuid if self._has_content_at(row, entry) else None
 
     def _is_below_origin(self, row: int, place: int) -> bool:
         """Whether the origin of a line is its place in a copy that has the line too."""
@@ -172,7 +169,7 @@ class Update:
             return False
         if self._content_above(self._tree.parents[row]) != self._content_above(above):
             return False
-        there, here = stored.as_stored, decode_object(entry.line(handle_of))
+        there, here = stored.as_stored, decode_object(entry.line(target.handle_of))
         keys = (key for key in here if key not in _NOT_COMPARED)
         return all(key in there and there[key] == here[key] for key in keys) and _has_all(
             there.get(ORIGINAL), here.get(ORIGINAL)
@@ -190,7 +187,7 @@ class Update:
         stored = rest_of_line(self._log.read, self._tree.offsets[row])
         if entry.lane is None and lane == self._agent:
             entry = replace(entry, lane=lane)
-        return entry.line(handle_of) == stored
+        return entry.line(target.handle_of) == stored
 
     def _is_leaf_imported(self) -> bool:
         """Whether an import made the target's main leaf, of this source or an earlier one."""
@@ -208,12 +205,12 @@ class Update:
         header = self._opening.header
         known = self._names.metadata
         facts = {key: value for key, value in header["metadata"].items() if key not in known}
-        record = {**header["metadata"][IMPORTED_FROM]}
-        if CONVERTED in record:  # the facts are the session's own
+        record = {**header["metadata"][target.IMPORTED_FROM]}
+        if target.CONVERTED in record:  # the facts are the session's own
             if not new:
                 return None
             facts = {}
-        before = record_in({"metadata": known})
+        before = target.record_in({"metadata": known})
         given, name = before.get("name", self._view.header.get("name")), header.get("name")
         fields: dict[str, Any] = {}
         if name is not None and name != given:
@@ -232,11 +229,16 @@ class Update:
             "uuid": fresh_uuid(),
             "parentUuid": (tail or self._view.header).uuid,
             "timestamp": now(),
-            "metadata": {**facts, IMPORTED_FROM: record},
+            "metadata": {**facts, target.IMPORTED_FROM: record},
         }
         if lane is not None:
             fields["lane"] = lane
         return encoded(fields)
+
+
+def _variant_of(entry: SourceEntry) -> str:
+    """The uuid for an entry that the source changed."""
+    return uuid_of_line(entry.uuid, 0, entry.line(target.handle_of))
 
 
 def _has_all(there: Any, here: Any) -> bool:

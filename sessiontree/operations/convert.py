@@ -222,9 +222,8 @@ class Source:
         for start in range(0, len(path), _BATCH):
             rows = path[start : start + _BATCH]
             entries = [self.stored(row) for row in rows if tree.type_of(row) != "context_edit"]
-            yield from self._folded(
-                [*entries, *(edits[entry.uuid] for entry in entries if entry.uuid in edits)]
-            )
+            own_edits = [edits[entry.uuid] for entry in entries if entry.uuid in edits]
+            yield from self._folded([*entries, *own_edits])
 
     def _folded(self, entries: list[Entry]) -> Iterator[tuple[Message, Entry]]:
         path = _Uncompacted(entries)
@@ -269,11 +268,10 @@ class _Uncompacted:
 
 
 def _path(file: object) -> str:
-    if isinstance(file, os.PathLike):
-        file = os.fspath(file)
-    if isinstance(file, str):
-        return file
-    raise UsageError(f"the file to make must be a string or a Path, not {file!r:.60}")
+    path = os.fspath(file) if isinstance(file, os.PathLike) else file
+    if isinstance(path, str):
+        return path
+    raise UsageError(f"the file to make must be a string or a Path, not {path!r:.60}")
 
 
 def _opened(original: Original, to: str) -> tuple[Source, Writer]:

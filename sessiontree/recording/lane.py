@@ -238,8 +238,7 @@ class RecordedLane:
         for response in (*self._responses.values(), *([self._current] if self._current else ())):
             for index, block in response.blocks.items():
                 if block.get("id") == call:
-                    position = response.position(index)
-                    return str(position.uuid)
+                    return str(response.position(index).uuid)
         return None
 
     def keep(
@@ -367,13 +366,8 @@ class RecordedLane:
         fields: dict[str, Any] = {"message": message}
         if event.get("tool_use_result") is not None:
             fields["toolUseResult"] = storable(event["tool_use_result"])
-        given = event.get("uuid")
-        entry = self.session.append(
-            "message",
-            uuid=given if isinstance(given, str) and given else None,
-            metadata=about or None,
-            **fields,
-        )
+        uuid = event["uuid"] if isinstance(event.get("uuid"), str) else None
+        entry = self.session.append("message", uuid=uuid or None, metadata=about or None, **fields)
         self._own.add(entry.uuid)
         return entry.uuid
 
@@ -381,12 +375,8 @@ class RecordedLane:
         """The entry that has this message already, or None."""
         if is_kept(self.session, event):
             return str(event["uuid"])
-        if (
-            not isinstance(event.get("uuid"), str)
-            and (found := self._answered(message)) is not None
-        ):
-            return found
-        return self._echoed(message)
+        found = None if isinstance(event.get("uuid"), str) else self._answered(message)
+        return found or self._echoed(message)
 
     def _answered(self, message: Mapping[str, Any]) -> str | None:
         """The entry that brought the same results before, or None."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -208,12 +207,7 @@ class StreamAccumulator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _check_open(self) -> None:
@@ -374,14 +368,9 @@ class StreamAccumulator:
         self._update(storable(facts))
         position = Position(self._session.leaf.uuid)
         lane.keep("system", event, event.get("uuid"), about)
-        model = event.get("model")
-        return [
-            events.Start(
-                agent_session_id=self._agent_session,
-                model=model if isinstance(model, str) else None,
-                position=position,
-            )
-        ]
+        model = event["model"] if isinstance(event.get("model"), str) else None
+        id = self._agent_session
+        return [events.Start(agent_session_id=id, model=model, position=position)]
 
     def _result(self, event: dict[str, Any], lane: RecordedLane) -> list[Event]:
         """End the turn: open messages, the cost, the place where the session continues."""
@@ -392,19 +381,13 @@ class StreamAccumulator:
         if event.get("is_error") is True:
             cause = event.get("result") or event.get("errors") or event.get("subtype")
             found.append(events.Err(message=f"the agent reports an error: {cause}"))
-        spent = spent_in_all(event)
-        found.append(
-            events.Complete(
-                new_head=Position(self.head.uuid),
-                agent_session_id=self._agent_session,
-                usage=events.ChatUsage(
-                    **msgspec.structs.asdict(spent),
-                    turns=_count(event.get("num_turns")),
-                    duration_ms=_count(event.get("duration_ms")),
-                ),
-            )
+        usage = events.ChatUsage(
+            **msgspec.structs.asdict(spent_in_all(event)),
+            turns=_count(event.get("num_turns")),
+            duration_ms=_count(event.get("duration_ms")),
         )
-        return found
+        head, id = Position(self.head.uuid), self._agent_session
+        return [*found, events.Complete(new_head=head, agent_session_id=id, usage=usage)]
 
     def _keep_usage(self, reported: dict[str, Any]) -> None:
         """Keep the usage that no message reported: a `usage` entry with the report beside it."""
@@ -414,17 +397,16 @@ class StreamAccumulator:
             uuid is None and was_reported(self._session, reported)
         ):
             return
-        rest = self._counted().rest(reported)
-        entry = self._session.append(
-            "usage",
-            uuid=uuid,
-            kind="result",
-            provider=None,
-            model=self._counted().only_model(reported),
-            usage=rest.as_dict(),
-            reported=reported,
-        )
-        self._counted().end_turn(entry.uuid, rest)
+        counted = self._counted()
+        rest, model = counted.rest(reported), counted.only_model(reported)
+        fields: dict[str, Any] = {
+            "provider": None,
+            "model": model,
+            "usage": rest.as_dict(),
+            "reported": reported,
+        }
+        entry = self._session.append("usage", uuid=uuid, kind="result", **fields)
+        counted.end_turn(entry.uuid, rest)
 
 
 def agents_cwd(head: bytes) -> str | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from sessiontree.context.providers.values import clean_text
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
@@ -32,8 +33,6 @@ _DELTAS: Final = {
 }
 """By type of delta: the key of its text, and the key of the block that it belongs to."""
 
-_STARTED_BY: Final = {"text_delta": "text", "thinking_delta": "thinking"}
-
 
 class OpenBlock:
     """A block that has not ended.
@@ -51,11 +50,6 @@ class OpenBlock:
         given = self.start.get("input")
         if is_resumed and given:
             self._texts["input"] = [given if isinstance(given, str) else json_text(given)]
-
-    @property
-    def type(self) -> str:
-        kind = self.start.get("type")
-        return kind if isinstance(kind, str) else ""
 
     def add(self, delta: Mapping[str, Any]) -> bool:
         """Take a delta; False for one of an unknown type."""
@@ -96,12 +90,6 @@ def delta_text(delta: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def started_by(delta: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The block to start for a delta whose start was never seen, or None."""
-    kind = _STARTED_BY.get(str(delta.get("type")))
-    return {"type": kind, kind: ""} if kind else None
-
-
 def _is_storable(value: Any) -> bool:
     """Whether JSON carries a value. It does not carry every value it can spell, such as 1e999."""
     try:
@@ -118,11 +106,7 @@ def storable(value: Any) -> Any:
     are a character again. A lone one becomes U+FFFD.
     """
     if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return value
+        return clean_text(value)
     if isinstance(value, dict):
         return {storable(key): storable(kept) for key, kept in value.items()}
     if isinstance(value, list):
@@ -252,28 +236,26 @@ class Response:
         text = delta_text(delta)
         if text is None:
             return []
-        if delta["type"] == "thinking_delta":
-            return [events.ThinkingDelta(block_index=index, text=storable(text))]
-        if delta["type"] == "text_delta":
-            return [events.ContentDelta(block_index=index, text=storable(text))]
-        return [events.ToolUseDelta(block_index=index, partial_json=storable(text))]
+        text = storable(text)
+        if delta["type"] == "input_json_delta":
+            return [events.ToolUseDelta(block_index=index, partial_json=text)]
+        kind = events.ContentDelta if delta["type"] == "text_delta" else events.ThinkingDelta
+        return [kind(block_index=index, text=text)]
 
     def _reopened(self, index: int, delta: Mapping[str, Any]) -> bool:
         """Continue a block that broke off, or whose start was never seen."""
         if index in self._broken:
             self._open[index] = OpenBlock(self.blocks[index], is_resumed=True)
             return True
-        start = None if index in self.blocks else started_by(delta)
-        if start is None:
+        kind = {"text_delta": "text", "thinking_delta": "thinking"}.get(str(delta.get("type")))
+        if kind is None or index in self.blocks:
             return False
-        self._open[index] = OpenBlock(start)
+        self._open[index] = OpenBlock({"type": kind, kind: ""})
         return True
 
     def stop(self, index: int) -> Iterator[Event]:
         """End a block; no event where the whole block came before."""
-        if index not in self._open and index in self._broken:
-            self._open[index] = OpenBlock(self.blocks[index], is_resumed=True)
-        if index in self._open:
+        if index in self._open or self._reopened(index, {}):
             yield from self._keep(index, self._open[index].finished())
 
     def full(self, blocks: Iterable[Any], *, is_repeatable: bool) -> Iterator[Event]:
@@ -338,24 +320,13 @@ class Response:
 
     def _writing(self) -> MessageStream:
         if self._stream is None:
+            blocks = self.blocks
             if self._granularity == "message" and self._ended is not None:
-                self.uuid = fresh_uuid()  # another piece, with the same id
-                self._stream = self._new_stream({})
-            else:
-                self._stream = self._new_stream(self.blocks)
+                self.uuid, blocks = fresh_uuid(), {}  # another piece, with the same id
+            about = {MESSAGE_ID: self.id} if self.id is not None else None
+            more: dict[str, Any] = {"uuid": self.uuid, "blocks": blocks, "metadata": about}
+            self._stream = MessageStream(self._session, "assistant", {}, self._granularity, **more)
         return self._stream
-
-    def _new_stream(self, blocks: Mapping[int, Mapping[str, Any]]) -> MessageStream:
-        about = {MESSAGE_ID: self.id} if self.id is not None else None
-        return MessageStream(
-            self._session,
-            "assistant",
-            {},
-            self._granularity,
-            uuid=self.uuid,
-            blocks=blocks,
-            metadata=about,
-        )
 
     def end(self) -> Iterator[Event]:
         """End the message, if it has blocks and has not ended so already."""

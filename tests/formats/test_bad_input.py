@@ -18,6 +18,7 @@ from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, state_of
 from tests.support.transcripts import assistant, line, result, user, written
 
+Make = Callable[[Path], Path]
 Promise = Callable[[Path], None]
 
 
@@ -87,7 +88,7 @@ def ask(file: Path) -> None:
 
 @pytest.mark.parametrize("made", ALL)
 def test_every_command_that_reads_works_and_touches_nothing(
-    made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
+    made: Make, tmp_path: Path, untouched: Promise
 ) -> None:
     file = made(tmp_path / "t" / "s.jsonl")
     untouched(file.parent)
@@ -100,9 +101,7 @@ def test_every_command_that_reads_works_and_touches_nothing(
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_a_foreign_file_is_not_written_to(
-    made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
-) -> None:
+def test_a_foreign_file_is_not_written_to(made: Make, tmp_path: Path, untouched: Promise) -> None:
     file = made(tmp_path / "t" / "s.jsonl")
     untouched(file.parent)
     with pytest.raises(ForeignFormatError, match=f"{file} is a file of .* import it"):
@@ -134,18 +133,14 @@ def test_a_real_transcript_is_left_untouched(file: Path) -> None:
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_translating_twice_gives_the_same_lines(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_translating_twice_gives_the_same_lines(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     with Session.open(file, readonly=True) as one, Session.open(file, readonly=True) as other:
         assert [e.line for e in one.entries()] == [e.line for e in other.entries()]
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_a_torn_last_line_is_reported_and_the_rest_is_read(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_a_torn_last_line_is_reported_and_the_rest_is_read(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     whole = file.read_bytes()
     file.write_bytes(whole + whole.splitlines()[-1][:20])
@@ -157,9 +152,7 @@ def test_a_torn_last_line_is_reported_and_the_rest_is_read(
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_a_last_line_without_its_newline_is_a_line(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_a_last_line_without_its_newline_is_a_line(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     file.write_bytes(file.read_bytes().rstrip(b"\n"))
     with Session.open(file, readonly=True) as session:
@@ -169,7 +162,7 @@ def test_a_last_line_without_its_newline_is_a_line(
 
 @pytest.mark.parametrize("made", LOGS)
 def test_lines_of_other_formats_are_kept_and_reported_once_a_type(
-    made: Callable[[Path], Path], tmp_path: Path
+    made: Make, tmp_path: Path
 ) -> None:
     file = made(tmp_path / "s.jsonl")
     lines = file.read_bytes().splitlines()
@@ -191,7 +184,7 @@ def test_lines_of_other_formats_are_kept_and_reported_once_a_type(
 
 @pytest.mark.parametrize("made", ALL)
 def test_a_file_cut_anywhere_or_damaged_anywhere_is_read_or_refused(
-    made: Callable[[Path], Path], tmp_path: Path
+    made: Make, tmp_path: Path
 ) -> None:
     file = made(tmp_path / "s.jsonl")
     whole = file.read_bytes()
@@ -209,9 +202,7 @@ def test_a_file_cut_anywhere_or_damaged_anywhere_is_read_or_refused(
 ODD: list[Any] = [None, True, 7, -1.5, "", "x", "\ud800", [], [1], {}, {"type": "text"}, 10**30]
 
 
-def odd_versions(
-    file: Path, made: Callable[[Path], Path], *, seed: int, count: int
-) -> Iterator[None]:
+def odd_versions(file: Path, made: Make, *, seed: int, count: int) -> Iterator[None]:
     """Write the file with an unusual value in a random place before each step."""
     text = file.read_text()
     lines = (
@@ -235,18 +226,14 @@ def odd_versions(
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_any_value_in_any_place_is_read_or_refused(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_any_value_in_any_place_is_read_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     for _ in odd_versions(file, made, seed=2, count=150):
         ask(file)
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_an_integer_of_5000_digits_costs_nothing_beside_it(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_an_integer_of_5000_digits_costs_nothing_beside_it(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     with Session.open(file, readonly=True) as session:
         messages = session.context().messages
@@ -314,9 +301,7 @@ def test_a_fork_of_a_foreign_session_is_a_sessiontree_file(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
-def test_verify_and_import_report_a_byte_that_is_not_utf_8(
-    make: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_verify_and_import_report_a_byte_that_is_not_utf_8(make: Make, tmp_path: Path) -> None:
     file = make(tmp_path / "session-a.json")
     content = file.read_bytes()
     assert content.count(b"last") >= 1
@@ -372,7 +357,7 @@ def tangled_gemini(path: Path) -> Path:
 
 @pytest.mark.parametrize("made", [tangled_claude_code, tangled_pi, tangled_codex, tangled_gemini])
 def test_wrong_parents_are_reported_and_every_message_is_found(
-    made: Callable[[Path], Path], tmp_path: Path, untouched: Promise
+    made: Make, tmp_path: Path, untouched: Promise
 ) -> None:
     file = made(tmp_path / "t" / "s.jsonl")
     folder = file.parent

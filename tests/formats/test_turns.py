@@ -9,6 +9,7 @@ import pytest
 from sessiontree import Session, import_session
 from sessiontree.catalog.listing import facts_of
 from tests.formats import test_codex
+from tests.formats.test_bad_input import Make
 from tests.support.transcripts import assistant, user, written
 
 
@@ -34,11 +35,10 @@ def claude_code(path: Path) -> Path:
     )
 
 
-@pytest.mark.parametrize("make", [codex, claude_code], ids=lambda make: str(make.__name__))
+@pytest.mark.parametrize("make", [codex, claude_code])
 def test_a_user_message_that_the_program_generated_begins_no_turn(
-    make: object, tmp_path: Path
+    make: Make, tmp_path: Path
 ) -> None:
-    assert callable(make)
     source = make(tmp_path / "s.jsonl")
     done = import_session(source, tmp_path / "out")
     for file in (source, Path(done.file)):

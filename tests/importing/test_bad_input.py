@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from sessiontree.cli import main
 from sessiontree.importing import import_session
 from tests.formats import test_pi
 from tests.formats.conftest import state_of
-from tests.formats.test_bad_input import ALL, LOGS, odd_versions
+from tests.formats.test_bad_input import ALL, LOGS, Make, odd_versions
 from tests.importing.conftest import imported, without_origins
 from tests.support.transcripts import user, written
 
@@ -42,9 +41,7 @@ def assert_imported_or_refused(file: Path, out: Path) -> bool:
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "source" / "s.jsonl")
     whole = file.read_bytes()
     dice = random.Random(3)
@@ -59,18 +56,14 @@ def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_any_value_in_any_place_is_imported_or_refused(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
+def test_any_value_in_any_place_is_imported_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "source" / "s.jsonl")
     for number, _ in enumerate(odd_versions(file, made, seed=4, count=25)):
         assert_imported_or_refused(file, tmp_path / f"out{number}")
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_lines_of_other_formats_are_imported(
-    made: Callable[[Path], Path], tmp_path: Path, out: Path
-) -> None:
+def test_lines_of_other_formats_are_imported(made: Make, tmp_path: Path, out: Path) -> None:
     file = made(tmp_path / "source" / "s.jsonl")
     lines = file.read_bytes().splitlines()
     foreign = [other(tmp_path / "other.jsonl").read_bytes().splitlines()[1] for other in LOGS]

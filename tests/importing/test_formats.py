@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from sessiontree import Session
 from sessiontree.importing import import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
-from tests.formats.test_bad_input import ALL
+from tests.formats.test_bad_input import ALL, Make
 from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import imported, touched
 from tests.support.transcripts import assistant, result, user, written
@@ -36,7 +35,7 @@ def test_a_real_session_is_imported_whole(file: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_every_format_is_imported(made: Callable[[Path], Path], tmp_path: Path, out: Path) -> None:
+def test_every_format_is_imported(made: Make, tmp_path: Path, out: Path) -> None:
     file = made(tmp_path / "source" / "s.jsonl")
     done = imported(file, out)
     assert done.damage == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from sessiontree import Session
 from sessiontree.importing import import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import NO_CORPUS, SESSION
-from tests.formats.test_bad_input import LOGS
+from tests.formats.test_bad_input import LOGS, Make
 from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import assert_same, imported, messages, touched, without_origins
 from tests.importing.test_formats import REAL
@@ -49,9 +48,7 @@ def assert_grows(lines: list[bytes], folder: Path, out: Path, start: int = 1) ->
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_each_state_of_a_growing_log_is_imported(
-    made: Callable[[Path], Path], tmp_path: Path, out: Path
-) -> None:
+def test_each_state_of_a_growing_log_is_imported(made: Make, tmp_path: Path, out: Path) -> None:
     lines = made(tmp_path / "made" / "s.jsonl").read_bytes().splitlines(keepends=True)
     start = 2 if made is LOGS[0] else 1  # a title alone does not say whose it is
     target = assert_grows(lines, tmp_path / "t", out, start)
@@ -266,6 +263,19 @@ def test_an_import_follows_a_real_session_as_it_grows(
         assert session.verify() == []
         again = [entry for entry in session.entries() if "variantOf" in entry]
     assert len(again) < len(lines) / 5
+
+
+def test_an_import_follows_a_cycle_that_a_compaction_keeps(tmp_path: Path, out: Path) -> None:
+    lines = [
+        test_pi.HEADER,
+        test_pi.message("e4", "e7", "user", "say e4"),
+        test_pi.entry("e5", "e7", "context_edit", targetId="gone", replacement=None),
+        test_pi.entry(
+            "e6", "e4", "compaction", summary="sum", firstKeptEntryId="e7", tokensBefore=1
+        ),
+        test_pi.entry("e7", "e5", "context_edit", targetId="gone", replacement=None),
+    ]
+    assert_grows(encoded(lines), tmp_path / "t", out)
 
 
 few_examples = settings(deadline=None, max_examples=10)

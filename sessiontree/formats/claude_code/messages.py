@@ -9,29 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from sessiontree.context.providers import parts
 from sessiontree.context.providers.anthropic import source_of
-from sessiontree.context.providers.parts import (
-    Call,
-    Hosted,
-    Media,
-    Part,
-    Result,
-    Side,
-    Text,
-    Thinking,
-    stand_in,
-)
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
 from sessiontree.core.usage import usage_of
-from sessiontree.formats.writing import (
-    OPENAI_BLOCKS,
-    UNKNOWN,
-    Losses,
-    are_texts,
-    arguments_of,
-    block_list,
-)
+from sessiontree.formats import writing
 
 _PI_KEYS: Final = frozenset(
     {"timestamp", "api", "provider", "stopReason", "errorMessage", "responseId", "responseModel"}
@@ -61,9 +44,7 @@ _UNSIGNED: Final = "thinking without a signature of Anthropic is left out"
 
 
 class AnthropicMessages:
-    """Makes user and assistant messages in Anthropic's shape."""
-
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
         self._reading = Reading(losses, None)
 
@@ -72,24 +53,22 @@ class AnthropicMessages:
         if _is_anthropic(message):
             own = {key: value for key, value in message.items() if key not in _PI_KEYS}
             return [self._completed(own, message, model)]
-        made: list[tuple[Side, list[Part]]] = []
+        made: list[tuple[parts.Side, list[parts.Part]]] = []
         for side, part in self._reading.parts_of(message):
-            if isinstance(part, Thinking) and part.maker != "anthropic":
+            if isinstance(part, parts.Thinking) and part.maker != "anthropic":
                 self._losses.add(_UNSIGNED)
                 continue
             if not made or made[-1][0] != side:
                 made.append((side, []))
             made[-1][1].append(part)
-        return [self._message(side, parts, message, model) for side, parts in made]
+        return [self._message(side, pieces, message, model) for side, pieces in made]
 
     def _message(
-        self, side: Side, parts: Sequence[Part], message: Message, model: str | None
+        self, side: parts.Side, pieces: Sequence[parts.Part], message: Message, model: str | None
     ) -> dict[str, Any]:
         if side == "user":
-            if len(parts) == 1 and isinstance(text := parts[0], Text):
-                return {"role": "user", "content": text.text}
-            return {"role": "user", "content": [self._block(part, side) for part in parts]}
-        blocks = [self._block(part, side) for part in parts]
+            return {"role": "user", "content": self._content(pieces)}
+        blocks = [self._block(part, side) for part in pieces]
         return self._completed({"role": "assistant", "content": blocks}, message, model)
 
     def _completed(
@@ -99,14 +78,12 @@ class AnthropicMessages:
         if made["role"] != "assistant":
             return made
         if isinstance(made["content"], str):
-            made["content"] = block_list(made["content"])
+            made["content"] = writing.block_list(made["content"])
         if made.pop("partial", None):
             self._losses.add("a partial message is not marked as partial")
         calls = any(kind_of(block) == "tool_use" for block in made["content"])
-        given = message.get("model")
-        id = message.get("id")
-        made.setdefault("model", given if isinstance(given, str) and given else model or UNKNOWN)
-        if isinstance(id, str) and id:
+        made.setdefault("model", writing.text_in(message.get("model")) or model or writing.UNKNOWN)
+        if id := writing.text_in(message.get("id")):
             made.setdefault("id", id)
         made.setdefault("type", "message")
         made.setdefault("stop_reason", _stop_reason(message, calls=calls))
@@ -114,43 +91,41 @@ class AnthropicMessages:
         made["usage"] = _usage(message.get("usage"))
         return made
 
-    def _block(self, part: Part, side: Side) -> dict[str, Any]:
-        if isinstance(part, Text):
+    def _block(self, part: parts.Part, side: parts.Side) -> dict[str, Any]:
+        if isinstance(part, parts.Text):
             return {"type": "text", "text": part.text}
-        if isinstance(part, Media):
+        if isinstance(part, parts.Media):
             return self._media(part, side)
-        if isinstance(part, Thinking):
+        if isinstance(part, parts.Thinking):
             if part.redacted:
                 return {"type": "redacted_thinking", "data": part.seal}
             return {"type": "thinking", "thinking": part.text, "signature": part.seal}
-        if isinstance(part, Call):
+        if isinstance(part, parts.Call):
             called = {"id": part.id, "name": part.name}
-            return {"type": "tool_use", **called, "input": arguments_of(part)}
-        if isinstance(part, Hosted):
+            return {"type": "tool_use", **called, "input": writing.arguments_of(part)}
+        if isinstance(part, parts.Hosted):
             return part.block
         return self._result(part)
 
-    def _result(self, result: Result) -> dict[str, Any]:
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
-        parts = result.parts
-        if len(parts) == 1 and isinstance(text := parts[0], Text):
-            block["content"] = text.text
-        else:
-            block["content"] = [self._block(part, "user") for part in parts]
-        if result.failed:
-            block["is_error"] = True
-        return block
+    def _result(self, result: parts.Result) -> dict[str, Any]:
+        block = {"type": "tool_result", "tool_use_id": result.id}
+        failed = {"is_error": True} if result.failed else {}
+        return {**block, "content": self._content(result.parts), **failed}
 
-    def _media(self, media: Media, side: Side) -> dict[str, Any]:
+    def _content(self, pieces: Sequence[parts.Part]) -> Any:
+        """The content of a user message or a result: the text, if that is all of it."""
+        if len(pieces) == 1 and isinstance(text := pieces[0], parts.Text):
+            return text.text
+        return [self._block(part, "user") for part in pieces]
+
+    def _media(self, media: parts.Media, side: parts.Side) -> dict[str, Any]:
         source = source_of(media)
         if source is None or side == "assistant":
-            self._losses.add(f"the {stand_in(media)[1:-1]} is replaced by its name")
-            return {"type": "text", "text": stand_in(media)}
+            return {"type": "text", "text": self._losses.replaced(media)}
         return {"type": media.kind, "source": source}
 
 
 def _stop_reason(message: Message, *, calls: bool) -> str:
-    """Why a message ended, in Anthropic's words."""
     given = message.get("stop_reason", message.get("stopReason"))
     if isinstance(given, str) and given in _STOP_REASONS:
         return given
@@ -171,12 +146,10 @@ def _usage(reported: Any) -> dict[str, Any]:
 
 def _is_anthropic(message: Message) -> bool:
     """Whether a message has the shape of Anthropic's Messages API."""
-    role, content = message.get("role"), message.get("content")
+    role = message.get("role")
     if role not in ("user", "assistant") or any(message.get(key) for key in _FOREIGN_KEYS):
         return False
-    if isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(_is_anthropic_block(b, str(role)) for b in content)
+    return _has_own_content(message, role)
 
 
 def _is_anthropic_block(block: Any, role: str) -> bool:
@@ -188,16 +161,18 @@ def _is_anthropic_block(block: Any, role: str) -> bool:
     if kind in ("image", "document"):
         return role == "user" and isinstance(block.get("source"), Mapping)
     if kind == "thinking":
-        return are_texts(block, "thinking", "signature") and bool(block["signature"])
+        return writing.are_texts(block, "thinking", "signature") and bool(block["signature"])
     if kind == "tool_use":
-        return isinstance(block.get("input"), dict) and are_texts(block, "id", "name")
+        return isinstance(block.get("input"), dict) and writing.are_texts(block, "id", "name")
     if kind == "tool_result":
-        return role == "user" and are_texts(block, "tool_use_id") and _has_own_content(block)
-    return bool(kind) and kind not in OPENAI_BLOCKS and kind != "toolCall"
+        if role != "user" or not writing.are_texts(block, "tool_use_id"):
+            return False
+        return block.get("content") is None or _has_own_content(block, "user")
+    return bool(kind) and kind not in writing.OPENAI_BLOCKS and kind != "toolCall"
 
 
-def _has_own_content(block: Mapping[str, Any]) -> bool:
-    content = block.get("content")
-    if content is None or isinstance(content, str):
-        return True
-    return isinstance(content, list) and all(_is_anthropic_block(b, "user") for b in content)
+def _has_own_content(holder: Mapping[str, Any], role: str) -> bool:
+    content = holder.get("content")
+    if isinstance(content, list):
+        return all(_is_anthropic_block(block, role) for block in content)
+    return isinstance(content, str)

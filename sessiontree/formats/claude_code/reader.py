@@ -33,20 +33,7 @@ from typing import Any, Final
 
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import slash_command, text_of
-from sessiontree.formats.base import (
-    START,
-    Facts,
-    Lines,
-    Place,
-    Report,
-    Source,
-    Translated,
-    Values,
-    first_values,
-    numbered,
-    prompt_text,
-    values,
-)
+from sessiontree.formats import base
 from sessiontree.formats.claude_code.threads import (
     CHAIN,
     Node,
@@ -85,14 +72,12 @@ _GENERATED: Final = re.compile(
 
 
 class ClaudeCode:
-    """See the module."""
-
     name = "claude-code"
     program = "Claude Code"
 
     def recognises(self, head: bytes) -> bool:
         """Whether there are lines with a `sessionId`, or side lines, and no session header."""
-        for number, line in enumerate(first_values(head)):
+        for number, line in enumerate(base.first_values(head)):
             kind = line.text("type")
             if number == _LINES_TO_RECOGNISE or (kind == "session" and not number):
                 return False
@@ -102,26 +87,26 @@ class ClaudeCode:
                 return True
         return False
 
-    def facts(self, head: bytes, tail: bytes) -> Facts:
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
         collected = _CollectedFacts()
-        for line in first_values(head):
+        for line in base.first_values(head):
             collected.note(line)
             if collected.is_complete:
                 break
         for window in (head, tail):
             for needle in (b"itle", b'"summary"'):
                 for start, end in lines_with(needle, window, len(window)):
-                    if (title := values(window[start:end])) is not None:
+                    if (title := base.values(window[start:end])) is not None:
                         collected.note_title(title)
         return collected.facts()
 
-    def translate(self, source: Source, report: Report) -> Iterator[Translated]:
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         collected = _CollectedFacts()
         main = _Transcript(source, 0, collected)
         facts = collected.facts()
-        lines = Lines(self, report, facts.id or "")
+        lines = base.Lines(self, report, facts.id or "")
         about = {"agentVersion": collected.version, "gitBranch": collected.branch}
-        yield lines.header(START, facts, **about)
+        yield lines.header(base.START, facts, **about)
         yield from main.translated(lines, report)
         for number, beside in enumerate(source.beside(), 1):
             yield from _subagent(beside, number, main, lines, report)
@@ -134,13 +119,13 @@ def lane_name(agent: str) -> str:
 
 
 def _subagent(
-    source: Source, number: int, main: _Transcript, lines: Lines, report: Report
-) -> Iterator[Translated]:
+    source: base.Source, number: int, main: _Transcript, lines: base.Lines, report: base.Report
+) -> Iterator[base.Translated]:
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
     lane = lane_name(agent)
     transcript = _Transcript(source, number, _CollectedFacts(), lane)
     transcript.folder = main.folder
-    place = Place(number, 1, 0)
+    place = base.Place(number, 1, 0)
     sidecar = decode_leniently(source.sidecar) if source.sidecar is not None else None
     known = sidecar if isinstance(sidecar, dict) else {}
     caller = main.callers.get(known.get("toolUseId", ""), main.agents.get(agent))
@@ -161,19 +146,19 @@ class _Transcript:
     """
 
     def __init__(
-        self, source: Source, number: int, collected: _CollectedFacts, lane: str | None = None
+        self, source: base.Source, number: int, collected: _CollectedFacts, lane: str | None = None
     ) -> None:
         self._source = source
         self.folder = source.name.removesuffix(".jsonl")
         self._number = number
         self._lane = lane
         self._lane_leaf: str | None = None
-        self._last = Place(number, 1, 0)
+        self._last = base.Place(number, 1, 0)
         self.callers: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self._tokens: dict[str, int] = {}
         self._nodes: list[Node | None] = []
-        for self._last, line, _ in numbered(source, number):
+        for self._last, line, _ in base.numbered(source, number):
             self._nodes.append(self._node(line, collected))
         nodes = [node for node in self._nodes if node is not None]
         self._by_uuid = by_uuid(nodes)
@@ -193,18 +178,18 @@ class _Transcript:
     def _node(self, line: bytes, collected: _CollectedFacts) -> Node | None:
         node = node_of(line, len(self._nodes))
         if node is None or not collected.has_prompt:
-            facts = values(line)
+            facts = base.values(line)
             if facts is not None:
                 collected.note(facts)
         if node is None:
             return None
         self.callers.update(dict.fromkeys(node.calls, node.uuid))
         if node.results and b'"agentId"' in line:
-            found = values(line)
+            found = base.values(line)
             agent = found.inside("toolUseResult").text("agentId") if found is not None else None
             if agent is not None:
                 self.agents[agent] = node.source or node.parent or node.uuid
-        if node.boundary and (mark := values(line)) is not None:
+        if node.boundary and (mark := base.values(line)) is not None:
             tokens = mark.inside("compactMetadata").value("preTokens")
             if isinstance(tokens, int):
                 self._tokens[node.uuid] = tokens
@@ -234,11 +219,11 @@ class _Transcript:
                 self._parents[node.uuid] = above.uuid
         return whole
 
-    def translated(self, lines: Lines, report: Report) -> Iterator[Translated]:
+    def translated(self, lines: base.Lines, report: base.Report) -> Iterator[base.Translated]:
         """The version 2 lines; an entry waits until its parent is there."""
-        waiting: dict[str, list[tuple[Place, bytes, Node]]] = {}
+        waiting: dict[str, list[tuple[base.Place, bytes, Node]]] = {}
         for (place, line, is_torn), node in zip(
-            numbered(self._source, self._number), self._nodes, strict=False
+            base.numbered(self._source, self._number), self._nodes, strict=False
         ):
             if node is None:
                 yield from self._side_line(place, line, is_torn, lines)
@@ -260,7 +245,7 @@ class _Transcript:
         for place, line, node in sorted(rest, key=lambda held: held[0]):
             yield self._entry(place, line, node, lines, report)
 
-    def end(self, lines: Lines) -> Iterator[Translated]:
+    def end(self, lines: base.Lines) -> Iterator[base.Translated]:
         """A branch to the end of the conversation, if another entry is the lane's leaf."""
         leaf = None if self._leaf is None else self._given.get(self._leaf, self._leaf)
         current = lines.leaf if self._lane is None else self._lane_leaf
@@ -268,10 +253,10 @@ class _Transcript:
             yield lines.branch(leaf, self._last, self._lane)
 
     def _side_line(
-        self, place: Place, line: bytes, is_torn: bool, lines: Lines
-    ) -> Iterator[Translated]:
+        self, place: base.Place, line: bytes, is_torn: bool, lines: base.Lines
+    ) -> Iterator[base.Translated]:
         """A line without a place in the tree, below the entry before it."""
-        found = values(line)
+        found = base.values(line)
         more = {"parent": self._lane_leaf, "lane": self._lane}
         if found is None:
             yield from lines.not_an_object(line, place, is_torn, **more)
@@ -286,8 +271,8 @@ class _Transcript:
         yield lines.custom(kind or "line", place, uuid, found.as_fragment(), timestamp=at, **more)
 
     def _entry(
-        self, place: Place, line: bytes, node: Node, lines: Lines, report: Report
-    ) -> Translated:
+        self, place: base.Place, line: bytes, node: Node, lines: base.Lines, report: base.Report
+    ) -> base.Translated:
         uuid = self._given[node.uuid] = lines.uuid(node.uuid, place, line)
         parent = self._parent_of(node, lines)
         if node.uuid in self._cycles:
@@ -295,7 +280,7 @@ class _Transcript:
             report("cycle", place, cause)
         if node.type not in CHAIN:
             lines.note_unknown(node.type, place)
-        found = values(line) or Values({})
+        found = base.values(line) or base.Values({})
         lane = self._lane_of(node)
         if self._lane is not None:
             self._lane_leaf = uuid
@@ -316,7 +301,7 @@ class _Transcript:
             fields["metadata"] = {"toolResults": files}
         return lines.entry("message", place, uuid, fields, **more)
 
-    def _parent_of(self, node: Node, lines: Lines) -> str:
+    def _parent_of(self, node: Node, lines: base.Lines) -> str:
         parent = self._parents.get(node.uuid, node.parent)
         if parent is not None:
             return self._given.get(parent, parent)
@@ -366,7 +351,7 @@ class _Transcript:
         return [f"{self.folder}/tool-results/{name}" for name in names]
 
 
-def _is_meta(node: Node, line: Values) -> bool:
+def _is_meta(node: Node, line: base.Values) -> bool:
     """Whether a user message was not written by the user."""
     if node.meta or node.summary:
         return True
@@ -398,7 +383,7 @@ class _CollectedFacts:
         """Whether no further line changes anything but the titles."""
         return None not in (self._id, self._cwd, self._created, self._prompt)
 
-    def note(self, line: Values) -> None:
+    def note(self, line: base.Values) -> None:
         """Take from a line what is not known yet."""
         self._id = self._id or line.text("sessionId")
         self._cwd = self._cwd or line.text("cwd")
@@ -409,18 +394,18 @@ class _CollectedFacts:
         if self._prompt is None and line.text("type") == "user":
             self._note_prompt(line)
 
-    def note_title(self, line: Values) -> None:
+    def note_title(self, line: base.Values) -> None:
         """Take the titles from a line; a later title replaces an earlier one."""
         for key in TITLES:
             title = line.text(key)
             if title:
                 self._titles[key] = title
 
-    def _note_prompt(self, line: Values) -> None:
+    def _note_prompt(self, line: base.Values) -> None:
         message = line.value("message")
         if any(line.value(key) for key in _HIDDEN) or not isinstance(message, dict):
             return
-        text = prompt_text(message)
+        text = base.prompt_text(message)
         if text is None:
             return
         if not _is_generated(text):
@@ -428,7 +413,7 @@ class _CollectedFacts:
         elif self._command is None:
             self._command = slash_command(text)
 
-    def facts(self) -> Facts:
+    def facts(self) -> base.Facts:
         name = next((self._titles[key] for key in TITLES if key in self._titles), None)
         prompt = self._prompt or self._command
-        return Facts(self._id, self._cwd, name, prompt, self._created)
+        return base.Facts(self._id, self._cwd, name, prompt, self._created)

@@ -33,41 +33,25 @@ CHAIN: Final = frozenset({"user", "assistant", "progress", "system", "attachment
 
 
 class Node(msgspec.Struct, gc=False):
-    """The place of a line in the conversation.
+    """The place of a line in the conversation; a value of a wrong type counts as absent."""
 
-    Attributes:
-        place: the index of its line in the file, from 0.
-        type: `user`, `assistant`, `progress`, `system`, `attachment` or another.
-        uuid, parent, logical_parent: as stored; None if absent or not a string.
-        sidechain, agent: whether a subagent wrote it, and the subagent's id or None.
-        meta: whether the program wrote it for the model, hidden from the user.
-        team: whether it belongs to a team of agents.
-        summary, boundary: whether it is the summary, or the mark, of a compaction.
-        timestamp: as stored, or empty.
-        response: the `message.id` of an assistant's entry, or None.
-        calls: the ids of its tool calls.
-        results: the ids of the calls whose results it holds.
-        has_result: whether it holds a result, even one that names no call.
-        source: the uuid of the assistant's entry that it names as answered, or None.
-    """
-
-    place: int
-    type: str
+    place: int  # the index of its line in the file, from 0
+    type: str  # `user`, `assistant`, `progress`, `system`, `attachment` or another
     uuid: str
     parent: str | None = None
     logical_parent: str | None = None
-    sidechain: bool = False
-    meta: bool = False
-    team: bool = False
-    summary: bool = False
-    boundary: bool = False
-    agent: str | None = None
-    timestamp: str = ""
-    response: str | None = None
-    calls: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-    has_result: bool = False
-    source: str | None = None
+    sidechain: bool = False  # whether a subagent wrote it
+    meta: bool = False  # whether the program wrote it for the model, hidden from the user
+    team: bool = False  # whether it belongs to a team of agents
+    summary: bool = False  # whether it is the summary of a compaction
+    boundary: bool = False  # whether it is the mark of a compaction
+    agent: str | None = None  # the subagent's id
+    timestamp: str = ""  # as stored, or empty
+    response: str | None = None  # the `message.id` of an assistant's entry, or None
+    calls: tuple[str, ...] = ()  # the ids of its tool calls
+    results: tuple[str, ...] = ()  # the ids of the calls whose results it holds
+    has_result: bool = False  # whether it holds a result, even one that names no call
+    source: str | None = None  # the uuid of the assistant's entry that it answers
 
     @property
     def is_message(self) -> bool:

@@ -19,7 +19,7 @@ response: readers gather all entries with one id, those of other branches includ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,17 +28,9 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, calls_of, result_ids, text_of
 from sessiontree.core.origin import origin_at
-from sessiontree.errors import NothingToDoError, SessionTreeError
+from sessiontree.errors import SessionTreeError
+from sessiontree.formats import writing
 from sessiontree.formats.claude_code.messages import AnthropicMessages
-from sessiontree.formats.writing import (
-    LONG_AGO,
-    Losses,
-    SessionSource,
-    SideFile,
-    durable_lanes,
-    json_of,
-    subagents,
-)
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NOT_IN_ID: Final = re.compile(r"[^\w.\-]+")
@@ -73,7 +65,7 @@ class ClaudeCodeWriter:
         NothingToDoError: there is no message on the path to the leaf.
     """
 
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: writing.SessionSource) -> None:
         self.source = source
         self._losses = source.losses
         is_uuid = _UUID.fullmatch(source.id) is not None
@@ -84,24 +76,21 @@ class ClaudeCodeWriter:
         tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]
         self._main = _Transcript(self, [*tips, source.leaf], None)
         if not self._main.has_messages:
-            raise NothingToDoError(
-                f"{source.title} has no message on the path to its leaf, and a transcript needs "
-                "one; go to a branch that has messages"
-            )
+            raise writing.no_message(source, "transcript")
         self._lanes = self._subagents()
 
     @property
     def default_name(self) -> str:
         return f"{self.session_id}.jsonl"
 
-    def beside(self, name: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[writing.SideFile]:
         """A transcript for each lane, and a description for each subagent that has one."""
-        made: list[SideFile] = []
+        made: list[writing.SideFile] = []
         for agent, (transcript, facts) in self._lanes.items():
             path = f"{name}/subagents/agent-{agent}"
-            made.append(SideFile(f"{path}.jsonl", transcript.lines))
+            made.append(writing.SideFile(f"{path}.jsonl", transcript.lines))
             if facts:
-                made.append(SideFile.of(f"{path}.meta.json", json_of(facts)))
+                made.append(writing.SideFile.of(f"{path}.meta.json", writing.json_of(facts)))
         return made
 
     def blocks(self) -> Iterator[bytes]:
@@ -111,22 +100,21 @@ class ClaudeCodeWriter:
         if name is not None:
             title = {"type": "custom-title", "customTitle": name, "sessionId": self.session_id}
             origin = origin_at(self.source.header.uuid, title)
-            yield json_of({**title, **origin}) + b"\n"
+            yield writing.json_of({**title, **origin}) + b"\n"
 
     def envelope(self, entry: Entry) -> dict[str, Any]:
         """The keys of every line beside its place and its message."""
         header = self.source.header
         metadata = header.get("metadata")
         facts = metadata if isinstance(metadata, dict) else {}
-        cwd, branch = header.get("cwd"), facts.get("gitBranch")
         version = facts.get("agentVersion") if facts.get("agent") == "claude-code" else None
         return {
             "userType": "external",
-            "cwd": cwd if isinstance(cwd, str) else "",
+            "cwd": writing.text_in(header.get("cwd")),
             "sessionId": self.session_id,
             **({"version": version} if isinstance(version, str) else {}),
-            "gitBranch": branch if isinstance(branch, str) else "",
-            "timestamp": entry.timestamp or header.timestamp or LONG_AGO,
+            "gitBranch": writing.text_in(facts.get("gitBranch")),
+            "timestamp": entry.timestamp or header.timestamp or writing.LONG_AGO,
         }
 
     def _note_losses(self) -> None:
@@ -156,9 +144,9 @@ class ClaudeCodeWriter:
 
     def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
         source = self.source
-        known = subagents(source)
+        known = writing.subagents(source)
         found: dict[str, tuple[_Transcript, dict[str, Any]]] = {}
-        for lane, tips in durable_lanes(source):
+        for lane, tips in writing.durable_lanes(source):
             transcript = _Transcript(self, tips, lane)
             if not transcript.has_messages:
                 continue
@@ -171,27 +159,16 @@ class ClaudeCodeWriter:
 
 @dataclass(eq=False, slots=True)
 class _Node:
-    """A message in a conversation.
+    """A message in a conversation."""
 
-    Attributes:
-        row: its entry's row in the index.
-        place: the row of the entry below which the next message belongs.
-        kept: the message and its entry; None if the entry can give the message again.
-        parent: the node before it, or None.
-        replaces: for the summary of a compaction, the last node that it replaces.
-        children: the nodes after it.
-        model: the id of the current model there, or None.
-        uuids: of its lines.
-    """
-
-    row: int
-    place: int
-    kept: tuple[Message, Entry] | None
-    parent: _Node | None = None
-    replaces: _Node | None = None
-    children: tuple[_Node, ...] = ()
-    model: str | None = None
-    uuids: tuple[str, ...] = ()
+    row: int  # its entry's row in the index
+    place: int  # the row of the entry below which the next message belongs
+    kept: tuple[Message, Entry] | None  # None if the entry can give the message again
+    parent: _Node | None = None  # the node before it, or None
+    replaces: _Node | None = None  # for the summary of a compaction, the last node that it replaces
+    children: tuple[_Node, ...] = ()  # the nodes after it
+    model: str | None = None  # the id of the current model there, or None
+    uuids: tuple[str, ...] = ()  # of its lines
 
     def up(self) -> Iterator[_Node]:
         node: _Node | None = self
@@ -211,11 +188,6 @@ class _Node:
     def last_uuid(self) -> str | None:
         """The uuid of its last line, or of the nearest node above that has one."""
         return next((above.uuids[-1] for above in self.up() if above.uuids), None)
-
-    @property
-    def compaction(self) -> Entry | None:
-        entry = None if self.kept is None else self.kept[1]
-        return entry if entry is not None and entry.type == "compaction" else None
 
 
 class _Conversations:
@@ -311,20 +283,18 @@ class _Transcript:
     def has_messages(self) -> bool:
         return self._last is not None
 
-    def agent_id(self, used: Iterable[str]) -> str:
+    def agent_id(self, used: Collection[str]) -> str:
         """The id of the subagent that the lane becomes; not one of those used."""
         lane = self._lane or ""
         wanted = _NOT_IN_ID.sub("-", lane.removeprefix("agent-")).strip("-") or "unnamed"
-        self._agent, number = wanted, 1
-        while self._agent in used:
-            number += 1
-            self._agent = f"{wanted}-{number}"
+        names = (wanted, *(f"{wanted}-{number}" for number in range(2, len(used) + 2)))
+        self._agent = next(name for name in names if name not in used)
         return self._agent
 
     def lines(self) -> Iterator[bytes]:
         for _, uuid in sorted(self._shared.items()):
             self._source.losses.at(uuid, "the id of a response that other branches go on from")
-        messages = AnthropicMessages(Losses())  # the losses are counted already
+        messages = AnthropicMessages(writing.Losses())  # the losses are counted already
         for node in self._nodes:
             yield from self._lines_of(node, messages)
         if self._last is not None and self._last.children:
@@ -333,13 +303,13 @@ class _Transcript:
     def _conversation(self, leaf: Entry) -> _Node | None:
         """Add the path to an entry, and the paths that compactions on it replaced."""
         paths = [self._path(leaf)]
-        while (summary := _summary_in(paths[-1])) and summary.uuid not in self._replaced:
+        while (summary := _compaction_in(paths[-1])) and summary.uuid not in self._replaced:
             self._replaced[summary.uuid] = None
             paths.append(self._path(self._source.parent(summary)))
         last: _Node | None = None
         for path in reversed(paths):
             above, last = last, self._conversations.add(path)
-            if (summary := _summary_in(path)) and last is not None:
+            if (summary := _compaction_in(path)) and last is not None:
                 if above is not None:
                     self._replaced[summary.uuid] = above
                 *_, top = last.up()
@@ -415,8 +385,7 @@ class _Transcript:
                 made = {key: value for key, value in made.items() if key != "id"}
             fields: dict[str, Any] = {"message": made, "uuid": uuid}
             if is_summary:
-                fields["isCompactSummary"] = True
-                fields["isVisibleInTranscriptOnly"] = True
+                fields |= {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
             yield self._line(node, entry, made["role"], parent, fields)
             parent = uuid
 
@@ -430,13 +399,12 @@ class _Transcript:
     def _line(
         self, node: _Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
     ) -> bytes:
-        is_sidechain = self._lane is not None
-        place = {"parentUuid": parent, "isSidechain": is_sidechain}
-        if is_sidechain:
+        place = {"parentUuid": parent, "isSidechain": self._lane is not None}
+        if self._lane is not None:
             place["agentId"] = self._agent
         origin = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
         envelope = self._writer.envelope(entry)
-        return json_of({**place, **origin, "type": kind, **fields, **envelope}) + b"\n"
+        return writing.json_of({**place, **origin, "type": kind, **fields, **envelope}) + b"\n"
 
 
 def _translated(node: _Node, message: Message, messages: AnthropicMessages) -> list[dict[str, Any]]:
@@ -467,8 +435,9 @@ def _is_own(message: Message, entry: Entry) -> bool:
         return False
 
 
-def _summary_in(path: list[_Node]) -> Entry | None:
-    return path[0].compaction if path else None
+def _compaction_in(path: list[_Node]) -> Entry | None:
+    kept = path[0].kept if path else None
+    return kept[1] if kept is not None and kept[1].type == "compaction" else None
 
 
 def _is_summary(node: _Node, message: Message) -> bool:

@@ -24,22 +24,7 @@ import msgspec
 import orjson
 
 from sessiontree.core.entry import decode_leniently
-from sessiontree.formats.base import (
-    START,
-    Facts,
-    Lines,
-    Place,
-    Report,
-    Source,
-    Translated,
-    Values,
-    first_values,
-    leading_values,
-    numbered,
-    prompt_text,
-    values,
-    whole_value,
-)
+from sessiontree.formats import base
 from sessiontree.formats.gemini.layout import first_message
 from sessiontree.text.pattern import lines_with
 
@@ -54,8 +39,6 @@ _OPENING: Final = 4096
 
 
 class Gemini:
-    """See the module."""
-
     name = "gemini"
     program = "Gemini CLI"
 
@@ -64,12 +47,12 @@ class Gemini:
         first = _first(head)
         return "sessionId" in first and "projectHash" in first and "uuid" not in first
 
-    def facts(self, head: bytes, tail: bytes) -> Facts:
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
         first = _first(head)
         name = first.text("summary")
         for start, end in lines_with(b'"summary"', tail, len(tail)):
             name = _summary_in(tail[start:end]) or name
-        return Facts(
+        return base.Facts(
             first.text("sessionId"),
             _cwd(first),
             name,
@@ -78,45 +61,47 @@ class Gemini:
             first.text("lastUpdated") if _is_document(head) else None,
         )
 
-    def translate(self, source: Source, report: Report) -> Iterator[Translated]:
-        lines = numbered(source)
-        _, first, _ = next(lines, (START, b"", False))
-        opening = values(first)
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+        lines = base.numbered(source)
+        _, first, _ = next(lines, (base.START, b"", False))
+        opening = base.values(first)
         if opening is None:
             yield from self._document(source, report)
             return
-        chat = _Chat(Lines(self, report, opening.text("sessionId") or ""))
-        yield chat.header(START, opening)
+        chat = _Chat(base.Lines(self, report, opening.text("sessionId") or ""))
+        yield chat.header(base.START, opening)
         messages = opening.value("messages")
         if isinstance(messages, list):
-            yield from chat.replaced(messages, START, first)
+            yield from chat.replaced(messages, base.START, first)
         for place, line, is_torn in lines:
             yield from chat.take(place, line, is_torn)
         yield from chat.finish()
 
-    def translate_alone(self, session_id: str, place: Place, message: bytes) -> Iterator[bytes]:
+    def translate_alone(
+        self, session_id: str, place: base.Place, message: bytes
+    ) -> Iterator[bytes]:
         """The lines made from one message of a document; only their parents differ."""
-        chat = _Chat(Lines(self, _ignore, session_id))
+        chat = _Chat(base.Lines(self, _ignore, session_id))
         for _, line in chain(chat.take(place, message, False), chat.finish()):
             yield line
 
-    def _document(self, source: Source, report: Report) -> Iterator[Translated]:
+    def _document(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         text = b"\n".join(line for _, line in source.lines())
-        opening = values(text) or leading_values(text) or Values({})
-        chat = _Chat(Lines(self, report, opening.text("sessionId") or ""))
-        yield chat.header(START, opening)
+        opening = base.values(text) or base.leading_values(text) or base.Values({})
+        chat = _Chat(base.Lines(self, report, opening.text("sessionId") or ""))
+        yield chat.header(base.START, opening)
         end = 0
         for offset, message in _messages_of(text):
             end = offset + len(message)
-            place = Place(0, text.count(b"\n", 0, offset) + 1, offset)
+            place = base.Place(0, text.count(b"\n", 0, offset) + 1, offset)
             yield from chat.take(place, message, False)
         if decode_leniently(text) is None:
-            place = Place(0, text.count(b"\n", 0, end) + 1, end)
+            place = base.Place(0, text.count(b"\n", 0, end) + 1, end)
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
 
 
-def _ignore(kind: str, place: Place, cause: str) -> None:
+def _ignore(kind: str, place: base.Place, cause: str) -> None:
     pass
 
 
@@ -126,7 +111,7 @@ class _Turn(NamedTuple):
     id: str
     parent: str
     line: bytes
-    place: Place
+    place: base.Place
 
 
 class _Chat:
@@ -135,25 +120,21 @@ class _Chat:
     The last message waits, because the next line may replace it.
     """
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: base.Lines) -> None:
         self._lines = lines
         self._turns: list[_Turn] = []
-        self._waiting: tuple[str, Place, bytes, Values] | None = None
+        self._waiting: tuple[str, base.Place, bytes, base.Values] | None = None
 
-    def header(self, place: Place, opening: Values) -> Translated:
-        facts = Facts(
-            opening.text("sessionId"),
-            _cwd(opening),
-            opening.text("summary"),
-            created=opening.text("startTime"),
-        )
+    def header(self, place: base.Place, opening: base.Values) -> base.Translated:
+        id, name, created = map(opening.text, ("sessionId", "summary", "startTime"))
+        facts = base.Facts(id, _cwd(opening), name, created=created)
         return self._lines.header(
             place, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
         )
 
-    def take(self, place: Place, line: bytes, is_torn: bool) -> Iterator[Translated]:
+    def take(self, place: base.Place, line: bytes, is_torn: bool) -> Iterator[base.Translated]:
         """Read the next line of a log, or message of a document."""
-        found = values(line)
+        found = base.values(line)
         if found is None:
             yield from self._lines.not_an_object(line, place, is_torn)
             return
@@ -170,16 +151,18 @@ class _Chat:
         else:
             yield self._custom(place, line, found)
 
-    def finish(self) -> Iterator[Translated]:
+    def finish(self) -> Iterator[base.Translated]:
         yield from self.settled()
         self._lines.report_unknown()
 
-    def settled(self) -> Iterator[Translated]:
+    def settled(self) -> Iterator[base.Translated]:
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None
             yield from self._entries(*waiting)
 
-    def replaced(self, messages: list[Any], place: Place, line: bytes) -> Iterator[Translated]:
+    def replaced(
+        self, messages: list[Any], place: base.Place, line: bytes
+    ) -> Iterator[base.Translated]:
         """Replace the conversation; the messages that both begin with stay."""
         new = [(message, _line_of(message)) for message in messages if isinstance(message, dict)]
         same = 0
@@ -190,11 +173,11 @@ class _Chat:
         if same < len(self._turns):
             yield self._branch(same, place, line)
         for message, text in new[same:]:
-            found = values(text)
+            found = base.values(text)
             if found is not None and found.text("type") in _MESSAGES:
                 yield from self._entries(str(message.get("id", "")), place, text, found)
 
-    def _custom(self, place: Place, line: bytes, found: Values) -> Translated:
+    def _custom(self, place: base.Place, line: bytes, found: base.Values) -> base.Translated:
         lines = self._lines
         kind = "set" if "$set" in found else found.text("type") or ""
         if kind not in _NOTES and kind != "set" and "sessionId" not in found:
@@ -203,7 +186,9 @@ class _Chat:
         at = found.text("timestamp")
         return lines.custom(kind or "line", place, uuid, found.as_fragment(), timestamp=at)
 
-    def _message(self, id: str, place: Place, line: bytes, found: Values) -> Iterator[Translated]:
+    def _message(
+        self, id: str, place: base.Place, line: bytes, found: base.Values
+    ) -> Iterator[base.Translated]:
         if self._waiting is not None and self._waiting[0] == id:
             _, old_place, old_line, old = self._waiting
             uuid = self._lines.uuid(None, old_place, old_line)
@@ -218,13 +203,13 @@ class _Chat:
         later = self._turns[at + 1 :]
         yield self._branch(at, place, line)
         for turn in (_Turn(id, "", line, place), *later):
-            yield from self._entries(turn.id, turn.place, turn.line, values(turn.line))
+            yield from self._entries(turn.id, turn.place, turn.line, base.values(turn.line))
 
-    def _rewound(self, id: str | None, place: Place, line: bytes) -> Iterator[Translated]:
+    def _rewound(self, id: str | None, place: base.Place, line: bytes) -> Iterator[base.Translated]:
         at = next((n for n, turn in enumerate(self._turns) if turn.id == id), 0)
         yield self._branch(at, place, line)
 
-    def _branch(self, at: int, place: Place, line: bytes) -> Translated:
+    def _branch(self, at: int, place: base.Place, line: bytes) -> base.Translated:
         """Remove the turns from `at` on, and go on from before them."""
         parent = self._turns[at].parent if self._turns else self._lines.leaf
         del self._turns[at:]
@@ -232,15 +217,16 @@ class _Chat:
         return self._lines.entry("branch", place, uuid, parent=parent)
 
     def _entries(
-        self, id: str, place: Place, line: bytes, found: Values | None
-    ) -> Iterator[Translated]:
+        self, id: str, place: base.Place, line: bytes, found: base.Values | None
+    ) -> Iterator[base.Translated]:
         lines = self._lines
         message = decode_leniently(line) if found is not None else None
         if found is None or not isinstance(message, dict):
             return
         self._turns.append(_Turn(id, lines.leaf, line, place))
         is_user = message.get("type") == "user"
-        made = _user_message(message) if is_user else _assistant_message(message)
+        content = _content(message.get("content"))
+        made = {"role": "user", "content": content} if is_user else _answer(message, content)
         at = found.text("timestamp")
         uuid = lines.uuid(id, place, line)
         yield lines.entry("message", place, uuid, {"message": made}, timestamp=at)
@@ -256,10 +242,6 @@ def _line_of(message: Any) -> bytes:
         return orjson.dumps(message)
     except TypeError:
         return json.dumps(message).encode()
-
-
-def _user_message(message: dict[str, Any]) -> dict[str, Any]:
-    return {"role": "user", "content": _content(message.get("content"))}
 
 
 def _content(content: Any) -> Any:
@@ -284,27 +266,19 @@ def _block(part: Any) -> Any:
     return {"type": next(iter(part), "part"), **part}
 
 
-def _assistant_message(message: dict[str, Any]) -> dict[str, Any]:
+def _answer(message: dict[str, Any], content: Any) -> dict[str, Any]:
+    """An assistant message; `content` is its content as blocks or a text."""
     thoughts = message.get("thoughts")
     blocks: list[Any] = [
         {"type": "thinking", "thinking": _thought(thought)}
         for thought in (thoughts if isinstance(thoughts, list) else ())
         if isinstance(thought, dict)
     ]
-    content = _content(message.get("content"))
-    if isinstance(content, str):
-        blocks += [{"type": "text", "text": content}] if content else []
-    else:
-        blocks += content
-    blocks += [
-        {
-            "type": "toolCall",
-            "id": call["id"],
-            "name": call.get("name"),
-            "arguments": call.get("args"),
-        }
-        for call in _calls_of(message)
-    ]
+    text = [{"type": "text", "text": content}] if content else []
+    blocks += text if isinstance(content, str) else content
+    for call in _calls_of(message):
+        named = {"id": call["id"], "name": call.get("name")}
+        blocks.append({"type": "toolCall", **named, "arguments": call.get("args")})
     made: dict[str, Any] = {"role": "assistant", "content": blocks}
     if isinstance(message.get("model"), str):
         made |= {"provider": "google", "model": message["model"]}
@@ -349,33 +323,33 @@ def _result_block(part: Any) -> Any:
     return {"type": "text", "text": text}
 
 
-def _first(head: bytes) -> Values:
+def _first(head: bytes) -> base.Values:
     line, _, rest = head.partition(b"\n")
-    if rest and (found := values(line)) is not None:
+    if rest and (found := base.values(line)) is not None:
         return found
-    return _leading(head[:_OPENING]) or next(first_values(head), None) or Values({})
+    return _leading(head[:_OPENING]) or next(base.first_values(head), None) or base.Values({})
 
 
 @lru_cache(maxsize=1)  # used to recognise a document and then for its facts
-def _leading(opening: bytes) -> Values | None:
+def _leading(opening: bytes) -> base.Values | None:
     keys, found_list, _ = opening.partition(b'\n  "messages": [')
-    before = values(keys.rstrip(b",") + b"}") if found_list else None
+    before = base.values(keys.rstrip(b",") + b"}") if found_list else None
     if before is not None and all(key in before for key in _KEYS):
         return before
-    return leading_values(opening)
+    return base.leading_values(opening)
 
 
 def _summary_in(line: bytes) -> str | None:
     """The summary in a line: a `$set` of a log, or a key of a document."""
-    if (patch := values(line)) is not None:
+    if (patch := base.values(line)) is not None:
         return patch.inside("$set").text("summary")
     if not line.startswith(b'  "summary":'):
         return None
-    key = values(b"{" + line.strip().removesuffix(b",") + b"}")
+    key = base.values(b"{" + line.strip().removesuffix(b",") + b"}")
     return key.text("summary") if key is not None else None
 
 
-def _cwd(opening: Values) -> str | None:
+def _cwd(opening: base.Values) -> str | None:
     folders = opening.value("directories")
     first = folders[0] if isinstance(folders, list) and folders else None
     return first if isinstance(first, str) else None
@@ -384,10 +358,10 @@ def _cwd(opening: Values) -> str | None:
 def _first_prompt(head: bytes) -> str | None:
     messages = chain(first_message(head), (text for _, text in _messages_of(head)))
     for text in messages if _is_document(head) else head.split(b"\n"):
-        message = values(text) if b'"user"' in text else None
+        message = base.values(text) if b'"user"' in text else None
         if message is None or message.text("type") != "user":
             continue
-        prompt = prompt_text({"content": _content(message.value("content"))})
+        prompt = base.prompt_text({"content": _content(message.value("content"))})
         if prompt is not None:
             return prompt
     return None
@@ -397,7 +371,7 @@ def _is_document(head: bytes) -> bool:
     """Whether this is the older form: over many lines, or with messages in the first line."""
     if head.startswith(b"{\n"):
         return True
-    opening = values(head.partition(b"\n")[0])
+    opening = base.values(head.partition(b"\n")[0])
     return opening is None or opening.value("messages") not in (None, [])
 
 
@@ -431,7 +405,7 @@ def _messages_of_start(document: bytes) -> Iterator[tuple[int, bytes]]:
     while at:
         while text[at : at + 1] in (" ", "\t", "\r", "\n", ","):
             at += 1
-        message = whole_value(text, at)
+        message = base.whole_value(text, at)
         if message is None:
             return
         yield at, message

@@ -10,29 +10,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sessiontree.context.providers.parts import (
-    Call,
-    Hosted,
-    Media,
-    Part,
-    Result,
-    Side,
-    Text,
-    Thinking,
-    maker_of,
-    stand_in,
-)
+from sessiontree.context.providers import parts
 from sessiontree.context.providers.reading import Reading
 from sessiontree.core.message import Message, kind_of
 from sessiontree.core.usage import usage_of
-from sessiontree.formats.writing import (
-    OPENAI_BLOCKS,
-    UNKNOWN,
-    Losses,
-    are_texts,
-    arguments_of,
-    block_list,
-)
+from sessiontree.formats import writing
 
 _APIS: Final = {"anthropic": "anthropic-messages", "openai": "openai-responses"}
 _STOP_REASONS: Final = frozenset({"stop", "length", "toolUse", "error", "aborted", "deferred"})
@@ -55,9 +37,7 @@ Model = tuple[str | None, str]
 
 
 class PiMessages:
-    """Makes messages in pi's shape."""
-
-    def __init__(self, losses: Losses) -> None:
+    def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
         self._reading = Reading(losses, None)
         self._tools: dict[str, str] = {}
@@ -72,9 +52,9 @@ class PiMessages:
 
     def _translated(self, message: Message) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = []
-        last: Side | None = None
+        last: parts.Side | None = None
         for side, part in self._reading.parts_of(message):
-            if isinstance(part, Result):
+            if isinstance(part, parts.Result):
                 made.append(self._result(part))
                 last = None
                 continue
@@ -90,15 +70,15 @@ class PiMessages:
     def blocks(self, content: Any, role: str) -> Any:
         """The new content of a message, in the form that its role requires."""
         if isinstance(content, str):
-            return content if role in ("user", "custom") else block_list(content)
+            return content if role in ("user", "custom") else writing.block_list(content)
         if _is_pi({"role": role, "content": content, "toolCallId": ""}):
             return content
-        side: Side = "assistant" if role == "assistant" else "user"
-        parts = self._reading.parts_of({"role": side, "content": content})
-        blocks = (self._block(part, side) for _, part in parts if not isinstance(part, Result))
-        return [block for block in blocks if block is not None]
+        side: parts.Side = "assistant" if role == "assistant" else "user"
+        pieces = self._reading.parts_of({"role": side, "content": content})
+        own = (part for _, part in pieces if not isinstance(part, parts.Result))
+        return [block for part in own if (block := self._block(part, side)) is not None]
 
-    def _result(self, result: Result) -> dict[str, Any]:
+    def _result(self, result: parts.Result) -> dict[str, Any]:
         return {
             "role": "toolResult",
             "toolCallId": result.id,
@@ -107,26 +87,25 @@ class PiMessages:
             "isError": result.failed,
         }
 
-    def _block(self, part: Part, side: Side) -> dict[str, Any] | None:
-        if isinstance(part, Text):
+    def _block(self, part: parts.Part, side: parts.Side) -> dict[str, Any] | None:
+        if isinstance(part, parts.Text):
             return {"type": "text", "text": part.text}
-        if isinstance(part, Media):
+        if isinstance(part, parts.Media):
             return self._media(part, side)
-        if isinstance(part, Thinking):
+        if isinstance(part, parts.Thinking):
             return _thinking(part)
-        if isinstance(part, Call):
+        if isinstance(part, parts.Call):
             called = {"id": part.id, "name": part.name}
-            return {"type": "toolCall", **called, "arguments": arguments_of(part)}
-        if isinstance(part, Hosted):
+            return {"type": "toolCall", **called, "arguments": writing.arguments_of(part)}
+        if isinstance(part, parts.Hosted):
             self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
 
-    def _media(self, media: Media, side: Side) -> dict[str, Any]:
+    def _media(self, media: parts.Media, side: parts.Side) -> dict[str, Any]:
         if media.kind == "image" and media.data and side == "user":
             return {"type": "image", "data": media.data, "mimeType": media.media_type}
-        name = stand_in(media)[1:-1]
-        self._losses.add(f"the {name} is replaced by its name: pi needs an image's bytes")
-        return {"type": "text", "text": stand_in(media)}
+        text = self._losses.replaced(media, ": pi needs an image's bytes")
+        return {"type": "text", "text": text}
 
     def _complete(
         self, made: dict[str, Any], message: Message, model: Model | None, time: int
@@ -135,7 +114,7 @@ class PiMessages:
         if role == "assistant":
             self._complete_answer(made, message, model)
         elif role == "toolResult":
-            made["content"] = block_list(made.get("content"))
+            made["content"] = writing.block_list(made.get("content"))
             id = str(made["toolCallId"])
             made["toolName"] = made.get("toolName") or self._tools.get(id, "")
             made["isError"] = made.get("isError") is True
@@ -145,14 +124,14 @@ class PiMessages:
         made["timestamp"] = at if isinstance(at, int | float) else time
 
     def _complete_answer(self, made: dict[str, Any], message: Message, model: Model | None) -> None:
-        made["content"] = block_list(made.get("content"))
+        made["content"] = writing.block_list(made.get("content"))
         calls = [block for block in made["content"] if kind_of(block) == "toolCall"]
         for call in calls:
             self._tools[call["id"]] = call["name"]
-        given = message.get("model")
-        id = given if isinstance(given, str) and given else model[1] if model else UNKNOWN
+        known = model[1] if model else writing.UNKNOWN
+        id = writing.text_in(message.get("model")) or known
         provider = provider_of(id, message)
-        if provider == UNKNOWN and model is not None and model[1] == id and model[0]:
+        if provider == writing.UNKNOWN and model is not None and model[1] == id and model[0]:
             provider = model[0]
         made.update(api=_api_of(message, provider), provider=provider, model=id)
         made["usage"] = self._usage(message)
@@ -161,17 +140,15 @@ class PiMessages:
 
     def _usage(self, message: Message) -> dict[str, Any]:
         """The usage; zero if another part of the same response had it."""
-        id = message.get("id")
-        reported = message.get("usage")
-        if isinstance(id, str) and id:
-            if id in self._counted:
-                reported = None
-            elif reported is not None:
-                self._counted.add(id)
+        id, reported = writing.text_in(message.get("id")), message.get("usage")
+        if id in self._counted:
+            reported = None
+        elif id and reported is not None:
+            self._counted.add(id)
         return _pi_usage(reported)
 
 
-def _thinking(part: Thinking) -> dict[str, Any]:
+def _thinking(part: parts.Thinking) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "thinking", "thinking": part.text or part.told}
     if part.item is not None:
         block["thinkingSignature"] = json.dumps(part.item, ensure_ascii=False)
@@ -184,29 +161,23 @@ def _thinking(part: Thinking) -> dict[str, Any]:
 
 def provider_of(model: str, message: Message) -> str:
     """The provider in the message, or else the one that the model's name implies."""
-    given = message.get("provider")
-    if isinstance(given, str) and given:
-        return given
-    maker = maker_of({**message, "model": model})
-    if maker:
-        return maker
+    given = writing.text_in(message.get("provider"))
+    if known := given or parts.maker_of({**message, "model": model}):
+        return known
     if model.startswith(("gpt-", "o1", "o3", "o4", "codex")):
         return "openai"
-    return "google" if model.startswith("gemini") else UNKNOWN
+    return "google" if model.startswith("gemini") else writing.UNKNOWN
 
 
 def _api_of(message: Message, provider: str) -> str:
-    """The API of a message, in pi's words."""
-    given = message.get("api")
-    if isinstance(given, str) and given:
+    if given := writing.text_in(message.get("api")):
         return given
     if "tool_calls" in message:
         return "openai-completions"
-    return _APIS.get(provider, UNKNOWN)
+    return _APIS.get(provider, writing.UNKNOWN)
 
 
 def _stop_reason(message: Message, *, calls: bool) -> str:
-    """Why a message ended, in pi's words."""
     if message.get("partial"):
         return "aborted"
     given = message.get("stopReason", message.get("stop_reason", message.get("finish_reason")))
@@ -255,12 +226,18 @@ def _is_pi_block(block: Any, role: str) -> bool:
     if kind == "text":
         return isinstance(block.get("text"), str)
     if kind == "image":
-        return role != "assistant" and are_texts(block, "data", "mimeType")
+        return role != "assistant" and writing.are_texts(block, "data", "mimeType")
     if kind == "thinking":
-        return role == "assistant" and "signature" not in block and are_texts(block, "thinking")
+        return (
+            role == "assistant"
+            and "signature" not in block
+            and writing.are_texts(block, "thinking")
+        )
     if kind == "toolCall":
-        called = isinstance(block.get("arguments"), dict) and are_texts(block, "id", "name")
+        called = isinstance(block.get("arguments"), dict) and writing.are_texts(block, "id", "name")
         return role == "assistant" and called
     return (
-        bool(kind) and kind not in OPENAI_BLOCKS | _ANTHROPIC and not kind.endswith("_tool_result")
+        bool(kind)
+        and kind not in writing.OPENAI_BLOCKS | _ANTHROPIC
+        and not kind.endswith("_tool_result")
     )

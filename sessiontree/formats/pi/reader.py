@@ -23,19 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import text_of
 from sessiontree.core.origin import KEY as ORIGIN
-from sessiontree.formats.base import (
-    Facts,
-    Lines,
-    Place,
-    Report,
-    Source,
-    Translated,
-    Values,
-    first_values,
-    numbered,
-    prompt_text,
-    values,
-)
+from sessiontree.formats import base
 from sessiontree.text.pattern import lines_with
 
 _STRUCTURE: Final = frozenset({"type", "id", "parentId", "timestamp"})
@@ -62,14 +50,12 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Pi:
-    """See the module."""
-
     name = "pi"
     program = "the pi coding agent"
 
     def recognises(self, head: bytes) -> bool:
         """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
-        first = next(first_values(head), None)
+        first = next(base.first_values(head), None)
         return (
             first is not None
             and first.text("type") == "session"
@@ -79,54 +65,54 @@ class Pi:
             and "format" not in first
         )
 
-    def facts(self, head: bytes, tail: bytes) -> Facts:
-        lines = first_values(head)
-        header = next(lines, Values({}))
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+        lines = base.first_values(head)
+        header = next(lines, base.Values({}))
         first = next((text for entry in lines if (text := _prompt_in(entry))), None)
         name = next(
             (entry.text("name") for part in (tail, head) for entry in _named_in(part)), None
         )
-        return Facts(
+        return base.Facts(
             header.text("id"), header.text("cwd"), name or None, first, header.text("timestamp")
         )
 
-    def translate(self, source: Source, report: Report) -> Iterator[Translated]:
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         entries: _Entries | None = None
-        for place, line, is_torn in numbered(source):
+        for place, line, is_torn in base.numbered(source):
             if entries is not None:
                 yield from entries.translated(place, line, is_torn)
                 continue
-            header = values(line)
+            header = base.values(line)
             if header is not None and header.text("type") == "session":
-                entries = _Entries(Lines(self, report, header.text("id") or ""))
+                entries = _Entries(base.Lines(self, report, header.text("id") or ""))
                 yield entries.header(place, header)
         if entries is not None:
             entries.lines.report_unknown()
 
 
-def _named_in(part: bytes) -> Iterator[Values]:
+def _named_in(part: bytes) -> Iterator[base.Values]:
     """The entries in a part of a file that may name the session, the latest first."""
     for start, end in reversed(list(lines_with(b'"session_info"', part, len(part)))):
-        entry = values(part[start:end])
+        entry = base.values(part[start:end])
         if entry is not None:
             yield entry
 
 
-def _prompt_in(entry: Values) -> str | None:
+def _prompt_in(entry: base.Values) -> str | None:
     message = entry.value("message") if entry.text("type") == "message" else None
     if not isinstance(message, dict) or message.get("role") != "user":
         return None
-    return prompt_text(message)
+    return base.prompt_text(message)
 
 
 class _Entries:
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: base.Lines) -> None:
         self.lines = lines
         self._roles: dict[str, str] = {}
         self._prompts: dict[str, _Prompt] = {}
 
-    def header(self, place: Place, header: Values) -> Translated:
-        facts = Facts(header.text("id"), header.text("cwd"), created=header.text("timestamp"))
+    def header(self, place: base.Place, header: base.Values) -> base.Translated:
+        facts = base.Facts(header.text("id"), header.text("cwd"), created=header.text("timestamp"))
         rest = {
             key: header.fragment(key)
             for key in header
@@ -134,9 +120,11 @@ class _Entries:
         }
         return self.lines.header(place, facts, agentVersion=header.value("version"), **rest)
 
-    def translated(self, place: Place, line: bytes, is_torn: bool) -> Iterator[Translated]:
+    def translated(
+        self, place: base.Place, line: bytes, is_torn: bool
+    ) -> Iterator[base.Translated]:
         lines = self.lines
-        entry = values(line)
+        entry = base.values(line)
         if entry is None:
             yield from lines.not_an_object(line, place, is_torn)
             return
@@ -161,12 +149,14 @@ class _Entries:
         else:
             yield lines.entry(adjusted, place, uuid, fields, **more)
 
-    def _parent(self, entry: Values) -> str:
+    def _parent(self, entry: base.Values) -> str:
         if "parentId" not in entry:
             return self.lines.leaf
         return entry.text("parentId") or self.lines.root
 
-    def _adjusted(self, kind: str, uuid: str, entry: Values, fields: dict[str, Any]) -> str | None:
+    def _adjusted(
+        self, kind: str, uuid: str, entry: base.Values, fields: dict[str, Any]
+    ) -> str | None:
         """Change the fields that pi reads differently; the type, None for no effect."""
         if kind == "message":
             self._adjust_message(uuid, entry.value("message"), fields)
@@ -198,7 +188,7 @@ class _Entries:
         elif role in ("user", *_LISTS) and message.get("content") is None:
             fields["message"] = {**message, "content": []}
 
-    def _adjust_edit(self, entry: Values, fields: dict[str, Any]) -> str | None:
+    def _adjust_edit(self, entry: base.Values, fields: dict[str, Any]) -> str | None:
         replacement = entry.value("replacement")
         role = self._roles.get(entry.text("targetId") or "")
         if replacement is None:

@@ -24,15 +24,8 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
+from sessiontree.formats import writing
 from sessiontree.formats.pi.messages import Model, PiMessages, provider_of
-from sessiontree.formats.writing import (
-    LONG_AGO,
-    PIECES,
-    SessionSource,
-    SideFile,
-    json_of,
-    milliseconds,
-)
 
 OWN: Final = "sessiontree:"
 """The prefix of a sessiontree type in pi's `customType`."""
@@ -44,20 +37,19 @@ _STRUCTURE: Final = frozenset(
 )
 _UNCHANGED: Final = frozenset({"thinking_level_change", "usage", "custom"})
 _SUMMARY_KEYS: Final = ("details", "usage", "fromHook")
+_SUMMARY: Final = ("summary", "fromUuid", *_SUMMARY_KEYS)
+_COMPACTION: Final = ("summary", "firstKeptEntryUuid", "tokensBefore", "state", "systemMessage")
 _WRITTEN_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "message": ("message", "metadata"),
-    "handle": ("handle", "kind", "role", "preview", "metadata"),
-    "block": ("messageUuid", "index", "block", "metadata"),
-    "model_change": ("provider", "modelId", "metadata"),
-    "compaction": (
-        *("summary", "firstKeptEntryUuid", "tokensBefore", "state", "systemMessage"),
-        *(*_SUMMARY_KEYS, "metadata"),
-    ),
-    "branch_summary": ("summary", "fromUuid", *_SUMMARY_KEYS, "metadata"),
-    "stack_summary": ("summary", "fromUuid", *_SUMMARY_KEYS, "metadata"),
-    "merge": ("summary", "mergedUuid", "baseUuid", *_SUMMARY_KEYS, "metadata"),
+    "message": ("message",),
+    "handle": ("handle", "kind", "role", "preview"),
+    "block": ("messageUuid", "index", "block"),
+    "model_change": ("provider", "modelId"),
+    "compaction": (*_COMPACTION, *_SUMMARY_KEYS),
+    "branch_summary": _SUMMARY,
+    "stack_summary": _SUMMARY,
+    "merge": ("summary", "mergedUuid", "baseUuid", *_SUMMARY_KEYS),
 }
-"""The keys that are written, by type; other keys are losses."""
+"""The keys that are written beside `metadata`, by type; other keys are losses."""
 
 _EDITABLE: Final = frozenset({"user", "assistant", "toolResult", "custom"})
 _ID_LENGTH: Final = 8
@@ -65,14 +57,12 @@ _ID: Final = re.compile(r"[0-9a-f]{8}")
 
 
 class PiWriter:
-    """Writes one session."""
-
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
         self._tree = source.tree
         count = len(self._tree)
-        self._ids = PiIds()
+        self._used: set[str] = set()
         self._messages = PiMessages(self._losses)
         self._firsts: list[str | None] = [None] * count
         self._tips: list[str | None] = [None] * count
@@ -85,22 +75,22 @@ class PiWriter:
         }
         self._written: dict[str, dict[int, list[tuple[str, str]]]] = {}
         self._last: str | None = None
-        self._time = LONG_AGO
+        self._time = writing.LONG_AGO
 
     @property
     def default_name(self) -> str:
-        at = re.sub(r"[:.]", "-", self._source.header.timestamp or LONG_AGO)
+        at = re.sub(r"[:.]", "-", self._source.header.timestamp or writing.LONG_AGO)
         return re.sub(r"[^\w.\-]+", "-", f"{at}_{self._source.id}") + ".jsonl"
 
-    def beside(self, name: str) -> list[SideFile]:
+    def beside(self, name: str) -> list[writing.SideFile]:
         return []
 
     def blocks(self) -> Iterator[bytes]:
         """The lines of the file, each with its LF."""
         source = self._source
         header = source.header
-        self._time = header.timestamp or LONG_AGO
-        yield json_of(self._header(header)) + b"\n"
+        self._time = header.timestamp or writing.LONG_AGO
+        yield writing.json_of(self._header(header)) + b"\n"
         yield from self._placed(0, header, self._opening(header), None)
         for row in source.rows():
             parent = self._tree.parents[row]
@@ -117,7 +107,7 @@ class PiWriter:
         leaf = self._tips[source.leaf]
         if self._last != leaf:
             place = self._tree.uuids[source.leaf]
-            id = self._ids.new(source.derived_uuid(place, 0))
+            id = new_id(source.derived_uuid(place, 0), self._used)
             yield self._line(OWN + "leaf", id, leaf, {}, place)
 
     def _header(self, header: Entry) -> dict[str, Any]:
@@ -129,7 +119,7 @@ class PiWriter:
             "version": VERSION,
             "id": id if isinstance(id, str) and id else header.uuid,
             "timestamp": self._time,
-            "cwd": _text_or_empty(header.get("cwd")),
+            "cwd": writing.text_in(header.get("cwd")),
             **({"parentSession": above} if isinstance(above, str) and above else {}),
             **origin_at(header.uuid, {"type": HEADER}),
         }
@@ -162,12 +152,12 @@ class PiWriter:
         if isinstance(entry.get("metadata"), dict) and row and made:
             made[0].fields.setdefault("metadata", entry["metadata"])
         for number, (kind, fields, of) in enumerate(made):
-            id = self._ids.new(entry.uuid)
+            id = new_id(entry.uuid, self._used)
             if not number:
                 self._firsts[row] = id
             if fields.get("firstKeptEntryId", "") is None:
                 fields["firstKeptEntryId"] = id
-            place = of[-1] if of and entry.type in PIECES else entry.uuid
+            place = of[-1] if of and entry.type in writing.PIECES else entry.uuid
             yield self._line(kind, id, tip, fields, place)
             tip = id
             for uuid in self._targets.intersection((entry.uuid, *of)):
@@ -183,10 +173,12 @@ class PiWriter:
         head = {"type": kind, "id": id, "parentId": parent, "timestamp": self._time}
         self._last = id
         try:
-            return json_of({**head, **fields, **origin_at(place, {**head, **fields})}) + b"\n"
+            return (
+                writing.json_of({**head, **fields, **origin_at(place, {**head, **fields})}) + b"\n"
+            )
         except RecursionError:
             self._losses.add("an entry that is nested too deeply for JSON is left empty")
-            return json_of({**head, "type": "custom", "customType": OWN + "deep"}) + b"\n"
+            return writing.json_of({**head, "type": "custom", "customType": OWN + "deep"}) + b"\n"
 
     def _note_written(
         self, uuid: str, row: int, id: str, kind: str, fields: Mapping[str, Any]
@@ -202,8 +194,8 @@ class PiWriter:
         """The lines of an entry; none for a piece whose message is written elsewhere."""
         kind = entry.type
         if kind in _WRITTEN_KEYS:
-            self._losses.keys(entry, _WRITTEN_KEYS[kind])
-        if kind in PIECES:
+            self._losses.keys(entry, (*_WRITTEN_KEYS[kind], "metadata"))
+        if kind in writing.PIECES:
             return self._piece(entry, row)
         convert = _CONVERTERS.get(kind)
         if convert is not None:
@@ -230,7 +222,7 @@ class PiWriter:
     def _of_message(self, message: Message, entry: Entry, row: int) -> list[_Line]:
         if message.get("partial"):
             self._losses.add("a partial message is marked as aborted")
-        made = self._messages.of(message, self._models[row], milliseconds(entry.timestamp))
+        made = self._messages.of(message, self._models[row], writing.milliseconds(entry.timestamp))
         model = model_of(message) if message.get("role") == "assistant" else None
         if model is not None:
             self._model(row, model)
@@ -244,7 +236,7 @@ class PiWriter:
     def _prompt(self, row: int, entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
         """The current system text, as a section that a later one of the same name replaces."""
         sections = {"system": self._systems[row] or ""}
-        at = milliseconds(entry.timestamp)
+        at = writing.milliseconds(entry.timestamp)
         return {"role": "system", "content": "", "sections": sections, **more, "timestamp": at}
 
     def _model(self, row: int, model: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,13 +272,16 @@ class PiWriter:
             self._systems[row] = state["system"]
         tokens = entry.get("tokensBefore")
         fields: dict[str, Any] = {
-            "summary": _text_or_empty(entry.get("summary")),
+            "summary": writing.text_in(entry.get("summary")),
             "firstKeptEntryId": self._first_kept(entry, row),
             "tokensBefore": tokens if isinstance(tokens, int) else 0,
             **_summary_fields(entry),
         }
         if self._systems[row]:
-            fields["systemMessage"] = self._prompt(row, entry, _tools_of(entry))
+            message = entry.get("systemMessage")  # of a compaction that pi wrote
+            tools = message.get("toolsAdded") if isinstance(message, dict) else None
+            kept = {"toolsAdded": tools} if isinstance(tools, list) else {}
+            fields["systemMessage"] = self._prompt(row, entry, kept)
         return [_Line("compaction", fields)]
 
     def _first_kept(self, entry: Entry, row: int) -> str | None:
@@ -326,7 +321,7 @@ class PiWriter:
         return self._branch_summary(entry, entry.get("fromUuid"))
 
     def _branch_summary(self, entry: Entry, left: Any) -> list[_Line]:
-        summary = _text_or_empty(entry.get("summary"))
+        summary = writing.text_in(entry.get("summary"))
         fields = {"fromId": self._id_of(left), "summary": summary, **_summary_fields(entry)}
         return [_Line("branch_summary", fields)]
 
@@ -402,7 +397,7 @@ class PiWriter:
             message = entry["message"]
         elif entry.type == "handle":
             message = self._source.resolved(entry)
-        elif entry.type in PIECES:
+        elif entry.type in writing.PIECES:
             message = {"role": "assistant", "content": None}
         elif entry.type != "custom_message":
             return []
@@ -441,51 +436,31 @@ def _summary_fields(entry: Entry) -> dict[str, Any]:
     return {key: entry[key] for key in _SUMMARY_KEYS if key in entry}
 
 
-def _text_or_empty(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _as_custom(entry: Entry) -> _Line:
     fields = _fields_of(entry)
     return _Line("custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})})
 
 
-def _tools_of(compaction: Entry) -> dict[str, Any]:
-    """The current tools at a compaction that pi wrote."""
-    message = compaction.get("systemMessage")
-    tools = message.get("toolsAdded") if isinstance(message, dict) else None
-    return {"toolsAdded": tools} if isinstance(tools, list) else {}
+def new_id(uuid: str, used: set[str]) -> str:
+    """An id of eight hexadecimal digits, added to `used`: the start of the uuid if it is free."""
+    id = uuid[:_ID_LENGTH]
+    number = 0
+    while id in used or _ID.fullmatch(id) is None:
+        name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
+        id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
+        number += 1
+    used.add(id)
+    return id
 
 
-class PiIds:
-    """Makes pi's ids: eight hexadecimal digits, unique in a file.
-
-    The same uuids in the same order give the same ids.
-    """
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-
-    def new(self, uuid: str) -> str:
-        """An id for a line of an entry: the start of the entry's uuid if it is free."""
-        id = uuid[:_ID_LENGTH]
-        number = 0
-        while id in self._used or _ID.fullmatch(id) is None:
-            name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
-            id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
-            number += 1
-        self._used.add(id)
-        return id
-
-
-def _pieces_of(source: SessionSource) -> dict[int, list[int]]:
+def _pieces_of(source: writing.SessionSource) -> dict[int, list[int]]:
     """For each piece of a streamed message that is written, the rows of all its pieces.
 
     Those on the current path are written, or else those on the last piece's path.
     """
     tree = source.tree
     groups: dict[str, list[int]] = {}
-    for row in tree.rows_of_type(*PIECES):
+    for row in tree.rows_of_type(*writing.PIECES):
         named = source.stored(row).get("messageUuid")
         groups.setdefault(named if isinstance(named, str) else "", []).append(row)
     current = {row: n for n, row in enumerate(tree.rows_up(source.leaf))} if groups else {}
