@@ -21,15 +21,19 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.core.handle import Handle as Handle
     from sessiontree.core.index import Branch as Branch
     from sessiontree.core.usage import Usage as Usage
+    from sessiontree.engine.hooks import Hook as Hook
     from sessiontree.engine.repair import RepairResult as RepairResult
     from sessiontree.errors import *  # noqa: F403
     from sessiontree.handles.registry import Registry as Registry
+    from sessiontree.handles.registry import Resolver as Resolver
     from sessiontree.handles.schema import HandleSchema as HandleSchema
     from sessiontree.handles.schema import MetaField as MetaField
     from sessiontree.importing import ImportResult as ImportResult
     from sessiontree.importing import import_session as import_session
     from sessiontree.operations.outline import TreeRow as TreeRow
     from sessiontree.operations.stats import Stats as Stats
+    from sessiontree.recording.recorder import StreamAccumulator as StreamAccumulator
+    from sessiontree.recording.stream import MessageStream as MessageStream
     from sessiontree.redact.redaction import Redaction as Redaction
     from sessiontree.session import Session as Session
     from sessiontree.session import repair_file as repair_file
@@ -49,14 +53,18 @@ _HOMES = {
     "Handle": "core.handle",
     "Branch": "core.index",
     "Usage": "core.usage",
+    "Hook": "engine.hooks",
     "RepairResult": "engine.repair",
     "Registry": "handles.registry",
+    "Resolver": "handles.registry",
     "HandleSchema": "handles.schema",
     "MetaField": "handles.schema",
     "ImportResult": "importing",
     "import_session": "importing",
     "TreeRow": "operations.outline",
     "Stats": "operations.stats",
+    "StreamAccumulator": "recording.recorder",
+    "MessageStream": "recording.stream",
     "Redaction": "redact.redaction",
     "Session": "session",
     "repair_file": "session",

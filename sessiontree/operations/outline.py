@@ -167,7 +167,7 @@ def _rows(
     for offset, line in lines:
         if row == len(depths) or tree.offsets[row] != offset:
             continue
-        entry = decode(line, offset, ignore)
+        entry = decode(line, offset, ignore) or outline.view.read(offset)
         if entry is not None:
             yield TreeRow(
                 uuid=entry.uuid,

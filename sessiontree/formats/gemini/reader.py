@@ -96,7 +96,8 @@ class Gemini:
             place = base.Place(0, text.count(b"\n", 0, offset) + 1, offset)
             yield from chat.take(place, message, False)
         if decode_leniently(text) is None:
-            place = base.Place(0, text.count(b"\n", 0, end) + 1, end)
+            start = text.rfind(b"\n", 0, end) + 1
+            place = base.Place(0, text.count(b"\n", 0, end) + 1, start)
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
 
