@@ -103,7 +103,7 @@ _SIZES: Final = sized("branched", 2, 20, 200)
 _COMPACTED: Final = sized("compacted", 2, 20, 200)
 _WRITES_ITSELF: Final = "the program itself writes; the SDK has no call that appends a message"
 _SYNCS_NOTHING: Final = "has no append that syncs"
-_EACH_ONE_SYNCED: Final = "every add is synced; see the durable appends"
+_EACH_ONE_SYNCED: Final = "syncs every add; see the synced appends"
 _NO_LIST: Final = "has no call that lists sessions"
 
 JOBS: Final = (
@@ -117,8 +117,8 @@ JOBS: Final = (
             _driver("langgraph", "resume", only=_COMPACTED),
         ),
         cannot=(
-            ("openai", "keeps no compaction: the last so many items are asked for"),
-            ("langgraph", "the state at the leaf alone, without the checkpoints before it"),
+            ("openai", "has no compaction: the driver asks for the last items only"),
+            ("langgraph", "only the state at the leaf, without the checkpoints before it"),
         ),
     ),
     Job(
@@ -169,7 +169,7 @@ JOBS: Final = (
     ),
     Job(
         "append-small",
-        "Append one message of a line, not synced where that can be chosen",
+        "Append one short message, not synced if the program has the choice",
         _SIZES[:1],
         (
             _driver("sessiontree", "append-os", "small", name="sessiontree, exclusive"),
@@ -191,7 +191,7 @@ JOBS: Final = (
         writes=True,
         cannot=(
             ("openai", "a branch in the same database, sharing the messages"),
-            ("langgraph", "needs all checkpoints, which of a longer session no disk here holds"),
+            ("langgraph", "needs all checkpoints; those of a longer session do not fit on disk"),
         ),
     ),
     Job(
@@ -201,8 +201,8 @@ JOBS: Final = (
         _all("sessiontree", "pi", "pi-new", "openai", job="branch"),
         writes=True,
         cannot=(
-            ("pi", "branches in memory alone: nothing is written before the next message"),
-            ("pi-new", "branches in memory alone: nothing is written before the next message"),
+            ("pi", "branches in memory only: it writes nothing before the next message"),
+            ("pi-new", "branches in memory only: it writes nothing before the next message"),
             ("claude", "has no call that goes back in place"),
             ("langgraph", "needs all checkpoints"),
         ),
@@ -220,7 +220,7 @@ JOBS: Final = (
     ),
     Job(
         "search",
-        "Search for a file name, which is rare",
+        "Search for a rare file name",
         (*_SIZES, "sessions-1000-1", "sessions-1000-10"),
         (
             Contender("sessiontree", "sessiontree", (*_CLI, "search", NEEDLE, _STORE), quiet=True),
@@ -229,9 +229,9 @@ JOBS: Final = (
             _driver("openai", "search", only=_SIZES),
         ),
         cannot=(
-            ("pi", "looks through the text of users and assistants alone"),
-            ("pi-new", "looks through the text of users and assistants alone"),
-            ("openai", "looks through the user's messages alone"),
+            ("pi", "searches only the text of users and assistants"),
+            ("pi-new", "searches only the text of users and assistants"),
+            ("openai", "searches only the user's messages"),
             ("claude", "has no call that searches"),
             ("langgraph", "has no call that searches"),
         ),

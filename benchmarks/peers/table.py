@@ -126,8 +126,8 @@ def _sizes(record: Record) -> Iterator[str]:
         yield row(f"{corpus.split('-')[0]}, {label(corpus)}", *shown)
     yield ""
     yield (
-        "langgraph: the state at the leaf alone; at 2 MB uncompacted, all checkpoints, "
-        "one a message, which grow with the square of the session."
+        "langgraph: only the state at the leaf; at 2 MB uncompacted, all checkpoints, "
+        "one for each message, and their size grows with the square of the session."
     )
 
 
