@@ -160,7 +160,7 @@ class Fold:
         return True
 
     def _take(self, entry: Entry) -> None:
-        source, message = entry, entry._message
+        source, message = entry, entry.message_value
         if message is UNSET:
             entry = self._contents.whole(entry)
             message = entry.get("message")

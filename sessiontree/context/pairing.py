@@ -39,8 +39,7 @@ from sessiontree.core.message import (
 
 Source = TypeVar("Source")
 
-_RESULT_ROLES = frozenset({"toolResult", "tool"})
-"""Roles of messages that are one result."""
+_RESULT_ROLES = frozenset({"toolResult", "tool"})  # roles of messages that are one result
 
 
 class Answer(Generic[Source]):

@@ -222,7 +222,7 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
         force_setattr(entry, "_at", offset)
         if entry.lane is not None and entry.lane == MAIN:
             force_setattr(entry, "lane", None)
-        if entry._message is UNSET or entry._spilled is not UNSET:
+        if entry.message_value is UNSET or entry.spilled_value is not UNSET:
             with_fetch(entry, fetch)
         return entry
 
@@ -308,7 +308,7 @@ def _decode_hard(
     if entry is None:
         return None
     _check_unsealed(bare, offset, report)
-    body = None if entry._spilled is not UNSET else value
+    body = None if entry.spilled_value is not UNSET else value
     return with_fetch(stored(entry, line, offset, body), fetch)
 
 
@@ -333,8 +333,8 @@ def _from_object(value: Any, offset: int, report: Report) -> Entry | None:
         parent_uuid=parent,
         lane=lane if isinstance(lane, str) and lane != MAIN else None,
         timestamp=timestamp if isinstance(timestamp, str) else None,
-        _message=value.get("message", UNSET),
-        _spilled=value.get("spilled", UNSET),
+        message_value=value.get("message", UNSET),
+        spilled_value=value.get("spilled", UNSET),
     )
 
 

@@ -6,8 +6,7 @@ import unicodedata
 from typing import Final
 
 WIDTH: Final = 60
-_LOOK: Final = 2000
-"""Characters read for a preview, so that a screenshot is not read to its end."""
+_LOOK: Final = 2000  # characters read for a preview, so that a screenshot is not read to its end
 
 
 def one_line(text: str, width: int = WIDTH) -> str:

@@ -61,6 +61,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         parent_uuid: the parent's uuid; None on the header.
         lane: the lane of the entry; None for main.
         timestamp: RFC 3339 as stored; None where the line has none.
+        message_value: the value of `message`; UNSET where the line has none, or has strings in blobs.
+        spilled_value: the value of `spilled`; UNSET where the line has none.
         offset: the byte offset of the line in the file; -1 until it is written.
     """
 
@@ -69,8 +71,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     parent_uuid: str | None = field(default=None, name="parentUuid")
     lane: str | None = None
     timestamp: str | None = None
-    _message: Any = field(default=UNSET, name="message")
-    _spilled: Any = field(default=UNSET, name="spilled")
+    message_value: Any = field(default=UNSET, name="message")
+    spilled_value: Any = field(default=UNSET, name="spilled")
     # Set after decoding. A line with one of these names fails the type check and is decoded the
     # long way, so no key of a file gets here.
     _line: None = field(default=None, name="(line)")
@@ -94,14 +96,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
             KeyError: the entry has no such key.
             BlobError: a blob of the entry cannot be read.
         """
-        if key == "message" and self._message is not UNSET:
-            return self._message
+        if key == "message" and self.message_value is not UNSET:
+            return self.message_value
         return self.body[key]
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or `default`; raises BlobError as `entry[key]` does."""
-        if key == "message" and self._message is not UNSET:
-            return self._message
+        if key == "message" and self.message_value is not UNSET:
+            return self.message_value
         return self.body.get(key, default)
 
     def __contains__(self, key: object) -> bool:
@@ -118,7 +120,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         """
         if self._body is None:
             body: Mapping[str, Any] = decode_object(self.line)
-            if self._spilled is not UNSET:
+            if self.spilled_value is not UNSET:
                 body = SpilledBody(body, cast(Fetch | None, self._fetch))
             force_setattr(self, "_body", body)
         return cast(Mapping[str, Any], self._body)
@@ -126,17 +128,17 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def as_stored(self) -> Mapping[str, Any]:
         """All keys as the line has them, with a handle's text where a string was spilled."""
-        return self.body if self._spilled is UNSET else decode_object(self.line)
+        return self.body if self.spilled_value is UNSET else decode_object(self.line)
 
     @property
     def has_spilled(self) -> bool:
         """Whether strings of the entry are in blobs."""
-        return self._spilled is not UNSET
+        return self.spilled_value is not UNSET
 
     @property
     def message_as_stored(self) -> Any:
         """The `message` as the line has it, or None. It is enough to see a role or a call."""
-        return self.as_stored.get("message") if self._message is UNSET else self._message
+        return self.as_stored.get("message") if self.message_value is UNSET else self.message_value
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -170,8 +172,8 @@ def stored(entry: Entry, line: bytes, offset: int, body: Mapping[str, Any] | Non
 def with_fetch(entry: Entry, fetch: Fetch | None) -> Entry:
     """Give an entry the function that reads its blobs."""
     force_setattr(entry, "_fetch", fetch)
-    if entry._spilled is not UNSET:
-        force_setattr(entry, "_message", UNSET)  # `body` gives it whole
+    if entry.spilled_value is not UNSET:
+        force_setattr(entry, "message_value", UNSET)  # `body` gives it whole
     return entry
 
 

@@ -19,9 +19,7 @@ AGENT_SESSION_KEY = "agentSessionId"
 """The metadata key of the agent's own session id; a fork omits it."""
 
 
-_ZSTANDARD = b"\x28\xb5\x2f\xfd"
-"""The first bytes of a file compressed by Zstandard (RFC 8878)."""
-
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zstandard (RFC 8878)
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})
 
 

@@ -34,11 +34,8 @@ from sessiontree.core.damage import Report
 from sessiontree.core.entry import CONTENT, HEADER, Entry
 
 NO_ROW: Final = -1
-_MAIN: Final = 0
-"""The id of the lane without a name."""
-
-_NEW: Final = -1
-"""The id of a type or lane not seen before."""
+_MAIN: Final = 0  # the id of the lane without a name
+_NEW: Final = -1  # the id of a type or lane not seen before
 
 
 class Branch(msgspec.Struct, frozen=True, rename="camel"):

@@ -10,9 +10,7 @@ import orjson
 
 from sessiontree.errors import EntryError
 
-_DEEPEST: Final = 254
-"""Levels of nesting that orjson writes."""
-
+_DEEPEST: Final = 254  # levels of nesting that orjson writes
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 

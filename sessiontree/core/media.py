@@ -18,9 +18,7 @@ _SIGNATURES: Final = (
     (b"GIF89a", "image/gif"),
     (b"%PDF-", PDF),
 )
-_MOST_WRONG: Final = 0.1
-"""Wrong sequences per byte, above which bytes are not text."""
-
+_MOST_WRONG: Final = 0.1  # wrong sequences per byte, above which bytes are not text
 _NEVER_IN_TEXT: Final = bytes({*range(32)} - {*b"\a\b\t\n\v\f\r\x1b"})
 
 

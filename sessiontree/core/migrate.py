@@ -29,18 +29,14 @@ from sessiontree.core.entry import HEADER, decode_leniently
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 
+_NOWHERE: Final = -1
 _NAMESPACE: Final = uuid.UUID("6f1c2b0e-7a53-5d7e-9c39-0d5f5f0c7b1a").bytes
 
 
 def migrate(lines: Iterable[bytes], version: int) -> Iterator[bytes]:
     """The lines of a session of an older version, in the current version.
 
-    Args:
-        lines: the lines without their LF, the header first among those that parse.
-        version: their version.
-
-    Yields:
-        Lines without LF, in the same order.
+    Both are without LF and in the same order, the header first among those that parse.
     """
     for step in _STEPS[version:]:
         lines = step(lines)
@@ -50,13 +46,8 @@ def migrate(lines: Iterable[bytes], version: int) -> Iterator[bytes]:
 def migrate_alone(line: bytes, position: int, session_id: str) -> bytes | None:
     """A line of version 1 by itself in the current version, without its parent.
 
-    Args:
-        line: the line.
-        position: how many lines before it hold an object; 0 for the header.
-        session_id: the `id` of the header.
-
-    Returns:
-        The line; None where more of it depends on others, or it is not an entry.
+    None where more of it depends on others, or it is not an entry. `position` is the number of
+    lines before it that hold an object.
     """
     parsed = decode_leniently(_bare(line))
     if not isinstance(parsed, dict):
@@ -90,88 +81,100 @@ def uuid_of_line(session_id: str, position: int, line: bytes) -> str:
     return str(uuid.UUID(bytes=digest[:16], version=5))
 
 
-class _Linear:
-    """The state of the step from version 1: the uuid and the parent for each index."""
+class _Numbered:
+    """The entries by the index that version 1 counts with, and their parents.
+
+    What is left out of the tree has an index too: its uuid is empty, and its parent is an entry.
+    """
 
     def __init__(self) -> None:
-        self.session_id = ""
         self.uuids: list[str] = []
-        self.parents: list[int] = []
+        self._parents: list[int] = []
+
+    def add(self, uuid: str, parent: int) -> None:
+        self.uuids.append(uuid)
+        self._parents.append(parent)
+
+    def entry_at(self, index: int) -> int:
+        """The index itself, or that of the nearest entry above one that was left out."""
+        return index if index == _NOWHERE or self.uuids[index] else self._parents[index]
+
+    def parent_of(self, parsed: dict[str, Any], before: int) -> int:
+        """The parent of the next line, which follows the entry `before`."""
+        is_pop = _is_pop(parsed, len(self.uuids))
+        return self.entry_at(parsed["backToIndex"]) if is_pop else before
+
+    def convert(
+        self, fields: dict[str, Any], parsed: dict[str, Any], uuid: str, before: int
+    ) -> None:
+        """Put uuids in place of the indices in the raw values of the next line."""
+        if _is_pop(parsed, len(self.uuids)):
+            del fields["backToIndex"]
+            fields |= {"type": "stack_summary", "fromUuid": self.uuids[before]}
+        elif parsed.get("type") == "compaction":
+            self._convert_first_kept(fields, parsed, uuid, before)
+        parent = self.parent_of(parsed, before)
+        fields |= {"uuid": uuid, "parentUuid": None if parent == _NOWHERE else self.uuids[parent]}
+
+    def _convert_first_kept(
+        self, fields: dict[str, Any], parsed: dict[str, Any], uuid: str, above: int
+    ) -> None:
+        index = _index(parsed.get("firstKeptEntryIndex"), len(self.uuids) + 1)
+        if index is None:
+            fields.setdefault("firstKeptEntryUuid", uuid)
+            return
+        del fields["firstKeptEntryIndex"]
+        fields["firstKeptEntryUuid"] = uuid
+        # An index into a popped range means the first entry after that range.
+        while above >= index:
+            fields["firstKeptEntryUuid"] = self.uuids[above]
+            above = self._parents[above]
+
+
+class _Linear:
+    """The step from version 1 to 2."""
+
+    def __init__(self) -> None:
+        self._session_id = ""
+        self._entries = _Numbered()
         self._taken: set[str] = set()
-        self._left_out: set[int] = set()
 
     def take(self, line: bytes, parsed: dict[str, Any]) -> bytes:
         """The version 2 line of the next line that parsed."""
-        position = len(self.uuids)
+        entries = self._entries
+        position = len(entries.uuids)
         if not position:
-            self.session_id = str(parsed.get("id", ""))
-        self.parents.append(self._parent(parsed, position))
-        self.uuids.append(self._uuid(line, parsed, position))
+            self._session_id = str(parsed.get("id", ""))
+        before = entries.entry_at(position - 1)
+        parent = entries.parent_of(parsed, before)
+        uuid = self._uuid(line, parsed, position)
         try:
             if position and not _is_entry(parsed):
                 raise EntryError("not an entry")
             fields = values_of(line, parsed)
             for key in ("uuid", "parentUuid", "version", "format", "crc"):
                 fields.pop(key, None)
-            return encode(self._version_2(fields, parsed, position))
+            if parsed.get("type") == "compaction":
+                fields["firstKeptEntryUuid"] = uuid
+            entries.convert(fields, parsed, uuid, before)
+            if not position and parsed.get("type") == HEADER:
+                fields |= {"version": VERSION, "format": FORMAT}
+            line = encode(fields)
         except EntryError:
-            if not position:
-                return self._spliced_header(line)
-            self.uuids[position] = self.uuids[self.parents[position]]
-            self._left_out.add(position)
-            return line
-
-    def _spliced_header(self, line: bytes) -> bytes:
-        """A header that cannot be encoded anew: its own text behind the missing keys."""
-        lacks = {"version": VERSION, "format": FORMAT, "uuid": self.uuids[0], "parentUuid": None}
-        return seal(dumps(lacks)[:-1] + b"," + _bare(line).strip().removeprefix(b"{"))
+            if position:
+                uuid = ""
+            else:  # its own text behind the missing keys
+                lacks = {"version": VERSION, "format": FORMAT, "uuid": uuid, "parentUuid": None}
+                line = seal(dumps(lacks)[:-1] + b"," + _bare(line).strip().removeprefix(b"{"))
+        entries.add(uuid, parent)
+        return line
 
     def _uuid(self, line: bytes, parsed: dict[str, Any], position: int) -> str:
         uuid = parsed.get("uuid")
         if not isinstance(uuid, str) or not uuid or uuid in self._taken:
-            uuid = uuid_of_line(self.session_id, position, line)
+            uuid = uuid_of_line(self._session_id, position, line)
         self._taken.add(uuid)
         return uuid
-
-    def _parent(self, parsed: dict[str, Any], position: int) -> int:
-        if parsed.get("type") == "stack_pop":
-            target = _index(parsed.get("backToIndex"), position)
-            if target is not None:
-                return self._entry_at(target)
-        return self._entry_at(position - 1)
-
-    def _entry_at(self, position: int) -> int:
-        """The position itself, or that of the nearest entry above one that was left out."""
-        return self.parents[position] if position in self._left_out else position
-
-    def _version_2(
-        self, fields: dict[str, Any], parsed: dict[str, Any], position: int
-    ) -> dict[str, Any]:
-        parent = self.uuids[self.parents[position]] if position else None
-        fields |= {"uuid": self.uuids[position], "parentUuid": parent}
-        kind = parsed.get("type")
-        if kind == "session" and not position:
-            fields |= {"version": VERSION, "format": FORMAT}
-        elif kind == "compaction":
-            self._convert_first_kept(fields, parsed, position)
-        elif _is_pop(parsed, position):
-            del fields["backToIndex"]
-            fields |= {"type": "stack_summary", "fromUuid": self.uuids[position - 1]}
-        return fields
-
-    def _convert_first_kept(
-        self, fields: dict[str, Any], parsed: dict[str, Any], position: int
-    ) -> None:
-        index = _index(parsed.get("firstKeptEntryIndex"), position + 1)
-        if index is None:
-            fields["firstKeptEntryUuid"] = self.uuids[position]
-            return
-        del fields["firstKeptEntryIndex"]
-        # An index into a popped range means the first entry after that range.
-        kept = position
-        while kept and self.parents[kept] >= index:
-            kept = self.parents[kept]
-        fields["firstKeptEntryUuid"] = self.uuids[kept]
 
 
 def _index(value: Any, below: int) -> int | None:
@@ -216,82 +219,51 @@ _STEPS: Final[tuple[Callable[[Iterable[bytes]], Iterator[bytes]], ...]] = (iter,
 """The step from version n to n + 1 at index n. There was no version 0."""
 
 
-_NOWHERE = -1
-
-
 class Adoption:
     """Takes the lines of a file in order, and gives a uuid to those without one."""
 
     def __init__(self) -> None:
         self._session_id = ""
-        self._uuids: list[str] = []
-        self._parents: list[int] = []
+        self._entries = _Numbered()
         self._places: dict[str, int] = {}
         self._leaf = _NOWHERE
 
     def take(self, line: bytes, note: Callable[[str], None]) -> bytes:
         """The line as it should be; `note` is called where it changed."""
+        place = len(self._entries.uuids)
         entry = decode(line, 0, ignore)
         if entry is not None:
-            if not self._uuids:
+            if not place:
                 self._session_id = str(entry.get("id", ""))
-            self._add(entry.uuid, self._places.get(entry.parent_uuid or "", _NOWHERE))
+            self._entries.add(entry.uuid, self._places.get(entry.parent_uuid or "", _NOWHERE))
+            self._places[entry.uuid] = place
             if entry.lane is None:
-                self._leaf = len(self._uuids) - 1
+                self._leaf = place
             return line
         parsed = decode_leniently(line)
         if not isinstance(parsed, dict):
             return line
-        adopted = self._adopted(line, parsed)
+        adopted = self._adopted(line, parsed, place)
         if adopted is None:
-            self._add("", self._leaf)  # the older program counts it too
+            self._entries.add("", self._leaf)  # the older program counts it too
             return line
-        note(f"adopted an entry without a uuid as {self._uuids[-1]}, below the one before it")
+        note(
+            f"adopted an entry without a uuid as {self._entries.uuids[-1]}, below the one before it"
+        )
         return adopted
 
-    def _add(self, uuid: str, parent: int) -> None:
-        if uuid:
-            self._places[uuid] = len(self._uuids)
-        self._uuids.append(uuid)
-        self._parents.append(parent)
-
-    def _adopted(self, line: bytes, parsed: dict[str, Any]) -> bytes | None:
-        kind = parsed.get("type")
+    def _adopted(self, line: bytes, parsed: dict[str, Any], place: int) -> bytes | None:
         is_older = "uuid" not in parsed and "parentUuid" not in parsed
-        if not is_older or not isinstance(kind, str) or kind == HEADER or self._leaf < 0:
+        if not is_older or not _is_entry(parsed) or self._leaf == _NOWHERE:
             return None
-        place = len(self._uuids)
         uuid = uuid_of_line(self._session_id, place, line)
-        parent = self._leaf
-        back_to = _index(parsed.get("backToIndex"), place) if kind == "stack_pop" else None
-        if back_to is not None:
-            parent = back_to if self._uuids[back_to] else self._parents[back_to]
         try:
             fields = values_of(line, parsed)
             fields.pop("crc", None)
-            fields |= {"uuid": uuid, "parentUuid": self._uuids[parent]}
-            if back_to is not None:
-                del fields["backToIndex"]
-                fields |= {"type": "stack_summary", "fromUuid": self._uuids[self._leaf]}
-            elif kind == "compaction":
-                self._convert_first_kept(fields, parsed, uuid)
+            self._entries.convert(fields, parsed, uuid, self._leaf)
             adopted = encode(fields)
         except EntryError:  # a key that an entry may not have
             return None
-        self._add(uuid, parent)
-        self._leaf = place
+        self._entries.add(uuid, self._entries.parent_of(parsed, self._leaf))
+        self._places[uuid] = self._leaf = place
         return adopted
-
-    def _convert_first_kept(
-        self, fields: dict[str, Any], parsed: dict[str, Any], uuid: str
-    ) -> None:
-        index = _index(parsed.get("firstKeptEntryIndex"), len(self._uuids) + 1)
-        if index is None:
-            fields.setdefault("firstKeptEntryUuid", uuid)
-            return
-        del fields["firstKeptEntryIndex"]
-        fields["firstKeptEntryUuid"] = uuid
-        above = self._leaf
-        while above >= index:
-            fields["firstKeptEntryUuid"] = self._uuids[above]
-            above = self._parents[above]

@@ -59,9 +59,7 @@ OPAQUE: Final = frozenset({"arguments", "input", "data", "details"})
 BEGINNING: Final = 200
 """Characters of a spilled text that stay in the line, without leading white space."""
 
-_DEEPEST: Final = 254
-"""Levels of nesting that the codec writes; it refuses deeper ones."""
-
+_DEEPEST: Final = 254  # levels of nesting that the codec writes; it refuses deeper ones
 TEXT: Final = "text/plain"
 
 Path = tuple[str | int, ...]
@@ -145,8 +143,7 @@ def _beginning(text: str, over: int) -> str:
     return text[:_BLANK].lstrip()[:most] if most else ""
 
 
-_BLANK: Final = 2000
-"""Characters read to skip leading white space."""
+_BLANK: Final = 2000  # characters read to skip leading white space
 
 
 def is_structure(key: str) -> bool:

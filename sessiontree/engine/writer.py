@@ -290,7 +290,7 @@ class EntryWriter:
     ) -> Entry:
         timestamp = now()
         spilled = fields.get("spilled", UNSET)
-        entry = Entry(type, uuid, parent, lane, timestamp, _spilled=spilled)
+        entry = Entry(type, uuid, parent, lane, timestamp, spilled_value=spilled)
         if spilled is not UNSET or type == "handle":
             with_fetch(entry, self.reader.fetch)
         return stored(entry, encode_new(type, uuid, parent, lane, timestamp, fields), -1)

@@ -61,12 +61,9 @@ _UNSEEN: Final = re.compile(
 )
 """Characters that a terminal does not show: colours, and characters without a shape."""
 
-_DEEPEST_TEXT: Final = 3
-"""The depth to which JSON text within JSON text is parsed."""
-
+_DEEPEST_TEXT: Final = 3  # the depth to which JSON text within JSON text is parsed
 _MOST_KEYS: Final = 10_000
-_SHORT: Final = 400
-"""Characters up to which one search for all hints is faster than one for each."""
+_SHORT: Final = 400  # characters up to which one search for all hints is faster than one for each
 
 
 class Redaction:

@@ -57,24 +57,6 @@ class Rule(NamedTuple):
     reach: int = 0
     within: re.Pattern[str] | None = None
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        what: str,
-        pattern: str,
-        *hints: str,
-        accepts: Callable[[re.Match[str]], bool] | None = None,
-        stand_in: str | None = None,
-        finder: str | None = None,
-        reach: int = 0,
-        within: str | None = None,
-    ) -> Rule:
-        """A rule from expressions as text; the hints follow the pattern."""
-        near = None if finder is None else re.compile(finder)
-        over = None if within is None else re.compile(within)
-        return cls(name, what, re.compile(pattern), hints, accepts, stand_in, near, reach, over)
-
     def spans(self, text: str, lowered: str) -> Iterable[tuple[int, int]]:
         """The spans of secrets in a text, given with its form from `lowered`."""
         if self.hints and not any(map(lowered.__contains__, self.hints)):
@@ -283,36 +265,36 @@ _NO_SECRETS: Final = ("-", "/", "./", "../", "~", "@", "id=", "type=", "file:", 
 """How a value begins that names the place of a secret."""
 
 CREDENTIALS: Final = (
-    Rule.of(
+    Rule(
         "authorization",
         "Authorization headers, and the text after 'Bearer'",
-        _AUTHORIZATION,
-        *("authorization", "bearer"),
+        re.compile(_AUTHORIZATION),
+        ("authorization", "bearer"),
         accepts=_is_authorization,
-        finder="authorization|bearer",
+        finder=re.compile("authorization|bearer"),
     ),
-    Rule.of(
+    Rule(
         "url-password",
         "user:password@ in addresses",
-        _URL_PASSWORD,
-        "://",
+        re.compile(_URL_PASSWORD),
+        ("://",),
         accepts=_is_url_password,
     ),
-    Rule.of(
+    Rule(
         ASSIGNED,
         'what a password, token, secret or key is set to: NAME=value, "name": "value"',
-        _ASSIGNED,
-        *("pass", "pwd", "secret", "token", "credential", "key"),
+        re.compile(_ASSIGNED),
+        ("pass", "pwd", "secret", "token", "credential", "key"),
         accepts=_is_assigned,
-        finder=_KEYWORD_NEAR,
+        finder=re.compile(_KEYWORD_NEAR),
     ),
-    Rule.of(
+    Rule(
         "command-secret",
         "what a command is given: --password X, --token X, curl -u USER:X, mysql -pX",
-        _COMMAND,
-        *("--", "-u", "mysql", "mariadb", "sshpass"),
+        re.compile(_COMMAND),
+        ("--", "-u", "mysql", "mariadb", "sshpass"),
         accepts=_is_given,
-        finder=_COMMAND_NEAR,
+        finder=re.compile(_COMMAND_NEAR),
     ),
 )
 """The rules, in the order in which they go before one another."""
@@ -334,13 +316,13 @@ _HOME: Final = (
     rf"|{_FOLDER}-(?:home|Users)-[^\W_]++(?=-)"
 )
 
-ANY_HOME: Final = Rule.of(
+ANY_HOME: Final = Rule(
     HOME,
     "home directories: /home/NAME, /Users/NAME, C:\\Users\\NAME, -Users-NAME-",
-    _HOME,
-    *("home", "users", "documents and settings"),
+    re.compile(_HOME),
+    ("home", "users", "documents and settings"),
     stand_in="~",
-    finder="home|users|documents and settings",
+    finder=re.compile("home|users|documents and settings"),
     reach=30,
 )
 """What looks like a home directory."""
@@ -408,74 +390,78 @@ _EMAIL: Final = (
 )
 
 RULES: Final = (
-    Rule.of(
+    Rule(
         "private-key",
         "PEM and PGP private keys, cut short or spelled with \\n too",
-        _PRIVATE_KEY,
-        "private key",
+        re.compile(_PRIVATE_KEY),
+        ("private key",),
         accepts=_has_key,
     ),
-    Rule.of("anthropic-key", "Anthropic API keys", r"sk-ant-[\w-]{16,}+", "sk-ant-"),
-    Rule.of(
+    Rule("anthropic-key", "Anthropic API keys", re.compile(r"sk-ant-[\w-]{16,}+"), ("sk-ant-",)),
+    Rule(
         "openai-key",
         "OpenAI API keys, and those of others in their style",
-        r"sk-(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}+|sk-[A-Za-z0-9]{32,}+",
-        "sk-",
+        re.compile(r"sk-(?:proj|svcacct|admin|or-v1|lf)-[\w-]{16,}+|sk-[A-Za-z0-9]{32,}+"),
+        ("sk-",),
     ),
-    Rule.of(
+    Rule(
         "github-token",
         "GitHub tokens",
-        r"gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_\w{22,}+",
-        *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        re.compile(r"gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_\w{22,}+"),
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
     ),
-    Rule.of("gitlab-token", "GitLab tokens", r"glpat-[\w-]{20,}+", "glpat-"),
-    Rule.of(
+    Rule("gitlab-token", "GitLab tokens", re.compile(r"glpat-[\w-]{20,}+"), ("glpat-",)),
+    Rule(
         "aws-access-key",
         "AWS access key ids",
-        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}+",
-        *("akia", "asia", "abia", "acca"),
+        re.compile(r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}+"),
+        ("akia", "asia", "abia", "acca"),
     ),
-    Rule.of(
+    Rule(
         "aws-secret-key",
         "AWS secret keys, where they are named so",
-        rf"(?i:secret[_-]?access[_-]?key|aws[_-]?secret[_-]?key)(?:{QUOTE})?\]?[ \t]{{0,8}}"
-        rf"(?:=>|[:=])[ \t]{{0,8}}(?:{QUOTE})?(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+])",
-        "secret",
-        finder="secret[_-]?(?:access[_-]?)?key",
+        re.compile(
+            rf"(?i:secret[_-]?access[_-]?key|aws[_-]?secret[_-]?key)(?:{QUOTE})?\]?[ \t]{{0,8}}"
+            rf"(?:=>|[:=])[ \t]{{0,8}}(?:{QUOTE})?(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+])"
+        ),
+        ("secret",),
+        finder=re.compile("secret[_-]?(?:access[_-]?)?key"),
         reach=4,
     ),
-    Rule.of(
+    Rule(
         "google-key",
         "Google API keys, OAuth secrets and tokens",
-        r"AIza[\w-]{35,}+|GOCSPX-[\w-]{28}|ya29\.[\w-]{20,}+",
-        *("aiza", "gocspx-", "ya29."),
+        re.compile(r"AIza[\w-]{35,}+|GOCSPX-[\w-]{28}|ya29\.[\w-]{20,}+"),
+        ("aiza", "gocspx-", "ya29."),
     ),
-    Rule.of(
+    Rule(
         "slack-token",
         "Slack tokens and webhooks",
-        r"xox[a-z]-[A-Za-z0-9-]{10,}+|xapp-[A-Za-z0-9-]{20,}+"
-        r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}+",
-        *("xox", "xapp-", "hooks.slack.com"),
+        re.compile(
+            r"xox[a-z]-[A-Za-z0-9-]{10,}+|xapp-[A-Za-z0-9-]{20,}+"
+            r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}+"
+        ),
+        ("xox", "xapp-", "hooks.slack.com"),
     ),
-    Rule.of(
+    Rule(
         "stripe-key",
         "Stripe secret keys",
-        r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+|whsec_[A-Za-z0-9+/=]{24,}+",
-        *("k_live_", "k_test_", "whsec_"),
+        re.compile(r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+|whsec_[A-Za-z0-9+/=]{24,}+"),
+        ("k_live_", "k_test_", "whsec_"),
     ),
-    Rule.of("npm-token", "npm tokens", r"npm_[A-Za-z0-9]{36,}+", "npm_"),
-    Rule.of("pypi-token", "PyPI tokens", r"pypi-AgE[\w-]{32,}+", "pypi-age"),
-    Rule.of("huggingface-token", "Hugging Face tokens", r"hf_[A-Za-z0-9]{30,}+", "hf_"),
-    Rule.of("jwt", "JSON web tokens", _JWT, "eyj"),
+    Rule("npm-token", "npm tokens", re.compile(r"npm_[A-Za-z0-9]{36,}+"), ("npm_",)),
+    Rule("pypi-token", "PyPI tokens", re.compile(r"pypi-AgE[\w-]{32,}+"), ("pypi-age",)),
+    Rule("huggingface-token", "Hugging Face tokens", re.compile(r"hf_[A-Za-z0-9]{30,}+"), ("hf_",)),
+    Rule("jwt", "JSON web tokens", re.compile(_JWT), ("eyj",)),
     *CREDENTIALS,
-    Rule.of(
+    Rule(
         "email",
         "e-mail addresses",
-        _EMAIL,
-        *("@", "%40"),
-        finder=r"(?:@(?<=[\w.+-]@)|%40(?<=[\w.+-]%40))(?=[\w-]{1,63}\.\w)",
+        re.compile(_EMAIL),
+        ("@", "%40"),
+        finder=re.compile(r"(?:@(?<=[\w.+-]@)|%40(?<=[\w.+-]%40))(?=[\w-]{1,63}\.\w)"),
         reach=254,
-        within=r"[\w.+-]",
+        within=re.compile(r"[\w.+-]"),
     ),
     ANY_HOME,
 )

@@ -27,17 +27,12 @@ from sessiontree.errors import UsageError
 
 Span = tuple[int, int]
 
-_WORTH_A_SEARCH: Final = 2
-"""Bytes of a needle; a shorter one is in nearly every line."""
-
+_WORTH_A_SEARCH: Final = 2  # bytes of a needle; a shorter one is in nearly every line
 _ESCAPED_LATIN: Final = b"\\u00"
 """The prefix of the escapes of ASCII and Latin-1, so that one pass finds any."""
 
-_MISSES_FOR_A_PASS: Final = 24
-"""Other escapes in a block that cost about as much as a pass."""
-
-_FEW: Final = 4
-"""Characters beyond ASCII that are searched for: each may cost a search."""
+_MISSES_FOR_A_PASS: Final = 24  # other escapes in a block that cost about as much as a pass
+_FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost a search
 
 
 class Pattern:

@@ -25,15 +25,14 @@ from sessiontree.context.providers.parts import (
     Text,
     Thinking,
     cannot_be_sent,
+    sent_name,
 )
-from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
+from sessiontree.context.providers.turns import Turn, media_apart, turns_of
 from sessiontree.context.providers.values import (
-    NOTHING_TO_SEND,
     Notes,
     Request,
-    clean_text,
+    clean_system,
     clean_value,
-    fit_name,
     is_fit,
     object_in,
 )
@@ -56,23 +55,14 @@ _OPENING: Final = "(The conversation begins with the assistant.)"
 def request(
     messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
 ) -> Request:
-    """Messages as `system` and `messages` of the Messages API.
-
-    Args:
-        messages: a context's, of any shape.
-        uuids: for each message the entry it came from.
-        system: the system text in force.
-        model: the id of the model in force; thinking of any other model is left out.
-    """
-    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT)
-    turns = joined(_fit(turn, notes) for turn in turns)
+    """`system` and `messages` of the Messages API, from the arguments of `turns_of`."""
+    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
     if turns and turns[0].side == "assistant":
         notes.add("a first message of the user was put before the assistant's")
         turns.insert(0, Turn("user", [Text(_OPENING)]))
-    if not turns:
-        notes.add(NOTHING_TO_SEND)
-    params: dict[str, Any] = {"system": clean_text(system)} if system and system.strip() else {}
-    params["messages"] = [_message(turn, notes) for turn in turns]
+    params: dict[str, Any] = {"messages": [_message(turn, notes) for turn in turns]}
+    if text := clean_system(system):
+        params = {"system": text, **params}
     return Request(params, notes.warnings())
 
 
@@ -148,16 +138,13 @@ def _block(part: Part, side: str, notes: Notes) -> dict[str, Any]:
 
 
 def _call(call: Call, notes: Notes) -> dict[str, Any]:
-    name = fit_name(call.name)
-    if name != call.name:
-        notes.add(f"the tool {call.name!r} is called {name!r}")
     given = call.arguments
     if call.freeform:
         notes.add("the free text that a tool takes was put into an object")
         given = {"input": given}
     elif isinstance(given, str):
         given = clean_value(object_in(given) or {})
-    return {"type": "tool_use", "id": call.id, "name": name, "input": given}
+    return {"type": "tool_use", "id": call.id, "name": sent_name(call, notes), "input": given}
 
 
 def _result(result: Result, notes: Notes) -> dict[str, Any]:

@@ -12,9 +12,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sessiontree.context.providers import openai
-from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
-from sessiontree.context.providers.turns import Turn, joined, media_apart, turns_of
-from sessiontree.context.providers.values import NOTHING_TO_SEND, Notes, Request, clean_text
+from sessiontree.context.providers.parts import (
+    Call,
+    Hosted,
+    Media,
+    Part,
+    Result,
+    Text,
+    Thinking,
+    sent_name,
+)
+from sessiontree.context.providers.turns import Turn, media_apart, turns_of
+from sessiontree.context.providers.values import Notes, Request, clean_system
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 40
@@ -23,25 +32,16 @@ ID_LIMIT: Final = 40
 def request(
     messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
 ) -> Request:
-    """Messages as `messages` of the Chat Completions API.
-
-    Args:
-        messages: a context's, of any shape.
-        uuids: for each message the entry it came from.
-        system: the system text in force.
-        model: the id of the model in force; None where it is not known.
-    """
-    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT)
+    """`messages` of the Chat Completions API, from the arguments of `turns_of`."""
+    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
     made: list[dict[str, Any]] = []
-    if system and system.strip():
-        made.append({"role": "system", "content": clean_text(system)})
-    for turn in joined(_fit(turn, notes) for turn in turns):
+    if text := clean_system(system):
+        made.append({"role": "system", "content": text})
+    for turn in turns:
         if turn.side == "assistant":
             made.append(_assistant(turn.parts, notes))
         else:
             made.extend(_user(turn.parts, notes))
-    if not turns:
-        notes.add(NOTHING_TO_SEND)
     return Request({"messages": made}, notes.warnings())
 
 
@@ -71,7 +71,7 @@ def _assistant(parts: Sequence[Part], notes: Notes) -> dict[str, Any]:
 
 
 def _call(call: Call, notes: Notes) -> dict[str, Any]:
-    name = openai.name_of(call, notes)
+    name = sent_name(call, notes)
     if call.freeform:
         return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
     made = {"name": name, "arguments": openai.arguments_of(call)}
@@ -97,13 +97,10 @@ def _content_part(part: Text | Media, notes: Notes) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if part.kind == "image":
-        if openai.is_sendable_data(part):
-            return {"type": "image_url", "image_url": {"url": openai.data_url(part)}}
-        if part.url:
-            return {"type": "image_url", "image_url": {"url": part.url}}
+        if where := openai.image_url(part):
+            return {"type": "image_url", "image_url": {"url": where}}
     elif openai.is_sendable_data(part):
-        file = {"filename": openai.file_name(part), "file_data": openai.data_url(part)}
-        return {"type": "file", "file": file}
+        return {"type": "file", "file": openai.file_of(part)}
     elif part.file_id and part.file_host == "openai":
         return {"type": "file", "file": {"file_id": part.file_id}}
     return {"type": "text", "text": openai.instead_of(part, notes)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sessiontree.context.providers.parts import Call, Media, Part, Result, Text, cannot_be_sent
-from sessiontree.context.providers.values import Notes, arguments_text, fit_name
+from sessiontree.context.providers.values import Notes
 from sessiontree.core.media import IMAGES, PDF
 
 FAILED: Final = "The call failed:"
@@ -20,18 +21,12 @@ def output_text(result: Result) -> str:
     return "\n".join(lead + (texts or [_NOTHING]))
 
 
-def name_of(call: Call, notes: Notes) -> str:
-    """A tool's name, fit to be sent."""
-    name = fit_name(call.name)
-    if name != call.name:
-        notes.add(f"the tool {call.name!r} is called {name!r}")
-    return name
-
-
 def arguments_of(call: Call) -> str:
     """A call's arguments as text, unchanged where they were stored as text."""
     given = call.arguments
-    return given if isinstance(given, str) else arguments_text(given)
+    if isinstance(given, str):
+        return given
+    return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
 
 
 def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[Text | Media]]]:
@@ -56,15 +51,20 @@ def only_text(run: Sequence[Text | Media]) -> str | None:
     return run[0].text if len(run) == 1 and isinstance(run[0], Text) else None
 
 
-def data_url(media: Media) -> str:
-    """The bytes of an image or a document as a data URL."""
-    return f"data:{media.media_type};base64,{media.data}"
+def image_url(media: Media) -> str | None:
+    """The address of an image, or its bytes as a data URL; None where it can have neither."""
+    return _data_url(media) if is_sendable_data(media) else media.url
 
 
-def file_name(media: Media) -> str:
-    """A file name, which OpenAI requires with the bytes of a file."""
+def file_of(media: Media) -> dict[str, str]:
+    """The bytes of a document, and the file name that OpenAI requires with them."""
     name = media.name or "document"
-    return name if name.lower().endswith(".pdf") else f"{name}.pdf"
+    name = name if name.lower().endswith(".pdf") else f"{name}.pdf"
+    return {"filename": name, "file_data": _data_url(media)}
+
+
+def _data_url(media: Media) -> str:
+    return f"data:{media.media_type};base64,{media.data}"
 
 
 def is_sendable_data(media: Media) -> bool:

@@ -17,6 +17,7 @@ from sessiontree.context.providers.values import (
     base64_of,
     clean_value,
     data_url_parts,
+    fit_name,
     object_in,
     text_or,
 )
@@ -160,11 +161,6 @@ def media_in(block: Mapping[str, Any]) -> Media | None:
     return None
 
 
-def is_readable(media: Media) -> bool:
-    """Whether the media have content."""
-    return bool(media.data or media.url or media.file_id)
-
-
 def _image(block: Mapping[str, Any]) -> Media:
     if isinstance(block.get("source"), Mapping):
         return _sourced("image", block["source"])
@@ -235,6 +231,14 @@ def cannot_be_sent(media: Media, provider: str, notes: Notes) -> str:
     return stand_in(media)
 
 
+def sent_name(call: Call, notes: Notes) -> str:
+    """A tool's name, fit to be sent."""
+    name = fit_name(call.name)
+    if name != call.name:
+        notes.add(f"the tool {call.name!r} is called {name!r}")
+    return name
+
+
 def maker_of(message: Message) -> str | None:
     """Who sealed the thinking of an assistant message: `anthropic`, `openai`, or empty for others.
 
@@ -257,29 +261,25 @@ def thinking_in(block: Mapping[str, Any], maker: str | None) -> Thinking:
     kind = kind_of(block)
     if kind in ("reasoning", "compaction"):
         return _of_item(block)
+    made_by = "anthropic" if maker is None else maker
     if kind == "redacted_thinking":
-        made_by = "anthropic" if maker is None else maker
         return _made(Thinking("", text_or(block.get("data")), made_by, redacted=True))
     text = text_or(block.get("thinking"))
-    signature = text_or(block.get("signature"))
-    if signature:
-        return _made(Thinking(text, signature, "anthropic" if maker is None else maker))
+    if signature := text_or(block.get("signature")):
+        return _made(Thinking(text, signature, made_by))
     stored = text_or(block.get("thinkingSignature"))
     item = object_in(stored) if stored.startswith("{") else None
     if item is not None and kind_of(item) == "reasoning":
         return _of_item(item)
-    made_by = "anthropic" if maker is None else maker
-    if made_by != "anthropic":
-        return Thinking(text, "", "")
-    if block.get("redacted"):
+    if block.get("redacted") and made_by == "anthropic":
         return _made(Thinking("", stored, made_by, redacted=True))
     return _made(Thinking(text, stored, made_by))
 
 
 def _made(thinking: Thinking) -> Thinking:
     """The thinking, or its text alone where it has no seal of a known maker."""
-    sound = thinking.seal and thinking.maker == "anthropic"
-    return thinking if sound else Thinking(thinking.text, "", "")
+    is_sealed = thinking.seal and thinking.maker == "anthropic"
+    return thinking if is_sealed else Thinking(thinking.text, "", "")
 
 
 def _of_item(item: Mapping[str, Any]) -> Thinking:

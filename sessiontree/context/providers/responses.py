@@ -14,16 +14,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sessiontree.context.providers import openai
-from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
-from sessiontree.context.providers.turns import Turn, joined, turns_of
-from sessiontree.context.providers.values import (
-    NOTHING_TO_SEND,
-    Notes,
-    Request,
-    clean_text,
-    digest,
-    is_fit,
+from sessiontree.context.providers.parts import (
+    Call,
+    Hosted,
+    Media,
+    Part,
+    Result,
+    Text,
+    Thinking,
+    sent_name,
 )
+from sessiontree.context.providers.turns import Turn, turns_of
+from sessiontree.context.providers.values import Notes, Request, clean_system, digest, is_fit
 from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 64
@@ -32,26 +34,17 @@ ID_LIMIT: Final = 64
 def request(
     messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
 ) -> Request:
-    """Messages as `instructions` and `input` of the Responses API.
-
-    Args:
-        messages: a context's, of any shape.
-        uuids: for each message the entry it came from.
-        system: the system text in force.
-        model: the id of the model in force; reasoning of any other model is left out.
-    """
-    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT)
+    """`instructions` and `input` of the Responses API, from the arguments of `turns_of`."""
+    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
     items = _Items(notes)
     made: list[dict[str, Any]] = []
-    for turn in joined(_fit(turn, notes) for turn in turns):
+    for turn in turns:
         make = items.assistant if turn.side == "assistant" else items.user
         made.extend(make(turn.parts))
-    if not made:
-        notes.add(NOTHING_TO_SEND)
-    params: dict[str, Any] = {}
-    if system and system.strip():
-        params["instructions"] = clean_text(system)
-    return Request({**params, "input": made}, notes.warnings())
+    text = clean_system(system)
+    return Request(
+        {"instructions": text, "input": made} if text else {"input": made}, notes.warnings()
+    )
 
 
 def _fit(turn: Turn, notes: Notes) -> Turn:
@@ -128,7 +121,7 @@ class _Items:
         return item
 
     def _call(self, call: Call) -> dict[str, Any]:
-        name = openai.name_of(call, self._notes)
+        name = sent_name(call, self._notes)
         item: dict[str, Any] = {"type": "function_call", "call_id": call.id, "name": name}
         if call.freeform:
             item["type"] = "custom_tool_call"
@@ -169,14 +162,12 @@ class _Items:
             return {"type": "input_text", "text": part.text}
         own_file = part.file_id if part.file_host == "openai" else None
         if part.kind == "image":
-            where = openai.data_url(part) if openai.is_sendable_data(part) else part.url
-            if where:
+            if where := openai.image_url(part):
                 return {"type": "input_image", "image_url": where, "detail": "auto"}
             if own_file:
                 return {"type": "input_image", "file_id": own_file, "detail": "auto"}
         elif openai.is_sendable_data(part):
-            sent = {"filename": openai.file_name(part), "file_data": openai.data_url(part)}
-            return {"type": "input_file", **sent}
+            return {"type": "input_file", **openai.file_of(part)}
         elif part.url:
             return {"type": "input_file", "file_url": part.url}
         elif own_file:

@@ -7,7 +7,7 @@ other results; ids are fit to be sent and no two calls share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,15 +29,21 @@ class Turn:
 
 
 def turns_of(
-    messages: Sequence[Message], uuids: Sequence[str], *, model: str | None, id_limit: int
+    messages: Sequence[Message],
+    uuids: Sequence[str],
+    *,
+    model: str | None,
+    id_limit: int,
+    fit: Callable[[Turn, Notes], Turn],
 ) -> tuple[list[Turn], Notes]:
     """Messages of any shape as turns, and the notes taken on the way.
 
     Args:
         messages: a context's; system messages among them are left to the caller.
         uuids: for each message the entry it came from.
-        model: the id of the model in force; None where it is not known.
+        model: the id of the model in force, or None; thinking of any other is left out.
         id_limit: the longest id of a call that the provider accepts.
+        fit: gives a turn with only the parts that the provider accepts.
     """
     notes = Notes()
     pairing: Pairing[str] = Pairing()
@@ -49,10 +55,13 @@ def turns_of(
         notes.add(warning)
     turns = _answered(_by_side(paired, sources, Reading(notes, model)), Ids(id_limit), notes)
     notes.uuid = ""
+    turns = _joined(fit(turn, notes) for turn in turns)
+    if not turns:
+        notes.add("there is nothing to send: the context holds no message")
     return turns, notes
 
 
-def joined(turns: Iterable[Turn]) -> list[Turn]:
+def _joined(turns: Iterable[Turn]) -> list[Turn]:
     """The turns without empty ones, neighbours of the same side as one."""
     out: list[Turn] = []
     for turn in turns:
@@ -131,7 +140,7 @@ def _answered(turns: Sequence[Turn], ids: Ids, notes: Notes) -> list[Turn]:
         out.append(Turn("assistant", parts))
     if waiting:
         out.append(Turn("user", _with_results([], waiting, notes)))
-    return joined(out)
+    return _joined(out)
 
 
 def _with_results(

@@ -18,7 +18,6 @@ from typing import Any, Final, NoReturn
 
 from sessiontree.core.message import json_text
 
-NOTHING_TO_SEND: Final = "there is nothing to send: the context holds no message"
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+")
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 
@@ -30,6 +29,11 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def clean_system(system: str | None) -> str:
+    """The system text fit to be sent; empty where it is blank."""
+    return clean_text(system) if system and system.strip() else ""
 
 
 def clean_value(value: Any) -> Any:
@@ -49,11 +53,6 @@ def clean_value(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     return json_text(value)
-
-
-def arguments_text(arguments: dict[str, Any]) -> str:
-    """Arguments as the JSON text that OpenAI wants, keys in their stored order."""
-    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
 def object_in(text: str) -> dict[str, Any] | None:
