@@ -90,16 +90,11 @@ def _size_of_value(value: Any) -> int:
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What one entry contributes to a context.
+    """What one entry contributes to a context."""
 
-    Attributes:
-        uuid: the entry on the path.
-        messages: its messages, in order; empty for an entry without any.
-        sources: the entry each message came from; a merge has those of another branch.
-    """
-
-    uuid: str
-    messages: Sequence[Message]
+    uuid: str  # the entry on the path
+    messages: Sequence[Message]  # its messages, in order; empty for an entry without any
+    # the entry each message came from; a merge has those of another branch
     sources: Sequence[Entry] = ()
 
 

@@ -75,20 +75,14 @@ _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "me
 
 
 class PathRead(Protocol):
-    """A path as far as a context needs it.
+    """A path as far as a context needs it."""
 
-    Attributes:
-        entries: oldest first, the leaf last; from the first kept entry of the latest compaction, or
-            from the top where there is none.
-        compaction: the latest compaction among them.
-        whole: whether the entries reach the top of the path.
-        cut_above: whether the file itself ends above them, as in a subtree export.
-    """
-
+    # Oldest first, the leaf last; from the first kept entry of the latest compaction, or from the
+    # top where there is none.
     entries: list[Entry]
-    compaction: Entry | None
-    whole: bool
-    cut_above: bool
+    compaction: Entry | None  # the latest compaction among them
+    whole: bool  # whether the entries reach the top of the path
+    cut_above: bool  # whether the file itself ends above them, as in a subtree export
 
 
 class _Verbatim:

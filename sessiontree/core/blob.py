@@ -11,15 +11,10 @@ from sessiontree.errors import HandleError
 
 
 class Blob(NamedTuple):
-    """The identity of a blob.
+    """The identity of a blob."""
 
-    Attributes:
-        sha256: the SHA-256 of its bytes, 64 lower-case hex digits; also its file's name.
-        size: the number of its bytes.
-    """
-
-    sha256: str
-    size: int
+    sha256: str  # the SHA-256 of its bytes, 64 lower-case hex digits; also its file's name
+    size: int  # the number of its bytes
 
 
 def blob_of(handle: Any) -> Blob | None:

@@ -77,15 +77,10 @@ _OF_THE_END: Final = ("id", "provider", "model", "usage", "stopReason")
 
 
 class Shown(NamedTuple):
-    """The message of a `handle` entry.
+    """The message of a `handle` entry."""
 
-    Attributes:
-        message: the message.
-        lack: what of the content is not in it, in words; else empty.
-    """
-
-    message: Message
-    lack: str = ""
+    message: Message  # the message
+    lack: str = ""  # what of the content is not in it, in words; else empty
 
 
 Resolution = Shown | SessionTreeError

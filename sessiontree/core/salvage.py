@@ -54,17 +54,11 @@ from sessiontree.errors import ForeignFormatError, NewerFormatError, SessionTree
 
 
 class Parts(NamedTuple):
-    """A line taken apart.
+    """A line taken apart."""
 
-    Attributes:
-        pieces: the parts to keep, each on a line of its own.
-        entries: how many of the pieces are whole objects.
-        torn: the number of bytes in torn fragments, which are left out.
-    """
-
-    pieces: list[bytes]
-    entries: int
-    torn: int
+    pieces: list[bytes]  # the parts to keep, each on a line of its own
+    entries: int  # how many of the pieces are whole objects
+    torn: int  # the number of bytes in torn fragments, which are left out
 
 
 def take_apart(line: bytes) -> Parts:
@@ -196,26 +190,17 @@ LOOK: Final = 1024 * 1024
 
 
 class HeaderStandIn(NamedTuple):
-    """What to read in place of the start of a file.
+    """What to read in place of the start of a file."""
 
-    Attributes:
-        header: the header's line, without LF.
-        lines: the lines to read before `rest`: the header, unless it is in `rest`, and entries that
-            shared its line.
-        number: the number of the damaged line, or of the line that a header is missing before.
-        offset: its offset.
-        rest: the offset from which on the file is read as it is.
-        cause: what is wrong, in words.
-        repair: what a repair does about it, in words.
-    """
-
-    header: bytes
+    header: bytes  # the header's line, without LF
+    # The lines to read before `rest`: the header, unless it is in `rest`, and entries that shared
+    # its line.
     lines: list[bytes]
-    number: int
-    offset: int
-    rest: int
-    cause: str
-    repair: str
+    number: int  # the number of the damaged line, or of the line that a header is missing before
+    offset: int  # its offset
+    rest: int  # the offset from which on the file is read as it is
+    cause: str  # what is wrong, in words
+    repair: str  # what a repair does about it, in words
 
 
 def may_lack_header(start: bytes) -> bool:

@@ -32,29 +32,20 @@ QUOTE: Final = r"""\\{0,8}["'`]"""
 
 
 class Rule(NamedTuple):
-    """One kind of secret.
+    """One kind of secret."""
 
-    Attributes:
-        name: of the kind; it is in the mask.
-        what: the kind in words.
-        pattern: finds it.
-        hints: a text without any of these, in lower case, has no such secret.
-        accepts: decides on each match; None accepts all.
-        stand_in: the replacement; None for a numbered mask.
-        finder: finds, in lower-case text, where to try the pattern; None tries it everywhere, which
-            is as fast where it starts with fixed characters.
-        reach: how many characters before that the match may start.
-        within: matches each character allowed before that; None for any.
-    """
-
-    name: str
-    what: str
-    pattern: re.Pattern[str]
-    hints: tuple[str, ...] = ()
+    name: str  # of the kind; it is in the mask
+    what: str  # the kind in words
+    pattern: re.Pattern[str]  # finds it
+    hints: tuple[str, ...] = ()  # a text without any of these, in lower case, has no such secret
+    # decides on each match; None accepts all
     accepts: Callable[[re.Match[str]], bool] | None = None
-    stand_in: str | None = None
+    stand_in: str | None = None  # the replacement; None for a numbered mask
+    # Finds, in lower-case text, where to try the pattern; None tries it everywhere, which is as
+    # fast where it starts with fixed characters.
     finder: re.Pattern[str] | None = None
-    reach: int = 0
+    reach: int = 0  # how many characters before that the match may start
+    # matches each character allowed before that; None for any
     within: re.Pattern[str] | None = None
 
     def spans(self, text: str, lowered: str) -> Iterable[tuple[int, int]]:

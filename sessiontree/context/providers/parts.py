@@ -28,42 +28,25 @@ Side = Literal["user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text.
+    """Text."""
 
-    Attributes:
-        text: never empty, without lone surrogates.
-        item_id: the id of its OpenAI Responses item, or None.
-        phase: OpenAI's `commentary` or `final_answer`, or None.
-        instruction: whether its message had OpenAI's role `developer`.
-    """
-
-    text: str
-    item_id: str | None = None
-    phase: str | None = None
-    instruction: bool = False
+    text: str  # never empty, without lone surrogates
+    item_id: str | None = None  # the id of its OpenAI Responses item, or None
+    phase: str | None = None  # OpenAI's `commentary` or `final_answer`, or None
+    instruction: bool = False  # whether its message had OpenAI's role `developer`
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a document: exactly one of bytes, address, or a provider's file.
+    """An image or a document: exactly one of bytes, address, or a provider's file."""
 
-    Attributes:
-        kind: `image` or `document`.
-        data: base64 of the bytes, or None.
-        media_type: such as `image/png`; empty where it is not known.
-        url: an http(s) address, or None.
-        file_id: the id of a file that `file_host` keeps, or None.
-        file_host: `anthropic` or `openai`.
-        name: the file's name or title, or None.
-    """
-
-    kind: Literal["image", "document"]
-    data: str | None = None
-    media_type: str = ""
-    url: str | None = None
-    file_id: str | None = None
-    file_host: str = ""
-    name: str | None = None
+    kind: Literal["image", "document"]  # `image` or `document`
+    data: str | None = None  # base64 of the bytes, or None
+    media_type: str = ""  # such as `image/png`; empty where it is not known
+    url: str | None = None  # an http(s) address, or None
+    file_id: str | None = None  # the id of a file that `file_host` keeps, or None
+    file_host: str = ""  # `anthropic` or `openai`
+    name: str | None = None  # the file's name or title, or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,73 +54,44 @@ class Thinking:
     """Thinking of a model, sealed so that only its maker can read or check it.
 
     A seal is bound to the model. So thinking is sent back only while that model is in force.
-
-    Attributes:
-        text: the thinking where it can be read; empty for Responses (see `told`).
-        seal: the signature, the redacted data, or the encrypted content.
-        maker: `anthropic` or `openai`; empty for others, or without a seal.
-        redacted: whether it is an Anthropic block without text.
-        item: the Responses item, `reasoning` or `compaction`, or None.
-        told: the readable text of such an item.
     """
 
-    text: str
-    seal: str
-    maker: str
-    redacted: bool = False
-    item: dict[str, Any] | None = None
-    told: str = ""
+    text: str  # the thinking where it can be read; empty for Responses (see `told`)
+    seal: str  # the signature, the redacted data, or the encrypted content
+    maker: str  # `anthropic` or `openai`; empty for others, or without a seal
+    redacted: bool = False  # whether it is an Anthropic block without text
+    item: dict[str, Any] | None = None  # the Responses item, `reasoning` or `compaction`, or None
+    told: str = ""  # the readable text of such an item
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call.
+    """A tool call."""
 
-    Attributes:
-        id: the id in the session as read; in turns the one to send.
-        name: the tool's name as stored; it may be empty or unfit.
-        arguments: an object, or text for a tool that takes free text.
-        freeform: whether the tool takes free text.
-        item_id: the id of its OpenAI Responses item, or None.
-    """
-
-    id: str
-    name: str
-    arguments: Any
-    freeform: bool = False
-    item_id: str | None = None
+    id: str  # the id in the session as read; in turns the one to send
+    name: str  # the tool's name as stored; it may be empty or unfit
+    arguments: Any  # an object, or text for a tool that takes free text
+    freeform: bool = False  # whether the tool takes free text
+    item_id: str | None = None  # the id of its OpenAI Responses item, or None
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a tool call.
+    """The result of a tool call."""
 
-    Attributes:
-        id: the call's id, as for `Call`.
-        parts: text and media.
-        failed: whether it is marked as an error.
-        name: the tool's name, empty where it is not known.
-        freeform: whether the call had free text.
-    """
-
-    id: str
-    parts: tuple[Text | Media, ...]
-    failed: bool = False
-    name: str = ""
-    freeform: bool = False
+    id: str  # the call's id, as for `Call`
+    parts: tuple[Text | Media, ...]  # text and media
+    failed: bool = False  # whether it is marked as an error
+    name: str = ""  # the tool's name, empty where it is not known
+    freeform: bool = False  # whether the call had free text
 
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """A call or a result of a tool that Anthropic itself ran.
+    """A call or a result of a tool that Anthropic itself ran."""
 
-    Attributes:
-        id: of the call, in both.
-        block: as stored.
-    """
-
-    id: str
-    block: dict[str, Any]
+    id: str  # of the call, in both
+    block: dict[str, Any]  # as stored
 
 
 Part = Text | Media | Thinking | Call | Result | Hosted

@@ -172,14 +172,10 @@ def _line(text: str, count: int, first: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A context as a provider's client takes it.
+    """A context as a provider's client takes it."""
 
-    Attributes:
-        params: keyword arguments for the client's call, without the model and its settings:
-            `messages` and `system` for Anthropic, `input` and `instructions` for OpenAI Responses,
-            `messages` for OpenAI Chat.
-        warnings: changes and omissions, in words.
-    """
-
+    # Keyword arguments for the client's call, without the model and its settings: `messages` and
+    # `system` for Anthropic, `input` and `instructions` for OpenAI Responses, `messages` for
+    # OpenAI Chat.
     params: dict[str, Any]
-    warnings: list[str]
+    warnings: list[str]  # changes and omissions, in words
