@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.blocks import Shown
+from sessiontree.core.blocks import Shown, role_of_entry
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import KINDS, Handle, Kind
 from sessiontree.core.media import IMAGES, PDF, base_type, is_text, text_in
@@ -52,11 +52,7 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
     media_type: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            fault = f"the kind {self.kind!r}; a kind is one of {', '.join(KINDS)}"
-        else:
-            fault = _fault(self.kind, self.data) or ""
-        if fault:
+        if fault := _fault(self.kind, self.data):
             raise HandleDataError(
                 f"{self.handle} resolved to {fault}; correct its content, or its resolver",
                 str(self.handle),
@@ -101,6 +97,8 @@ def _fault(kind: Kind, data: Any) -> str | None:
         return _output_fault(data)
     if kind == "document":
         return "bytes, not a document" if isinstance(data, bytes | bytearray) else None
+    if kind not in KINDS:
+        return f"the kind {kind!r}; a kind is one of {', '.join(KINDS)}"
     return None if isinstance(data, bytes) else f"a {type(data).__name__}, not bytes"
 
 
@@ -130,12 +128,6 @@ def carried_of(resolved: ResolvedHandle, entry: Entry) -> Message:
     if not lack:
         return message
     return {**message, "content": [_document_block(resolved, entry)]}
-
-
-def role_of_entry(entry: Entry) -> str | None:
-    """The role of a `handle` entry, or None."""
-    role = entry.get("role")
-    return role if isinstance(role, str) and role else None
 
 
 def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
@@ -168,8 +160,7 @@ def _document_block(resolved: ResolvedHandle, entry: Entry) -> dict[str, Any]:
     media_type = base_type(resolved.media_type)
     source = {"type": "base64", "media_type": media_type, "data": _base64(resolved.data)}
     block: dict[str, Any] = {"type": "document", "source": source}
-    preview = entry.get("preview")
-    if isinstance(preview, str) and preview:
+    if isinstance(preview := entry.get("preview"), str) and preview:
         block["title"] = preview
     return block
 
@@ -200,13 +191,10 @@ def reference(handle: Handle, media_type: str, size: int) -> str:
 
 def output_text(output: Mapping[str, Any]) -> str:
     """The output of a command, each stream in a fence that its text cannot end."""
-    parts = []
-    if output["stdout"] or not output["stderr"]:
-        parts.append(fenced(output["stdout"]))
-    if output["stderr"]:
-        parts.append("stderr:\n" + fenced(output["stderr"]))
-    if output["exitCode"]:
-        parts.append(f"exit code {output['exitCode']}")
+    out, err, code = map(output.get, ("stdout", "stderr", "exitCode"))
+    parts = [fenced(out)] if out or not err else []
+    parts += [f"stderr:\n{fenced(err)}"] if err else []
+    parts += [f"exit code {code}"] if code else []
     return "\n".join(parts)
 
 

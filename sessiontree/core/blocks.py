@@ -37,9 +37,8 @@ class Blocks:
 
     def message_at(self, entry: Entry) -> tuple[Message, list[str]] | None:
         """The message that starts at an entry, and the uuids of all its entries."""
-        if entry.type not in ("block", "message_end"):
-            return None
-        members = self._members.get(message_uuid(entry), [])
+        is_piece = entry.type in ("block", "message_end")
+        members = self._members.get(message_uuid(entry), []) if is_piece else []
         if not members or members[0] != entry:
             return None
         message = folded_message(members)
@@ -90,15 +89,10 @@ Resolve = Callable[[Sequence[Entry]], Sequence[Resolution]]
 
 
 class Contents:
-    """Makes entries whole for one context.
+    """Makes entries whole for one context; `complete` is False once content could not be read.
 
-    Args:
-        resolve: resolves `handle` entries; None leaves them as references.
-        strict: whether content that cannot be read is an error.
-        warnings: takes one for every placeholder.
-
-    Attributes:
-        complete: whether all content could be read so far.
+    Without `resolve`, handles stay references. Where `strict`, content that cannot be read is an
+    error; else every placeholder gives a warning.
     """
 
     def __init__(self, resolve: Resolve | None, strict: bool, warnings: list[str]) -> None:
@@ -162,18 +156,22 @@ def _cause(error: SessionTreeError) -> str:
         return "its resolver failed"
     if not isinstance(error, BlobError) or not error.sha256:
         return str(error).partition("; ")[0]  # what to do next is for people
-    lost = "is not what it was"
-    if isinstance(error, BlobMissingError | BlobUnreadableError):
-        lost = "is missing" if isinstance(error, BlobMissingError) else "cannot be read"
+    lost = "is missing" if isinstance(error, BlobMissingError) else "is not what it was"
+    lost = "cannot be read" if isinstance(error, BlobUnreadableError) else lost
     return f"blob {error.sha256[:12]} {lost}"
 
 
 def reference(entry: Entry, cause: str = "") -> Message:
     """A message that names a handle in place of its content."""
-    role = entry.get("role")
-    role = role if isinstance(role, str) and role else "user"
     text = handle_text(entry)
-    return {"role": role, "content": f"[{text}{cause}]" if cause else text}
+    content = f"[{text}{cause}]" if cause else text
+    return {"role": role_of_entry(entry) or "user", "content": content}
+
+
+def role_of_entry(entry: Entry) -> str | None:
+    """The role of a `handle` entry, or None."""
+    role = entry.get("role")
+    return role if isinstance(role, str) and role else None
 
 
 def handle_text(entry: Entry) -> str:
@@ -186,13 +184,9 @@ def handle_text(entry: Entry) -> str:
 
 def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
     """The keys of an entry with a placeholder for each spilled string."""
-    blobs = set(blobs_needed(entry.as_stored))
-    text = f"[missing: {_cause(error)}]"
-    return {
-        key: _replaced(value, blobs, text)
-        for key, value in entry.as_stored.items()
-        if key != "spilled"
-    }
+    stored = entry.as_stored
+    blobs, text = set(blobs_needed(stored)), f"[missing: {_cause(error)}]"
+    return {key: _replaced(part, blobs, text) for key, part in stored.items() if key != "spilled"}
 
 
 def _replaced(value: Any, blobs: set[Blob], text: str) -> Any:

@@ -80,7 +80,10 @@ def encode(fields: Mapping[str, Any]) -> bytes:
     Raises:
         EntryError: a value that JSON cannot carry.
     """
-    return seal(dumps(_ordered(fields)))
+    ordered = {key: fields[key] for key in _LEADING if key in fields} | dict(fields)
+    ordered.pop("crc", None)
+    _put_last(ordered)
+    return seal(dumps(ordered))
 
 
 def encode_new(
@@ -95,14 +98,6 @@ def encode_new(
     if len(fields) > 1:
         _put_last(keys)
     return seal(dumps(keys))
-
-
-def _ordered(fields: Mapping[str, Any]) -> dict[str, Any]:
-    ordered = {key: fields[key] for key in _LEADING if key in fields}
-    ordered.update(fields)
-    ordered.pop("crc", None)
-    _put_last(ordered)
-    return ordered
 
 
 def _put_last(keys: dict[str, Any]) -> None:
@@ -185,23 +180,14 @@ class Decode(Protocol):
     """Gives the entry of a line, or None where the line holds none."""
 
     def __call__(self, line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
-        """Decode a line.
+        """Decode a line, given without its LF, and the offset of its first byte.
 
-        Args:
-            line: its bytes, without the LF.
-            offset: the offset of its first byte in the file.
-            uuid: the entry wanted. Where the line has another, or spells its uuid with escapes, the
-                result is None.
+        With a uuid, the result is None where the line has another, or spells its uuid with escapes.
         """
 
 
 def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
-    """A function that decodes lines.
-
-    Args:
-        report: called for everything in a line that is not sound.
-        fetch: reads the blobs of spilled strings, when they are asked for.
-    """
+    """A function that decodes lines; `fetch` reads blobs when spilled strings are asked for."""
 
     def decode(line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
         try:
@@ -258,13 +244,10 @@ def is_sealed(line: bytes) -> bool:
 
 def is_utf_8(line: bytes) -> bool:
     """Whether the bytes are text in UTF-8."""
-    if line.isascii():
-        return True
     try:
-        line.decode()
+        return line.isascii() or bool(line.decode())
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
@@ -276,11 +259,15 @@ def _check_unsealed(line: bytes, offset: int, report: Report) -> None:
         if line[-10:-2] != right:
             cause = f"wrong crc: the line says {line[-10:-2].decode()}, its bytes {right.decode()}"
             report("crc", offset, cause)
-    if not line.isascii():
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            report("utf-8", offset, f"invalid UTF-8 {error.start} bytes into the line")
+    check_text(line, offset, report)
+
+
+def check_text(line: bytes, offset: int, report: Report) -> None:
+    """Report bytes that are not UTF-8."""
+    try:
+        line.isascii() or line.decode()
+    except UnicodeDecodeError as error:
+        report("utf-8", offset, f"invalid UTF-8 {error.start} bytes into the line")
 
 
 def _decode_hard(

@@ -61,8 +61,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         parent_uuid: the parent's uuid; None on the header.
         lane: the lane of the entry; None for main.
         timestamp: RFC 3339 as stored; None where the line has none.
-        message_value: the value of `message`; UNSET where the line has none, or has strings in blobs.
-        spilled_value: the value of `spilled`; UNSET where the line has none.
+        message_value: the value of `message`; UNSET for none, or with strings in blobs.
+        spilled_value: the value of `spilled`; UNSET for none.
         offset: the byte offset of the line in the file; -1 until it is written.
     """
 

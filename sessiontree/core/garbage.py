@@ -35,10 +35,7 @@ def expired(
     """The rows of the garbage that was written before a moment, in file order.
 
     Args:
-        tree: the index of the whole file.
-        entry_at: reads entries that refer to others, and the candidates.
         session_id: the id by which handles name this session.
-        before: entries written at this moment or later stay.
         leaves: uuids of entries that open sessions are at.
     """
     garbage = unkept(tree, entry_at, session_id, leaves)

@@ -29,12 +29,7 @@ def is_version_1(header: Mapping[str, Any]) -> bool:
 
 
 def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
-    """The header's keys.
-
-    Args:
-        line: the first line that is not blank.
-        file: the path, for the message.
-        place: the place of the line in the file, for the message.
+    """The keys of the first line that is not blank; errors name the file and the place in it.
 
     Raises:
         NotASessionError: the line is not a header.
@@ -55,8 +50,7 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
             "another agent that it reads",
             file,
         )
-    program = _foreign_program(value)
-    if program is not None:
+    if (program := _foreign_program(value)) is not None:
         raise ForeignFormatError(
             f"{file} is a file of {program}, not of sessiontree; open it with that program",
             file,
@@ -68,8 +62,7 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
             f"its type is {value.get('type')!r}; a session starts with type 'session'",
             file,
         )
-    newer = _newer(value)
-    if newer is not None:
+    if (newer := _newer(value)) is not None:
         raise NewerFormatError(
             f"{file} has {newer}, and this sessiontree reads up to {FORMAT!r}; "
             "the file is unchanged: upgrade sessiontree to open it",
@@ -104,11 +97,10 @@ def _foreign_program(value: Mapping[str, Any]) -> str | None:
 
 
 def _foreign_session(header: Mapping[str, Any]) -> str | None:
-    form = header.get("format")
+    form, version = header.get("format"), header.get("version", 1)
     if form is not None:
-        ours = isinstance(form, str) and form.startswith("sessiontree/")
-        return None if ours else f"another program (format {form!r})"
-    version = header.get("version", 1)
+        is_own = isinstance(form, str) and form.startswith("sessiontree/")
+        return None if is_own else f"another program (format {form!r})"
     if "uuid" not in header and isinstance(version, int) and version >= 2:
         return f"the pi coding agent (version {version})"
     return None

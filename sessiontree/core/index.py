@@ -64,7 +64,11 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TreeIndex:
-    """The rows of a file. `end` is the offset up to which the file was read."""
+    """The rows of a file.
+
+    `end` is the offset up to which the file was read; `has_late_parents` says whether some row is
+    below one that comes after it.
+    """
 
     def __init__(self) -> None:
         self.uuids: list[str] = []
@@ -80,7 +84,7 @@ class TreeIndex:
         self._lanes: list[str | None] = [None]
         self._lane_ids: dict[str | None, int] = {None: _MAIN}
         self._lane_of = array("I")
-        self._has_late_parents = False
+        self.has_late_parents = False
         self._missing: dict[str, list[int]] = {}
         self._above = array("i")
         self._first_child = array("i")
@@ -183,7 +187,7 @@ class TreeIndex:
                 report("cycle", self.offsets[child], cause)
                 continue
             self.parents[child] = self._above[child] = row
-            self._has_late_parents = True
+            self.has_late_parents = True
             cause = f"the parent {uuid} of entry {self.uuids[child]} is after it"
             report("late parent", self.offsets[child], cause)
 
@@ -207,11 +211,6 @@ class TreeIndex:
             ids[name] = len(names)
             names.append(name)
         return ids[name]
-
-    @property
-    def has_late_parents(self) -> bool:
-        """Whether some row is below one that comes after it."""
-        return self._has_late_parents
 
     @property
     def has_duplicates(self) -> bool:
@@ -271,11 +270,6 @@ class TreeIndex:
         while row != NO_ROW:
             yield row
             row = self.parents[row]
-
-    def common_ancestor(self, one: int, other: int) -> int:
-        """The lowest row that both descend from, or NO_ROW."""
-        above_one = set(self.rows_up(one))
-        return next((row for row in self.rows_up(other) if row in above_one), NO_ROW)
 
     def roots(self) -> list[int]:
         """The rows without a parent: the header, and orphans."""
@@ -349,11 +343,7 @@ class TreeIndex:
 
 
 class Branching:
-    """The branches of a tree as it is now.
-
-    Attributes:
-        content: for each row 1 where it has content, else 0.
-    """
+    """The branches of a tree as it is now; `content` has for each row 1 where it has content."""
 
     def __init__(self, tree: TreeIndex) -> None:
         self._tree = tree

@@ -23,23 +23,22 @@ _NEVER_IN_TEXT: Final = bytes({*range(32)} - {*b"\a\b\t\n\v\f\r\x1b"})
 
 
 def media_type_of(content: bytes, by_name: str = UNKNOWN_BYTES) -> str:
-    """The media type of content.
+    """The media type of content, from its first bytes or all of them.
 
     Bytes that begin as PNG, JPEG, GIF, PDF or WebP are of that type. UTF-8 without NUL is text; so
-    is UTF-8 with a few wrong bytes, such as a log that two programs wrote to.
-
-    Args:
-        content: the bytes, or the first of them.
-        by_name: the media type of the file's name: it says which kind of text this is, or what
-            other bytes are. It does not make text something else, as `.ts` would.
+    is UTF-8 with a few wrong bytes, such as a log that two programs wrote to. `by_name`, the media
+    type of the file's name, says which kind of text this is, or what other bytes are. It does not
+    make text something else, as `.ts` would.
     """
     for signature, media_type in _SIGNATURES:
         if content.startswith(signature):
             return media_type
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
-    if not _is_utf_8(content) and not _is_nearly_utf_8(content):
-        return by_name
+    if not _is_utf_8(content):
+        is_clean = len(content.translate(None, _NEVER_IN_TEXT)) == len(content)
+        if not is_clean or text_in(content) is None:
+            return by_name
     return by_name if is_text(by_name) else TEXT
 
 
@@ -65,18 +64,8 @@ def _is_utf_8(content: bytes) -> bool:
     return True
 
 
-def _is_nearly_utf_8(content: bytes) -> bool:
-    if len(content.translate(None, _NEVER_IN_TEXT)) < len(content):
-        return False
-    return text_in(content) is not None
-
-
 def text_in(content: bytes) -> tuple[str, int] | None:
-    """Bytes decoded as UTF-8; None where they are not text.
-
-    Returns:
-        The text, with U+FFFD for each sequence that is not UTF-8, and the number of those.
-    """
+    """Text with U+FFFD for what is not UTF-8, and the number of those; None for other bytes."""
     try:
         return content.decode(), 0
     except UnicodeDecodeError:

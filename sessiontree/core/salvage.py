@@ -126,9 +126,7 @@ class _Broken:
     def fragment_at(self, at: int, wrong: int) -> tuple[int, bool]:
         """The end of text that is not an object, and whether it is torn.
 
-        Args:
-            at: where it starts.
-            wrong: where it stops being JSON, as `object_at` gave it.
+        It starts at `at`, and stops being JSON at `wrong`.
         """
         text, end = self._text, self._end
         starts_as_one = text[at] == "{"
@@ -212,10 +210,7 @@ def may_lack_header(start: bytes) -> bool:
 def stand_in(window: bytes, file: str, *, is_whole: bool) -> HeaderStandIn | None:
     """The replacement for the lost header of a file; None where the file is not a session.
 
-    Args:
-        window: the first `LOOK` bytes of the file.
-        file: its path, whose name may give an id.
-        is_whole: whether that is all of the file.
+    The window is the first `LOOK` bytes of the file. The name in the path may give an id.
     """
     if stringzilla.find(window, CRC_KEY) < 0 or _ARCHIVE.search(file):
         return None
@@ -262,12 +257,13 @@ def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
         return None
     lost = _what_is_lost(b"", file)
     header = _written(b"", lines, file)
+    number, offset, _ = rows[0]
     return HeaderStandIn(
         header,
         [header],
-        rows[0].number,
-        rows[0].offset,
-        rows[0].offset,
+        number,
+        offset,
+        offset,
         f"the header before this line is lost: {lost}",
         f"put a header before the first entry; {lost}",
     )
@@ -300,12 +296,10 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
         return None  # the first line of a text may quote an entry
     lines = [*pieces, *later]
     header = next((piece for piece in pieces if _is_header(piece)), None)
-    lost = _what_is_lost(damaged.line, file)
+    cause, lost = "the header shares its line with damage", "it is kept"
     if header is None:
-        header = _written(damaged.line, lines, file)
+        header, lost = _written(damaged.line, lines, file), _what_is_lost(damaged.line, file)
         cause = f"the header is damaged: {lost}"
-    else:
-        cause, lost = "the header shares its line with damage", "it is kept"
     return HeaderStandIn(
         header,
         [header, *(piece for piece in pieces if piece != header)],
@@ -358,11 +352,10 @@ def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
 def _root(own: Any, entries: list[Entry]) -> str:
     """The uuid that the entries name as that of the root."""
     named = [entry.parent_uuid for entry in entries if entry.parent_uuid]
-    if isinstance(own, str) and own in named:
-        return own
+    if own in named:
+        return str(own)
     there = {entry.uuid for entry in entries}
-    missing = next((uuid for uuid in named if uuid not in there), None)
-    return missing or uuid_of_line("", 0, entries[0].line)
+    return next((u for u in named if u not in there), None) or uuid_of_line("", 0, entries[0].line)
 
 
 def _kept(line: bytes) -> dict[str, Any]:

@@ -68,36 +68,23 @@ Path = tuple[str | int, ...]
 def spill(fields: Mapping[str, Any], over: int | None, store: Store) -> Mapping[str, Any]:
     """The fields of an entry with each large string of its content stored as a blob.
 
-    Args:
-        fields: the keys of an entry, its content at least.
-        over: the most UTF-8 bytes of a string that stays; None: all stay; 0: only empty ones do.
-        store: stores a string, at once or before the entry's line is written.
-
-    Returns:
-        The same object where nothing is large or `spilled` is present; else new fields with
-            `spilled`.
+    A string of up to `over` UTF-8 bytes stays; with None all stay, with 0 only empty ones. The same
+    object comes back where nothing is large or `spilled` is present.
     """
     if over is None or "spilled" in fields:
         return fields
     spilling = _Spilling(over, store)
-    spilled = spilling.fields(fields)
+    spilled = spilling.keys(fields, (), opaque=False)
     return {**spilled, "spilled": spilling.places} if spilling.places else fields
 
 
 class _Spilling:
-    """One entry being spilled.
-
-    Attributes:
-        places: the value of `spilled`.
-    """
+    """One entry being spilled; `places` becomes the value of `spilled`."""
 
     def __init__(self, over: int, store: Store) -> None:
         self.places: list[list[Any]] = []
         self._over = over
         self._store = store
-
-    def fields(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._keys(fields, (), opaque=False)
 
     def _value(self, value: Any, path: Path, media_type: str, opaque: bool) -> Any:
         if isinstance(value, str):
@@ -105,14 +92,14 @@ class _Spilling:
         if len(path) > _DEEPEST:
             return value
         if isinstance(value, dict):
-            return self._keys(value, path, opaque)
+            return self.keys(value, path, opaque)
         if isinstance(value, list | tuple):
             before = len(self.places)
             parts = [self._value(v, (*path, i), TEXT, opaque) for i, v in enumerate(value)]
             return value if len(self.places) == before else parts
         return value
 
-    def _keys(self, keys: Mapping[str, Any], path: Path, opaque: bool) -> Mapping[str, Any]:
+    def keys(self, keys: Mapping[str, Any], path: Path, opaque: bool) -> Mapping[str, Any]:
         before = len(self.places)
         parts = {
             key: value
@@ -132,15 +119,10 @@ class _Spilling:
         if len(content) <= self._over:
             return text
         handle = self._store(content, media_type)
-        begins = _beginning(text, self._over) if media_type.startswith("text/") else ""
+        most = min(BEGINNING, self._over // 4)  # no more UTF-8 bytes than a string that stays
+        begins = text[:_BLANK].lstrip()[:most] if media_type.startswith("text/") else ""
         self.places.append([list(path), handle, begins] if begins else [list(path), handle])
         return handle
-
-
-def _beginning(text: str, over: int) -> str:
-    """The beginning of a text, in no more UTF-8 bytes than a string that stays may have."""
-    most = min(BEGINNING, over // 4)
-    return text[:_BLANK].lstrip()[:most] if most else ""
 
 
 _BLANK: Final = 2000  # characters read to skip leading white space
@@ -172,12 +154,8 @@ Body = TypeVar("Body", bound=Mapping[str, Any])
 def restore(body: Body, fetch: Fetch) -> Body:
     """An entry's keys with its spilled strings put back, and without `spilled`.
 
-    Args:
-        body: the keys as stored; a part of them is enough, with that part of `spilled`.
-        fetch: reads a blob; called once for each distinct handle.
-
-    Returns:
-        The same object where nothing was spilled; else a new one that shares the rest.
+    A part of the keys is enough, with that part of `spilled`. `fetch` is called once for each
+    distinct handle. The same object comes back where nothing was spilled.
 
     Raises:
         SpilledError: `spilled` is malformed, or its path does not lead to its handle.
@@ -193,7 +171,10 @@ def restore(body: Body, fetch: Fetch) -> Body:
         if not _leads(above, path[-1]) or above[path[-1]] != handle:
             raise _wrong(f"at {_spelled(path)} there is no handle {handle:.100}")
         if handle not in texts:
-            texts[handle] = _text(fetch(handle), handle)
+            try:
+                texts[handle] = fetch(handle).decode()
+            except UnicodeDecodeError as error:
+                raise _wrong(f"the blob of {handle:.100} is not text") from error
         above[path[-1]] = texts[handle]
     return cast(Body, restored)
 
@@ -213,10 +194,9 @@ def beginnings(body: Mapping[str, Any]) -> dict[str, str]:
     Reads no blob. A malformed `spilled` gives an empty dict.
     """
     try:
-        places = _places(body.get("spilled", []))
+        return {handle: begins for _, handle, begins in _places(body.get("spilled", []))}
     except SpilledError:
         return {}
-    return {handle: begins for _, handle, begins in places}
 
 
 def _nothing(handle: str) -> bytes:
@@ -263,13 +243,6 @@ def _leads(above: Any, step: Any) -> bool:
     return isinstance(above, list) and is_index and 0 <= step < len(above)
 
 
-def _text(content: bytes, handle: str) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise _wrong(f"the blob of {handle:.100} is not text") from error
-
-
 def _spelled(path: list[Any]) -> str:
     return ".".join(f"{step!s:.40}" for step in path[:20])
 
@@ -290,16 +263,12 @@ def out_of_reach(handle: str) -> NoReturn:
 
 
 class SpilledBody(Mapping[str, Any]):
-    """A mapping of the keys of a line, each with its spilled strings put back.
+    """A mapping of the keys of a line, each with its spilled strings put back."""
 
-    Attributes:
-        stored: the keys as the line has them.
-    """
-
-    __slots__ = ("_fetch", "_whole", "stored")
+    __slots__ = ("_fetch", "_stored", "_whole")
 
     def __init__(self, stored: Mapping[str, Any], fetch: Fetch | None) -> None:
-        self.stored = stored
+        self._stored = stored
         self._fetch = fetch or out_of_reach
         self._whole: dict[str, Any] = {}
 
@@ -312,26 +281,25 @@ class SpilledBody(Mapping[str, Any]):
             SpilledError: `spilled` is malformed.
         """
         if key not in self._whole:
-            value = self.stored[key]
-            places = self._places(key)
-            if places:
+            value = self._stored[key]
+            if places := self._places(key):
                 value = restore({key: value, "spilled": places}, self._fetch)[key]
             self._whole[key] = value
         return self._whole[key]
 
     def _places(self, key: str) -> Any:
         """The places of one key; `spilled` itself where it is malformed."""
-        spilled = self.stored["spilled"]
+        spilled = self._stored["spilled"]
         try:
             return [place for place in spilled if place[0][0] == key]
         except (TypeError, IndexError, KeyError):
             return spilled
 
     def __contains__(self, key: object) -> bool:
-        return key in self.stored
+        return key in self._stored
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.stored)
+        return iter(self._stored)
 
     def __len__(self) -> int:
-        return len(self.stored)
+        return len(self._stored)

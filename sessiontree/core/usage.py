@@ -10,9 +10,11 @@ counted apart from it here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import add
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 _DETAILS: Final = ("input_tokens_details", "prompt_tokens_details")
 
@@ -34,13 +36,7 @@ class Usage(msgspec.Struct, frozen=True):
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.cost + other.cost,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `stats --json` prints."""

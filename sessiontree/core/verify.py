@@ -7,30 +7,24 @@ that name entries which are missing or in the wrong place. Changes nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sessiontree.core.codec import CRC_LENGTH, crc32, decode, ended_lines, is_utf_8
+from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, ended_lines, is_utf_8
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
 from sessiontree.core.index import NO_ROW, TreeIndex
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
-
-
-_Reference = tuple[int, str, str]
-"""A field that names another entry: the row it is on, its key, and the uuid it names."""
+_ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})
+"""References that must name an ancestor, or the entry itself."""
 
 
 def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
-    """The lines, given with their LF, with a wrong checksum, or with bytes that are not UTF-8.
+    """The lines with a wrong checksum, or with bytes that are not UTF-8, with their offsets.
 
-    Args:
-        lines: consecutive lines.
-        offset: the offset of the first.
-
-    Yields:
-        The offset and the bytes of each such line.
+    The lines are consecutive, each with its LF; `offset` is that of the first.
     """
     for line in lines:
         if not _is_sealed(line) or not is_utf_8(line):
@@ -43,17 +37,13 @@ def _is_sealed(line: bytes) -> bool:
 
 
 class Verification:
-    """A verification in progress: `take` lines, then `finish`.
-
-    Args:
-        report: called for every finding.
-    """
+    """A verification in progress: `take` lines, then `finish`. Every finding is reported."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._tree = TreeIndex()
-        self._references: list[_Reference] = []
-        self._wrong: dict[int, list[str]] = {}
+        self._references: list[tuple[int, str, str]] = []  # row, key, uuid
+        self._wrong: defaultdict[int, list[str]] = defaultdict(list)
         self._is_copy = False
 
     @property
@@ -86,15 +76,10 @@ class Verification:
 
     def look_into(self, line: bytes, offset: int) -> None:
         """Report what is wrong with an unsound line that was taken by `take_structure`."""
-        if not _is_sealed(line):
-            if self._tree.row_at(offset) != NO_ROW:
-                decode(line.removesuffix(b"\n"), offset, self._report)
-            return
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            cause = f"invalid UTF-8 {error.start} bytes into the line"
-            self._report("utf-8", offset, cause)
+        if _is_sealed(line):
+            check_text(line, offset, self._report)
+        elif self._tree.row_at(offset) != NO_ROW:
+            decode(line.removesuffix(b"\n"), offset, self._report)
 
     def _note_references(self, line: bytes, row: int) -> None:
         kind = self._tree.type_of(row)
@@ -108,10 +93,7 @@ class Verification:
             if isinstance(uuid, str):
                 self._references.append((row, key, uuid))
             else:
-                self._find(row, f"the {kind} has no {key}")
-
-    def _find(self, row: int, cause: str) -> None:
-        self._wrong.setdefault(row, []).append(cause)
+                self._wrong[row].append(f"the {kind} has no {key}")
 
     def finish(self) -> None:
         """Follow the references, once all entries are known."""
@@ -131,9 +113,9 @@ class Verification:
         target = self._tree.row(uuid)
         if target == NO_ROW:
             if not self._is_copy:
-                self._find(row, f"its {key} {uuid} is not in the file")
+                self._wrong[row].append(f"its {key} {uuid} is not in the file")
         elif key in _ABOVE and not self._is_above(row, target):
-            self._find(row, f"its {key} {uuid} is not on its path")
+            self._wrong[row].append(f"its {key} {uuid} is not on its path")
 
     def _is_above(self, row: int, target: int) -> bool:
         """Whether an entry, or another of the same uuid, is a row or its ancestor."""
@@ -146,7 +128,3 @@ class Verification:
             if above < target and not may_jump:
                 return False
         return False
-
-
-_ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})
-"""References that must name an ancestor, or the entry itself."""

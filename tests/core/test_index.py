@@ -129,9 +129,6 @@ def test_ancestors_and_content_are_those_of_the_model(
     lines: list[Line] = [("session", "root", None, None), *rest]
     tree, _ = grown(*lines)
     rows = range(len(lines))
-    one, other = data.draw(st.sampled_from(rows)), data.draw(st.sampled_from(rows))
-    common = [row for row in tree.rows_up(other) if row in list(tree.rows_up(one))]
-    assert tree.common_ancestor(one, other) == (common[0] if common else NO_ROW)
     content = tree.content_rows()
     assert [bool(mark) for mark in content] == [lines[row][0] in CONTENT for row in rows]
     above = tree.rows_above_content(content)
@@ -213,7 +210,6 @@ def test_nothing_recurses() -> None:
         )
     assert len(list(tree.rows_up(99_999))) == 100_000
     assert len(tree.subtree(0)) == 100_000
-    assert tree.common_ancestor(99_999, 50_000) == 50_000
     above = tree.rows_above_content(tree.content_rows())
     assert sum(above) == 99_999
     assert findings.kinds == []
