@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -86,9 +87,9 @@ class Redaction:
         self._rules = self._given
         self.know_homes(homes)
         self._masks: dict[tuple[str, str], str] = {}
-        self._numbers: dict[str, set[int]] = {}
+        self._numbers: defaultdict[str, set[int]] = defaultdict(set)
         self._plain_keys: set[str] = set(_WORDS)
-        self.masked: dict[tuple[str, str], int] = {}
+        self.masked: Counter[tuple[str, str]] = Counter()
         self.left_out: list[tuple[str, str, int]] = []
         self.unsealed: list[str] = []
 
@@ -120,16 +121,13 @@ class Redaction:
 
     def report(self) -> dict[str, Any]:
         """What was masked and where, without a secret in it, as `--json` prints it."""
-        secrets: dict[str, int] = {}
-        for name, secret in self._masks:
-            if not _MASK.fullmatch(secret):
-                secrets[name] = secrets.get(name, 0) + 1
+        secrets = Counter(name for name, secret in self._masks if not _MASK.fullmatch(secret))
         return {
             "masked": [
                 {"rule": rule, "entry": entry, "count": count}
                 for (rule, entry), count in self.masked.items()
             ],
-            "secrets": secrets,
+            "secrets": dict(secrets),
             "leftOut": [
                 {"entry": entry, "mediaType": kind, "bytes": size}
                 for entry, kind, size in self.left_out
@@ -184,8 +182,7 @@ class Redaction:
             else:
                 parts.append(rule.stand_in or self._mask(rule.name, secret))
                 if entry is not None:
-                    place = rule.name, entry
-                    self.masked[place] = self.masked.get(place, 0) + 1
+                    self.masked[rule.name, entry] += 1
             at = end
         parts.append(text[at:])
         return "".join(parts)
@@ -223,18 +220,15 @@ class Redaction:
 
     def _found_behind(self, text: str) -> list[tuple[int, int, int, Rule]]:
         """The secrets in the text without invisible characters, as spans of the whole text."""
-        seen: list[str] = []
         places: list[int] = []
         at = 0
         for match in _UNSEEN.finditer(text):
-            seen.append(text[at : match.start()])
             places.extend(range(at, match.start()))
             at = match.end()
-        seen.append(text[at:])
         places.extend(range(at, len(text)))
         return [
             (places[start], places[end - 1] + 1, place, rule)
-            for start, end, place, rule in self._found("".join(seen))
+            for start, end, place, rule in self._found(_UNSEEN.sub("", text))
         ]
 
     def _around_masks(
@@ -261,8 +255,7 @@ class Redaction:
     def _mask(self, name: str, secret: str) -> str:
         secret = _UNSEEN.sub("", secret)
         if (name, secret) not in self._masks:
-            taken = self._numbers.setdefault(name, set())
-            self._masks[name, secret] = self._numbered(name, len(taken) + 1)
+            self._masks[name, secret] = self._numbered(name, len(self._numbers[name]) + 1)
         return self._masks[name, secret]
 
     def _known_mask(self, mask: str) -> str:
@@ -275,10 +268,9 @@ class Redaction:
         return self._masks[match[1], mask]
 
     def _numbered(self, name: str, number: int) -> str:
-        taken = self._numbers.setdefault(name, set())
-        while number in taken:
+        while number in self._numbers[name]:
             number += 1
-        taken.add(number)
+        self._numbers[name].add(number)
         return f"[redacted:{name}:{number}]"
 
 

@@ -19,7 +19,6 @@ rule with a finder is tried only where that found something, and a long match is
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -108,20 +107,17 @@ _AUTHORIZATION: Final = (
 def _is_authorization(match: re.Match[str]) -> bool:
     value = match["secret"]
     if (match["scheme"] or "").lower() == "basic":
-        return _is_basic(value)
+        bare = value.rstrip("=")
+        try:
+            return b":" in base64.b64decode(bare + "=" * (-len(bare) % 4))
+        except ValueError:
+            return False
     if _PLACEHOLDER.fullmatch(value):
         return False
     telling = any(c.isdigit() for c in value)
     if match["alone"] is not None:
         return telling and len(value) >= 16
     return telling or (match["scheme"] is not None and len(value) >= 24)
-
-
-def _is_basic(value: str) -> bool:
-    try:
-        return b":" in base64.b64decode(value.rstrip("=") + "=" * (-len(value.rstrip("=")) % 4))
-    except (binascii.Error, ValueError):
-        return False
 
 
 _URL_PASSWORD: Final = (
@@ -131,10 +127,9 @@ _URL_PASSWORD: Final = (
 
 
 def _is_url_password(match: re.Match[str]) -> bool:
-    password = match["password"]
-    if password is None:
+    if match["password"] is None:
         return any(c.isdigit() for c in match["secret_alone"])
-    return not _PLACEHOLDER.fullmatch(password)
+    return not _PLACEHOLDER.fullmatch(match["password"])
 
 
 _KINDS_OF_KEY: Final = (
@@ -337,12 +332,8 @@ def _any_of(texts: Iterable[str]) -> str:
 
 
 def _starts_well(match: re.Match[str]) -> bool:
-    start = _FOLDER_START if match[0].startswith("-") else _PATH_START
+    start = re.compile(_FOLDER if match[0].startswith("-") else _AT_START)
     return start.match(match.string, match.start()) is not None
-
-
-_PATH_START: Final = re.compile(_AT_START)
-_FOLDER_START: Final = re.compile(_FOLDER)
 
 
 def homes_in(path: str) -> list[str]:
@@ -462,10 +453,8 @@ RULES: Final = (
 def read_rules(text: str, file: str) -> tuple[Rule, ...]:
     """A user's own rules, followed by the built-in ones.
 
-    Args:
-        text: TOML, one rule a line: `name = 'regular expression'`. A rule with the name of a
-            built-in one replaces it.
-        file: the source of the text, for the message.
+    The text is TOML, one rule a line: `name = 'regular expression'`. A rule with the name of a
+    built-in one replaces it. Errors name the file.
 
     Raises:
         UsageError: the text is not TOML, or a rule is not valid.

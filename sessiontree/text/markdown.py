@@ -139,16 +139,12 @@ def _without_tags(paragraph: list[str]) -> list[str]:
         others = range(number + 1, len(runs))
         closing = next((i for i in others if runs[i][1] - runs[i][0] == end - start), None)
         if closing is not None:
-            parts += [_escaped(text[at:start]), text[start : runs[closing][1]]]
+            parts += [_TAG.sub(r"\\<", text[at:start]), text[start : runs[closing][1]]]
             at = runs[closing][1]
             number = closing
         number += 1
-    parts.append(_escaped(text[at:]))
+    parts.append(_TAG.sub(r"\\<", text[at:]))
     return "".join(parts).split("\n") if paragraph else []
-
-
-def _escaped(text: str) -> str:
-    return _TAG.sub(r"\\<", text)
 
 
 def _with_lower_headings(text: str) -> str:
@@ -160,9 +156,8 @@ def _with_lower_headings(text: str) -> str:
                 deeper = "#" * min(len(token.markup) + DEEPER, 6)
                 lines[start] = lines[start].replace(token.markup, deeper, 1)
             else:
-                at = end - 1
                 mark = token.markup[0]
-                lines[at] = lines[at].replace(mark, f"\\{mark}", 1)
+                lines[end - 1] = lines[end - 1].replace(mark, f"\\{mark}", 1)
     return "\n".join(lines)
 
 

@@ -69,8 +69,7 @@ def answered(message: Message) -> Iterator[str | Call]:
 def thought(part: Mapping[str, Any]) -> Iterator[str]:
     """Thinking, folded; one line where it is sealed."""
     texts = [part.get("thinking")]
-    summary = part.get("summary")
-    if isinstance(summary, list):
+    if isinstance(summary := part.get("summary"), list):
         texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
     thinking = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
     if thinking:
@@ -109,12 +108,7 @@ def _json(value: Any) -> str:
 
 
 def result(part: Mapping[str, Any], name: str = "") -> str:
-    """The result of a tool call.
-
-    Args:
-        part: a result block, a message or an item.
-        name: of the tool, where the result is not below its call.
-    """
+    """The result of a tool call; with the tool's name where it is not below its call."""
     failed = part.get("isError") is True or part.get("is_error") is True
     title = "Error" if failed else "Result"
     title += f" of {inline(name)}" if name else ""
@@ -148,13 +142,12 @@ def ran(message: Message) -> str:
 
 def other(part: Mapping[str, Any]) -> str:
     """A block that is not text: an image and the like by name, an unknown type as JSON."""
-    found = binary_in(part)
-    if found is not None:
+    if (found := binary_in(part)) is not None:
         return f"*[{inline(found[0])}, {size(found[1])}]*"
     kind = kind_of(part)
-    if kind in IMAGE_BLOCKS:
-        return f"*[{kind.replace('_', ' ')}]*\n\n{block(_json(part), 'json')}"
-    return f"*{inline(kind or 'something')}:*\n\n{block(_json(part), 'json')}"
+    title = f"{inline(kind or 'something')}:"
+    title = f"[{kind.replace('_', ' ')}]" if kind in IMAGE_BLOCKS else title
+    return f"*{title}*\n\n{block(_json(part), 'json')}"
 
 
 def size(count: int) -> str:
@@ -210,17 +203,12 @@ def speaker(message: Message) -> str:
 
 
 class Answer:
-    """The parts of an assistant's answer, up to the last result of a call in it.
-
-    Attributes:
-        open: the place for the result of each call without one, by the call's id.
-        is_answered: whether a result has come.
-    """
+    """The parts of an assistant's answer in order, up to the last result of a call in it."""
 
     def __init__(self) -> None:
-        self.open: dict[str, int] = {}
-        self.is_answered = False
         self._parts: list[str] = []
+        self.open: dict[str, int] = {}  # the place of the missing result of each call, by its id
+        self.is_answered = False
 
     def add(self, *parts: str) -> None:
         """Add parts at the end."""
@@ -228,9 +216,8 @@ class Answer:
 
     def add_call(self, call: Call) -> None:
         """Add a call at the end, with a place for its result."""
-        self._parts.append(called(call))
-        self.open[call.id] = len(self._parts)
-        self._parts.append("*No result was recorded.*")
+        self.open[call.id] = len(self._parts) + 1
+        self.add(called(call), "*No result was recorded.*")
 
     def answer(self, id: str, result: str) -> bool:
         """Put a result below its call; False where no call waits for it."""

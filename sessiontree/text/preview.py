@@ -27,7 +27,10 @@ from sessiontree.core.message import (
 from sessiontree.core.spill import beginnings, restore
 from sessiontree.errors import SpilledError
 
-_END: Final = "(the message ends)"
+_DATA_URL: Final = re.compile(r"data:([!-+\--~]{1,80});base64,")
+_TELLING: Final = (
+    *("name", "note", "label", "provider", "modelId", "thinkingLevel", "customType", "cwd"),
+)
 
 
 def preview(entry: Entry) -> str:
@@ -61,7 +64,8 @@ def _words(entry: Entry) -> str:
         block = keys.get("block")
         return block_preview(_shown_block(block)) if isinstance(block, dict) else ""
     if kind == "message_end":
-        return f"(the message ends: {reason})" if (reason := _text(keys, "stopReason")) else _END
+        reason = _text(keys, "stopReason")
+        return f"(the message ends: {reason})" if reason else "(the message ends)"
     return " ".join(filter(None, (_text(keys, key) for key in _TELLING)))
 
 
@@ -82,12 +86,8 @@ def _words_of_message(entry: Entry) -> str:
 def told(keys: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of an entry, as far as its line has them.
 
-    Args:
-        keys: as stored.
-
-    Returns:
-        The keys with the beginning of a text in place of its handle, or its type and size; the
-            bytes of images stay as they are.
+    The beginning of a text is in place of its handle, or its type and size; the handles of images
+    stay.
     """
     if "spilled" not in keys:
         return keys
@@ -135,14 +135,13 @@ def _shown_result(block: Any) -> Any:
 
 
 def _shown_block(block: Any) -> Any:
-    if not isinstance(block, dict) or not (kind_of(block) in IMAGE_BLOCKS or _has_bytes(block)):
+    if not isinstance(block, dict):
+        return block
+    source = block.get("source")
+    has_bytes = isinstance(source, dict) and kind_of(source) == "base64" and source.get("data")
+    if kind_of(block) not in IMAGE_BLOCKS and not has_bytes:
         return block
     return {"type": "text", "text": _image(block)}
-
-
-def _has_bytes(block: Mapping[str, Any]) -> bool:
-    source = block.get("source")
-    return isinstance(source, dict) and kind_of(source) == "base64" and bool(source.get("data"))
 
 
 def _image(block: Mapping[str, Any]) -> str:
@@ -166,14 +165,6 @@ def _named(media_type: Any, length: int) -> str:
     """The type of an image, and its size in bytes from the length of its base64."""
     kind = media_type if isinstance(media_type, str) and media_type else "image"
     return f"[{kind:.60} {size_in_short(length * 3 // 4)}]"
-
-
-_DATA_URL: Final = re.compile(r"data:([!-+\--~]{1,80});base64,")
-
-
-_TELLING: Final = (
-    *("name", "note", "label", "provider", "modelId", "thinkingLevel", "customType", "cwd"),
-)
 
 
 def _text(keys: Mapping[str, Any], key: str) -> str:

@@ -36,17 +36,14 @@ def texts(body: Mapping[str, Any]) -> Iterator[str]:
 
     An event of Codex that repeats a message has none.
     """
-    if body.get("customType") == "codex:event_msg" and _is_repeated(body.get("data")):
-        return
+    if body.get("customType") == "codex:event_msg" and isinstance(event := body.get("data"), dict):
+        payload = event.get("payload")
+        if isinstance(payload, dict) and kind_of(payload) in _REPEATED:
+            return
     for key in _GIVEN:
         if isinstance(given := body.get(key), str):
             yield given
     yield from _strings(body)
-
-
-def _is_repeated(event: Any) -> bool:
-    payload = event.get("payload") if isinstance(event, dict) else None
-    return isinstance(payload, dict) and kind_of(payload) in _REPEATED
 
 
 def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
@@ -69,13 +66,7 @@ def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
 def texts_of_tool(
     body: Mapping[str, Any], tool: str, name_of: Callable[[str], str | None]
 ) -> Iterator[str]:
-    """The texts of a tool's calls and results.
-
-    Args:
-        body: the entry's keys.
-        tool: the tool's name.
-        name_of: gives the tool's name for the id of a call.
-    """
+    """The texts of a tool's calls and results; `name_of` gives the tool's name for a call's id."""
     message = body.get("message")
     if not isinstance(message, dict):
         return

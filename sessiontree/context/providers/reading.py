@@ -57,11 +57,9 @@ _ASSISTANTS: Final = frozenset({"assistant", "model"})
 
 
 class Reading:
-    """Reads messages into parts.
+    """Reads messages into parts; notes what could not be read unchanged.
 
-    Args:
-        notes: takes what could not be read unchanged.
-        model: the id of the model in force; None where it is not known.
+    `model` is the id of the model in force; None where it is not known.
     """
 
     def __init__(self, notes: Notes, model: str | None) -> None:
@@ -93,8 +91,10 @@ class Reading:
     def _spoken(self, message: Message, role: str) -> Iterator[tuple[Side, Part]]:
         if role in _SUMMARIES:
             yield from self._texts(_summary_text(message, _SUMMARIES[role]))
+        elif role == "bashExecution" and message.get("excludeFromContext"):
+            self.notes.add("a command was left out, as it was run to stay out of the context")
         elif role == "bashExecution":
-            yield from self._command(message)
+            yield from self._texts(_command_text(message))
         elif role in _ASSISTANTS:
             yield from self._blocks(message, "assistant")
             yield from self._chat_calls(message)
@@ -104,12 +104,6 @@ class Reading:
                 self.notes.add(f"a message of the role {role!r} is sent as the user's")
             yield from self._blocks(message, "user")
             yield from self._chat_calls(message)
-
-    def _command(self, message: Message) -> Iterator[tuple[Side, Part]]:
-        if message.get("excludeFromContext"):
-            self.notes.add("a command was left out, as it was run to stay out of the context")
-            return
-        yield from self._texts(_command_text(message))
 
     def _blocks(self, message: Message, side: Side) -> Iterator[tuple[Side, Part]]:
         content = message.get("content")
@@ -138,12 +132,8 @@ class Reading:
             arguments = block.get("arguments", block.get("input"))
             yield from self._call(block.get("id"), block.get("name"), arguments)
         elif kind in RESULT_BLOCKS:
-            yield (
-                "user",
-                self._result(
-                    block.get("tool_use_id"), block.get("content"), failed=block.get("is_error")
-                ),
-            )
+            id, failed = text_or(block.get("tool_use_id")), block.get("is_error") is True
+            yield "user", Result(id, self._result_parts(block.get("content")), failed)
         elif kind in _THINKING:
             yield from self._thinking(block, message)
         elif kind == "refusal":
@@ -259,25 +249,17 @@ class Reading:
         return clean
 
     def _result_message(self, message: Message) -> Result:
-        key = _ID_KEYS.get(str(message.get("role")), "call_id")
+        id = message.get(_ID_KEYS.get(str(message.get("role")), "call_id"))
         content = message.get("content", message.get("output"))
+        name, failed = text_or(message.get("toolName")), message.get("isError") is True
         freeform = kind_of(message) == "custom_tool_call_output"
-        return self._result(
-            message.get(key),
-            content,
-            failed=message.get("isError"),
-            name=message.get("toolName"),
-            freeform=freeform,
-        )
+        return Result(text_or(id), self._result_parts(content), failed, name, freeform)
 
-    def _result(
-        self, id: Any, content: Any, *, failed: Any, name: Any = None, freeform: bool = False
-    ) -> Result:
+    def _result_parts(self, content: Any) -> tuple[Text | Media, ...]:
         blocks = content if isinstance(content, list) else [content]
-        parts = tuple(part for block in blocks for part in self._result_parts(block))
-        return Result(text_or(id), parts, failed is True, text_or(name), freeform)
+        return tuple(part for block in blocks for part in self._parts_of_result(block))
 
-    def _result_parts(self, block: Any) -> Iterator[Text | Media]:
+    def _parts_of_result(self, block: Any) -> Iterator[Text | Media]:
         if block is None:
             return
         if isinstance(block, Mapping):
@@ -287,20 +269,17 @@ class Reading:
                 return
             block = text if isinstance(text, str) else json_text(block)
         text = block if isinstance(block, str) else json_text(block)
-        for _, part in self._texts(text):
-            if isinstance(part, Text):
-                yield part
+        yield from (part for _, part in self._texts(text))
 
     def _text_document(self, block: Mapping[str, Any]) -> str | None:
         source = block.get("source")
         if kind_of(block) != "document" or not isinstance(source, Mapping):
             return None
-        text = source.get("data") if kind_of(source) == "text" else None
+        text, title = source.get("data"), block.get("title")
         if kind_of(source) == "content":
             text = text_of(source)
-        elif kind_of(source) == "base64":
-            text = self._text_of_bytes(source)
-        title = block.get("title")
+        elif kind_of(source) != "text":
+            text = self._text_of_bytes(source) if kind_of(source) == "base64" else None
         if not isinstance(text, str):
             return None
         return f"{title}\n\n{text}" if isinstance(title, str) and title else text
@@ -311,11 +290,9 @@ class Reading:
         if not is_text(media_type) or (encoded := base64_of(data)) is None:
             return None
         found = text_in(content) if len(content := b64decode(encoded)) <= LONGEST_TEXT else None
-        if found is None:
-            return None
-        if found[1]:
+        if found and found[1]:
             self.notes.add("bytes of a text that are not UTF-8 were replaced")
-        return fenced(found[0])
+        return fenced(found[0]) if found else None
 
 
 def _summary_text(message: Message, lead: str) -> str:
@@ -325,11 +302,8 @@ def _summary_text(message: Message, lead: str) -> str:
 
 def _command_text(message: Message) -> str:
     output = text_or(message.get("output")) or text_of(message)
-    fence = "```"
-    while fence in output:
-        fence += "`"
     lines = [f"The user ran `{text_or(message.get('command'))}`:"]
-    lines += [fence, output.rstrip("\n"), fence] if output.strip() else ["(no output)"]
+    lines.append(fenced(output.rstrip("\n")) if output.strip() else "(no output)")
     if message.get("cancelled"):
         lines.append("The command was cancelled.")
     elif (code := message.get("exitCode")) not in (None, 0):
