@@ -7,6 +7,7 @@ at a fixed cost. The caller may pass another counter.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -41,8 +42,7 @@ def estimate_tokens(message: Message) -> int:
     for call in calls_of(message):
         characters += len(call.name) + _size_of_value(call.arguments)
     for key in ("command", "output"):
-        value = message.get(key)
-        if value is not None:
+        if (value := message.get(key)) is not None:
             characters += _size_of_value(value)
     return -(-characters // CHARACTERS_PER_TOKEN) + images * IMAGE_TOKENS
 
@@ -52,15 +52,12 @@ def _size_of_content(message: Message) -> tuple[int, int]:
     if isinstance(content, str):
         return len(content), 0
     characters = images = 0
-    if not isinstance(content, list):
-        return 0, 0
-    for block in content:
+    for block in content if isinstance(content, list) else ():
         if isinstance(block, str):
             characters += len(block)
         elif isinstance(block, dict):
             more, pages = _size_of_block(block)
-            characters += more
-            images += pages
+            characters, images = characters + more, images + pages
     return characters, images
 
 
@@ -77,7 +74,6 @@ def _size_of_block(block: dict[str, Any]) -> tuple[int, int]:
 
 
 def _pages_of(block: dict[str, Any]) -> int:
-    """The estimated pages of a PDF, each of which a model also gets as an image."""
     source = block.get("source")
     if not isinstance(source, dict) or source.get("media_type") != PDF:
         return 0
@@ -103,15 +99,7 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
 
     A cut falls before a prompt where there is one between half and one and a half times `keep`,
     else before the message nearest to `keep` that is not a result; never between a call and its
-    result.
-
-    Args:
-        pieces: what the entries of the context contribute, oldest first.
-        keep: the tokens to keep.
-        count: the token counter.
-
-    Returns:
-        None where everything fits into `keep`, or nothing can be left out.
+    result. None where everything fits into `keep`, or nothing can be left out.
     """
     costs = [sum(map(count, piece.messages)) for piece in pieces]
     if sum(costs) <= keep:
@@ -136,7 +124,6 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
 
 
 def _is_new(piece: Piece) -> bool:
-    """Whether a piece has more than an earlier compaction's summary."""
     return any(role_of(message) != "compactionSummary" for message in piece.messages)
 
 
@@ -151,9 +138,4 @@ def _open_calls(pieces: Sequence[Piece]) -> list[bool]:
                     answered_by[waiting[id].pop()] = place
             for call in calls_of(message):
                 waiting.setdefault(call.id, []).append(place)
-    last_answer = -1
-    spans = []
-    for place, answered in enumerate(answered_by):
-        last_answer = max(last_answer, answered)
-        spans.append(last_answer > place)
-    return spans
+    return [last > place for place, last in enumerate(accumulate(answered_by, max))]

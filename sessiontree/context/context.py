@@ -7,7 +7,7 @@ wherever nothing had to change. `context.fold` makes them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sessiontree.context.compaction import TokenCounter, estimate_tokens
 from sessiontree.core.entry import Entry
@@ -57,20 +57,17 @@ class Context:
     @property
     def model(self) -> dict[str, Any] | None:
         """`{"provider", "modelId"}` in force, or None; looked up at the access."""
-        model: dict[str, Any] | None = self._settings("model")
-        return model
+        return cast("dict[str, Any] | None", self._settings("model"))
 
     @property
     def thinking_level(self) -> str | None:
         """The thinking level in force, or None; looked up at the access."""
-        level: str | None = self._settings("thinkingLevel")
-        return level
+        return cast("str | None", self._settings("thinkingLevel"))
 
     @property
     def system(self) -> str | None:
         """The text of the latest system message on the path, or None."""
-        system: str | None = self._settings("system")
-        return system
+        return cast("str | None", self._settings("system"))
 
     def to_anthropic(self) -> Request:
         """The context as Anthropic's Messages API takes it.

@@ -103,8 +103,7 @@ class _Verbatim:
 class Fold:
     """A path folded into messages, ready to take the next entry.
 
-    Attributes:
-        settings: the settings that the folded entries hold, by `SETTING_KEYS`.
+    `settings` has those that the folded entries hold, by `SETTING_KEYS`.
     """
 
     def __init__(
@@ -127,15 +126,15 @@ class Fold:
         self._contents.prepare(visible)
         plain = _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction})
         self._edits = {} if plain else _edits(visible)
-        if not plain:
-            visible = [self._contents.whole(entry) for entry in visible]
-        self._blocks = Blocks(() if plain else visible, self._warnings)
-        if not plain:
-            for _, message, source in self._contributions(visible):
-                self._out.take(message, source)
-        else:
+        if plain:
+            self._blocks = Blocks((), self._warnings)
             for entry in visible:
                 self._take(entry)
+        else:
+            visible = [self._contents.whole(entry) for entry in visible]
+            self._blocks = Blocks(visible, self._warnings)
+            for _, message, source in self._contributions(visible):
+                self._out.take(message, source)
         if path.compaction is not None:  # its settings follow those of the entries it kept
             self.settings = {}
             for entry in path.entries:
@@ -175,7 +174,6 @@ class Fold:
             self._out.take(message, source)
 
     def _is_kept(self, message: Message) -> bool:
-        """Whether the context keeps a message: not a system message, unless verbatim."""
         return self._verbatim or message.get("role") != "system"
 
     def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
@@ -281,28 +279,21 @@ class Fold:
 
 
 def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
-    """The entries that count, in the order of their messages: a compaction before the entries it
-    kept.
-    """
+    """The entries that count, a compaction before the entries it kept."""
     compaction = path.compaction
     if compaction is None:
         return path.entries
     entries = path.entries
     at = next(i for i in reversed(range(len(entries))) if entries[i] is compaction)
-    first_kept = compaction.get("firstKeptEntryUuid")
-    after = entries[at + 1 :]
-    if first_kept == compaction.uuid:
-        return [compaction, *after]
-    kept_from = next((i for i in reversed(range(at)) if entries[i].uuid == first_kept), None)
-    if kept_from is not None:
-        return [compaction, *_without_compactions(entries[kept_from:at]), *after]
-    if path.cut_above:
-        return [compaction, *_without_compactions(entries[:at]), *after]
-    warnings.append(
-        f"the first kept entry {first_kept} of compaction {compaction.uuid} is not on the path; "
-        "only what follows the compaction is in the context"
-    )
-    return [compaction, *after]
+    kept_from = _first_kept(entries, at)
+    if kept_from is None and not path.cut_above:
+        first_kept = compaction.get("firstKeptEntryUuid")
+        warnings.append(
+            f"the first kept entry {first_kept} of compaction {compaction.uuid} is not on the "
+            "path; only what follows the compaction is in the context"
+        )
+        kept_from = at
+    return _compacted(entries, at, kept_from or 0)
 
 
 def _visible_segment(entries: Sequence[Entry]) -> list[Entry]:
@@ -310,18 +301,19 @@ def _visible_segment(entries: Sequence[Entry]) -> list[Entry]:
     at = next((i for i in reversed(range(len(entries))) if entries[i].type == "compaction"), None)
     if at is None:
         return list(entries)
-    compaction = entries[at]
-    first_kept = compaction.get("firstKeptEntryUuid")
-    kept_from = at
-    if first_kept != compaction.uuid:
-        kept_from = next((i for i in range(at) if entries[i].uuid == first_kept), 0)
-    kept = _without_compactions(entries[kept_from:at])
-    return [compaction, *kept, *entries[at + 1 :]]
+    return _compacted(entries, at, _first_kept(entries, at) or 0)
 
 
-def _without_compactions(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries without earlier compactions, which contribute nothing after a later one."""
-    return [entry for entry in entries if entry.type != "compaction"]
+def _first_kept(entries: Sequence[Entry], at: int) -> int | None:
+    """The place of the first entry that a compaction keeps; its own place where it keeps none."""
+    first_kept = entries[at].get("firstKeptEntryUuid")
+    return next((i for i in range(at, -1, -1) if entries[i].uuid == first_kept), None)
+
+
+def _compacted(entries: Sequence[Entry], at: int, kept_from: int) -> list[Entry]:
+    """A compaction before what it keeps, in which earlier compactions contribute nothing."""
+    kept = [entry for entry in entries[kept_from:at] if entry.type != "compaction"]
+    return [entries[at], *kept, *entries[at + 1 :]]
 
 
 def _edits(entries: Iterable[Entry]) -> dict[str, Any]:

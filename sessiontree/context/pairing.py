@@ -175,7 +175,6 @@ class Pairing(Generic[Source]):
         self._tail = None
 
     def _look_again(self) -> None:
-        """Pair all messages again, with all results known."""
         self._start_over()
         taken = list(zip(self._taken, self._taken_sources, strict=True))
         groups, leftovers = _assign(taken, self._warnings)
@@ -215,9 +214,8 @@ def _assign(
 ) -> tuple[dict[int, Group[Source]], dict[int, Message | None]]:
     """Give every result to its call.
 
-    Returns:
-        The groups by the place of their calls, and what is left of each message that brought
-            results (None for nothing) by its place.
+    Returns the groups by the place of their calls, and what is left of each message that brought
+    results (None for nothing) by its place.
     """
     groups: dict[int, Group[Source]] = {}
     open_calls: dict[str, list[Group[Source]]] = {}
@@ -285,15 +283,14 @@ def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[s
     order = [call.id for call in group.calls]
     brought = [id for answer in group.answers for id in answer.ids]
     lead = _results_lead(group.answers)
+    messages = [answer.message for answer in group.answers]
+    sources = [answer.source for answer in group.answers]
     if lead and (brought == order or (group.in_pieces and not group.open)):
-        return (
-            [answer.message for answer in group.answers],
-            [answer.source for answer in group.answers],
-            [],
-        )
-    messages: list[Message] = []
-    sources: list[Source] = []
-    warnings = [] if _in_order(brought, order) else ["parallel results were put in call order"]
+        return messages, sources, []
+    messages, sources = [], []
+    places = {id: place for place, id in enumerate(order)}
+    in_order = brought == sorted(brought, key=places.__getitem__)
+    warnings = [] if in_order else ["parallel results were put in call order"]
     if not lead:
         warnings.append("results were put before the content between them")
     by_id = {id: answer for answer in group.answers for id in answer.ids}
@@ -335,7 +332,6 @@ def _holds_blocks(message: Message) -> bool:
 
 
 def _results_lead(answers: Sequence[Answer[Source]]) -> bool:
-    """Whether no other content is before the last of the results."""
     has_other = False
     for answer in answers:
         message = answer.message
@@ -364,12 +360,6 @@ def _without_results(message: Message) -> Message | None:
 
 def _distinct(ids: list[str]) -> bool:
     return len(ids) == 1 or len(set(ids)) == len(ids)
-
-
-def _in_order(brought: list[str], order: list[str]) -> bool:
-    places = {id: place for place, id in enumerate(order)}
-    found = [places[id] for id in brought]
-    return found == sorted(found)
 
 
 def _orphan_warning(id: str) -> str:

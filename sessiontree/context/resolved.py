@@ -90,7 +90,6 @@ def _output_fault(data: Any) -> str | None:
 
 
 def _fault(kind: Kind, data: Any) -> str | None:
-    """What is wrong with the data of a kind, or None."""
     if kind == "message":
         return _message_fault(data)
     if kind == "output":
@@ -156,7 +155,6 @@ def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
 
 
 def _document_block(resolved: ResolvedHandle, entry: Entry) -> dict[str, Any]:
-    """Bytes as a block of Anthropic's shape, named by the entry's preview."""
     media_type = base_type(resolved.media_type)
     source = {"type": "base64", "media_type": media_type, "data": _base64(resolved.data)}
     block: dict[str, Any] = {"type": "document", "source": source}

@@ -46,12 +46,11 @@ def settings_of(entry: Entry) -> dict[str, Any]:
         return {"model": model} if model else {}
     if kind == "compaction":
         state = entry.get("state")
-        if isinstance(state, dict):
-            return {
-                key: state[key]
-                for key, shape in _SHAPES.items()
-                if key in state and isinstance(state[key], shape)
-            }
+        state = state if isinstance(state, dict) else {}
+        shapes = _SHAPES.items()
+        return {
+            key: state[key] for key, of in shapes if key in state and isinstance(state[key], of)
+        }
     return {}
 
 
@@ -72,13 +71,9 @@ def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class InForce:
-    """The settings at the end of a path. Entries further up are read only for a setting not found
-    yet.
+    """The settings at the end of a path: those known, by `SETTING_KEYS`, and those of the header.
 
-    Args:
-        settings: those known to be in force, by `SETTING_KEYS`.
-        above: the entries above, nearest first.
-        header: the session's, whose settings count last.
+    The entries above, nearest first, are read only for a setting not found yet.
     """
 
     def __init__(

@@ -30,10 +30,8 @@ def summarize(entries: Sequence[Entry]) -> str:
     seen = _Seen()
     for entry in entries:
         seen.take(entry)
-    return (
-        "\n\n".join(filter(None, seen.parts()))
-        or f"{len(entries)} entries without a request or an answer."
-    )
+    parts = "\n\n".join(filter(None, seen.parts()))
+    return parts or f"{len(entries)} entries without a request or an answer."
 
 
 def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
@@ -50,8 +48,6 @@ def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
 
 
 class _Seen:
-    """What was found in the entries so far. It keeps no entry."""
-
     def __init__(self) -> None:
         self._asked: list[str] = []
         self._earlier: list[str] = []
@@ -64,10 +60,8 @@ class _Seen:
             text = entry.get("summary")
             self._earlier += [one_line(text, _ANSWER_WIDTH)] if isinstance(text, str) else []
         message = entry.get("message") if entry.type == "message" else None
-        if isinstance(message, dict):
-            self._take_message(message)
-
-    def _take_message(self, message: dict[str, Any]) -> None:
+        if not isinstance(message, dict):
+            return
         text = text_of(message)
         if text and is_prompt(message):
             self._asked.append(one_line(text, _REQUEST_WIDTH))
@@ -75,10 +69,9 @@ class _Seen:
             self._answer = one_line(text, _ANSWER_WIDTH)
         for call in calls_of(message):
             path, name = _path_in(call.arguments), call.name.lower()
-            if path is not None and name in _CHANGING:
-                self._changed[path] = None
-            elif path is not None and name in _READING:
-                self._read[path] = None
+            files = self._changed if name in _CHANGING else self._read
+            if path is not None and name in _CHANGING | _READING:
+                files[path] = None
 
     def parts(self) -> list[str]:
         only_read = [path for path in self._read if path not in self._changed]

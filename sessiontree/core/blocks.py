@@ -183,7 +183,6 @@ def handle_text(entry: Entry) -> str:
 
 
 def _without_blobs(entry: Entry, error: SessionTreeError) -> Mapping[str, Any]:
-    """The keys of an entry with a placeholder for each spilled string."""
     stored = entry.as_stored
     blobs, text = set(blobs_needed(stored)), f"[missing: {_cause(error)}]"
     return {key: _replaced(part, blobs, text) for key, part in stored.items() if key != "spilled"}

@@ -273,7 +273,6 @@ def check_text(line: bytes, offset: int, report: Report) -> None:
 def _decode_hard(
     line: bytes, offset: int, report: Report, fetch: Fetch | None = None
 ) -> Entry | None:
-    """Decode a line that the fast decoder refused, and report why."""
     bare = line.strip(b"\0")
     if len(bare) != len(line):
         report("nul", offset, f"{len(line) - len(bare)} NUL bytes in the line")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NoReturn, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -128,11 +128,9 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
     def from_json(cls, value: Any) -> tuple[Handle, Mapping[str, Any] | None]:
         """The handle of a JSON value, and the metadata that its older form had.
 
-        Args:
-            value: the text form; or `{plugin, version, method, meta}`; or the older `{source,
-                source_version, identifier, metadata}`, whose identifier `msg-<id>:role:name`
-                becomes the method `message` with three parts, and any other the method `item` with
-                one.
+        The value is the text form; or `{plugin, version, method, meta}`; or the older `{source,
+        source_version, identifier, metadata}`, whose identifier `msg-<id>:role:name` becomes the
+        method `message` with three parts, and any other the method `item` with one.
 
         Raises:
             HandleError: another value, or a handle that is not well formed.
@@ -157,13 +155,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def blob(cls, sha256: str, size: int, media_type: str) -> Handle:
-        """A blob in the session's sidecar.
-
-        Args:
-            sha256: of the content, in lower-case hexadecimal.
-            size: of the content, in bytes.
-            media_type: such as `image/png`.
-        """
+        """A blob of `size` bytes in the session's sidecar; its hash in lower-case hexadecimal."""
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
             raise HandleError(f"{_short(sha256)} is not a SHA-256 in lower-case hex", "meta[0]")
         if not isinstance(media_type, str) or not re.fullmatch(MEDIA_TYPE, media_type):
@@ -172,11 +164,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def file(cls, path: str) -> Handle:
-        """A file below the root that the reader names.
-
-        Args:
-            path: relative, with `/` between its parts, and none of them `..`.
-        """
+        """A file below the root that the reader names; the path is relative, without `..`."""
         if not isinstance(path, str):
             raise HandleError(f"a path must be a string, not {_short(path)}", "meta[0]")
         parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -194,13 +182,9 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def block(cls, session_id: str, uuid: str, index: int) -> Handle:
-        """One content block of a message.
+        """One content block of a message, by its index from 0.
 
-        Args:
-            session_id: the id in the session's header.
-            uuid: of the entry with the message, or the `messageUuid` of a message written in
-                blocks.
-            index: the block's index, from 0.
+        The uuid is that of the entry, or the `messageUuid` of a message written in blocks.
         """
         return cls("session", "2.0.0", "block", (session_id, uuid, _count(index, "meta[2]")))
 
@@ -228,7 +212,6 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> None:
 
 
 def _from_older(value: Mapping[Any, Any]) -> tuple[Handle, Mapping[str, Any] | None]:
-    """The handle and the metadata of the form `{source, source_version, …}`."""
     source, version, identifier = map(value.get, ("source", "source_version", "identifier"))
     if not isinstance(identifier, str):
         raise HandleError(
@@ -273,26 +256,19 @@ def _unquoted(part: str, name: str) -> str:
         )
     if "%" not in part:
         return part
-
-    def byte(escape: re.Match[bytes]) -> bytes:
-        if escape[1] is None:
-            _refuse_escape(part, name)
-        return bytes.fromhex(escape[1].decode())
-
     try:
-        return _PERCENT.sub(byte, part.encode("utf-8", "surrogatepass")).decode(
-            "utf-8", "surrogatepass"
-        )
-    except UnicodeDecodeError:
-        _refuse_escape(part, name)
+        content = _PERCENT.sub(_byte, part.encode("utf-8", "surrogatepass"))
+        return content.decode("utf-8", "surrogatepass")
+    except ValueError as error:
+        raise HandleError(
+            f"the {name} of a handle is not percent-encoded UTF-8: {_short(part)}; "
+            "write % itself as %25",
+            name,
+        ) from error
 
 
-def _refuse_escape(part: str, name: str) -> NoReturn:
-    raise HandleError(
-        f"the {name} of a handle is not percent-encoded UTF-8: {_short(part)}; "
-        "write % itself as %25",
-        name,
-    )
+def _byte(escape: re.Match[bytes]) -> bytes:
+    return bytes((int(escape[1] or b"", 16),))  # ValueError without two digits
 
 
 def _short(value: Any) -> str:

@@ -72,7 +72,6 @@ def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
 
 
 def _newer(header: Mapping[str, Any]) -> str | None:
-    """The format or version that this package cannot read, or None."""
     form, version = header.get("format"), header.get("version", 1)
     if form is not None:
         return None if form == FORMAT else f"format {form!r}"
@@ -81,7 +80,6 @@ def _newer(header: Mapping[str, Any]) -> str | None:
 
 
 def _foreign_program(value: Mapping[str, Any]) -> str | None:
-    """The program that writes such lines, or None."""
     kind = kind_of(value)
     if kind == "session":
         return _foreign_session(value)

@@ -410,7 +410,6 @@ class Branching:
         return self._lanes[row] != self._lanes[parent]
 
     def _count_ways(self) -> None:
-        """Count for each row the children through which its own line reaches content."""
         parents, ways, has_below = self._tree.parents, self._ways, self._has_below
         for row in range(len(parents)):
             above = row if self.content[row] else NO_ROW

@@ -59,9 +59,7 @@ def check_message(message: Any) -> None:
             'give {"role": "user", "content": "…"}'
         )
     role = message.get("role")
-    if isinstance(role, str) and role:
-        return
-    if role is None and kind_of(message) in RESPONSES_ITEMS:
+    if (isinstance(role, str) and role) or (role is None and kind_of(message) in RESPONSES_ITEMS):
         return
     raise EntryError(
         f"the message has {'no role' if role is None else f'the role {role!r}'}; "
@@ -123,14 +121,10 @@ def text_of(message: Message) -> str:
 
 def system_text(message: Message) -> str:
     """The text of a system message, with its `sections` where it has them."""
-    text = text_of(message)
-    sections = message.get("sections")
+    text, sections = text_of(message), message.get("sections")
     if text or not isinstance(sections, list):
         return text
-    parts = (
-        s if isinstance(s, str) else block_text(s) for s in sections if isinstance(s, str | dict)
-    )
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, map(block_text, blocks_of({"content": sections}))))
 
 
 class Call:
@@ -203,9 +197,7 @@ def is_result_block(block: Any) -> bool:
 
 def is_prompt(message: Message) -> bool:
     """Whether this is a user message with content that is not a tool result."""
-    if message.get("role") != "user":
-        return False
-    content = message.get("content")
+    content = message.get("content") if message.get("role") == "user" else None
     if isinstance(content, str):
         return bool(content)
     return isinstance(content, list) and any(not is_result_block(block) for block in content)

@@ -100,7 +100,6 @@ class _Numbered:
         return index if index == _NOWHERE or self.uuids[index] else self._parents[index]
 
     def parent_of(self, parsed: dict[str, Any], before: int) -> int:
-        """The parent of the next line, which follows the entry `before`."""
         is_pop = _is_pop(parsed, len(self.uuids))
         return self.entry_at(parsed["backToIndex"]) if is_pop else before
 
@@ -140,7 +139,6 @@ class _Linear:
         self._taken: set[str] = set()
 
     def take(self, line: bytes, parsed: dict[str, Any]) -> bytes:
-        """The version 2 line of the next line that parsed."""
         entries = self._entries
         position = len(entries.uuids)
         if not position:
@@ -178,7 +176,6 @@ class _Linear:
 
 
 def _index(value: Any, below: int) -> int | None:
-    """An index that an older program wrote; None where it cannot be one."""
     is_sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below
     return value if is_sound else None
 

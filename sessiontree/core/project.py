@@ -74,6 +74,5 @@ def _decoded(name: str) -> str:
 
 
 def _end_of(name: str, size: int) -> str:
-    """The end of a name in at most so many bytes, no character cut."""
     end = name.encode()[1 - size :].decode("utf-8", "ignore")
     return _SEPARATOR + end.lstrip(_SEPARATOR)

@@ -228,8 +228,6 @@ def stand_in(window: bytes, file: str, *, is_whole: bool) -> HeaderStandIn | Non
 
 
 class _Row(NamedTuple):
-    """A line without its LF, its number and its offset."""
-
     number: int
     offset: int
     line: bytes
@@ -270,7 +268,6 @@ def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
 
 
 def _behind(rows: list[_Row]) -> HeaderStandIn | None:
-    """The stand-in for a file that has lines before its header."""
     damaged = rows[0]
     for row in rows[1:]:
         if _is_header(row.line):
@@ -312,7 +309,6 @@ def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
 
 
 def _is_sound(line: bytes) -> bool:
-    """Whether a line has a checksum, and the right one."""
     line = line.removesuffix(b"\r")
     return is_sealed(line) and line[-10:] == b'%08x"}' % crc32(line[:-CRC_LENGTH])
 
@@ -380,7 +376,6 @@ def _what_is_lost(damaged: bytes, file: str) -> str:
 
 
 def _id_and_time_of(file: str) -> tuple[str, str] | None:
-    """The id and the time in the name of a store's file."""
     found = _OWN_NAME.search(file)
     return found and (found["id"], "{}T{}:{}:{}.{}Z".format(*found.groups()[:5]))
 

@@ -137,7 +137,6 @@ _ID: Final = re.compile(r"^(?:id|uuid)$|(?:Id|Uuid|_id|_uuid)$")
 
 
 def _media_type(key: str, siblings: Mapping[str, Any]) -> str:
-    """The media type of the string at a key, from the keys beside it."""
     if key != "data":
         return TEXT
     found = siblings.get("mimeType", siblings.get("media_type"))

@@ -146,7 +146,6 @@ class Redaction:
         return text
 
     def _key(self, key: str, entry: str | None) -> str:
-        """The key of an object; one without a secret is searched once."""
         if key in self._plain_keys:
             return key
         masked = self._text(key, entry, None, _DEEPEST_TEXT)
@@ -291,8 +290,6 @@ def _is_unicode(text: str) -> bool:
 
 
 class _Pass:
-    """One value in a redaction."""
-
     def __init__(self, redaction: Redaction, entry: str | None, depth: int) -> None:
         self._redaction = redaction
         self._entry = entry

@@ -177,7 +177,6 @@ def _is_assigned(match: re.Match[str]) -> bool:
 
 
 def _is_argument(match: re.Match[str]) -> bool:
-    """Whether it is an argument of a command, or in the query of an address."""
     before = match.string[max(match.start() - 40, 0) : match.start()]
     return re.search(r"(?:--|[?&])[\w-]*$", before) is not None
 

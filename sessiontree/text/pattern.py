@@ -36,13 +36,7 @@ _FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost 
 
 
 class Pattern:
-    """A text or a regular expression to search for.
-
-    Args:
-        text: the text, its accents spelled either way, or the regular expression (of Python's
-            `re`).
-        regex: whether it is a regular expression.
-        ignore_case: letters match in either case, as with `re.IGNORECASE`.
+    """A text, its accents spelled either way, or a regular expression of Python's `re`.
 
     Raises:
         UsageError: the pattern is empty, or not a regular expression.
@@ -80,9 +74,7 @@ class Pattern:
     def candidates(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, in order, each from its first byte to before its LF.
 
-        Args:
-            block: whole lines; a bytearray may be changed to lower case.
-            end: where they end in it.
+        The block has whole lines up to `end`; a bytearray may be changed to lower case.
         """
         if self._needles is None:
             return _lines(block, end)
@@ -116,7 +108,6 @@ class _Needles:
         self._most = _MISSES_FOR_A_PASS * (len(together) - 1)
 
     def lines(self, searched: memoryview, block: bytearray | bytes, end: int) -> dict[int, int]:
-        """The lines with one of them, as start and end."""
         found: dict[int, int] = {}
         is_done = not self._together or self._add_lines_with_any(searched, block, end, found)
         for needle in self._apart if is_done else (*self._apart, *self._together):
@@ -130,8 +121,7 @@ class _Needles:
     ) -> bool:
         """Add the lines found by the shared prefix.
 
-        Returns:
-            False where other escapes with that prefix are so many that single searches are faster.
+        False where other escapes with it are so many that single searches are faster.
         """
         find, size, nexts = stringzilla.find, len(_ESCAPED_LATIN), self._nexts
         last = end - size
@@ -209,7 +199,6 @@ def _longest_ascii(text: str) -> str:
 
 
 def _usual(character: str) -> str:
-    """A character as most programs write it within a JSON string."""
     if character in _SHORT:
         return "\\" + _SHORT[character]
     if character < " " or "\ud800" <= character <= "\udfff":

@@ -110,7 +110,6 @@ def _replacement_for(handle: str, begins: str) -> str:
 
 
 def _content_of_blob(handle: Any) -> str:
-    """The type and size of a blob, from its handle's text form; empty for another handle."""
     blob = blob_of(handle)
     if blob is None:
         return ""
@@ -127,7 +126,6 @@ def shown(message: Message) -> Message:
 
 
 def _shown_result(block: Any) -> Any:
-    """A block with each image in it named, also within the result of a tool."""
     content = block.get("content") if isinstance(block, dict) else None
     if isinstance(content, list) and kind_of(block) in RESULT_BLOCKS:
         return {**block, "content": [_shown_block(part) for part in content]}

@@ -41,13 +41,10 @@ from sessiontree.core.message import Message, kind_of
 
 ID_LIMIT: Final = 64
 HOSTED_TOOLS: Final = {
-    "web_search": "web_search_tool_result",
-    "web_fetch": "web_fetch_tool_result",
-    "code_execution": "code_execution_tool_result",
-    "bash_code_execution": "bash_code_execution_tool_result",
-    "text_editor_code_execution": "text_editor_code_execution_tool_result",
+    *("web_search", "web_fetch", "code_execution", "bash_code_execution"),
+    "text_editor_code_execution",
 }
-"""The tools that Anthropic runs itself, and the kind of block each answers with."""
+"""The tools that Anthropic runs itself; each answers with a block `NAME_tool_result`."""
 
 _OPENING: Final = "(The conversation begins with the assistant.)"
 
@@ -91,7 +88,8 @@ def _sound_hosted(parts: Sequence[Part]) -> set[int]:
     sound: set[int] = set()
     blocks = [part for part in parts if isinstance(part, Hosted)]
     for call, result in pairwise(blocks):
-        answered_by = HOSTED_TOOLS.get(str(call.block.get("name")))
+        name = str(call.block.get("name"))
+        answered_by = f"{name}_tool_result" if name in HOSTED_TOOLS else None
         if (
             kind_of(call.block) == "server_tool_use"
             and isinstance(call.block.get("input"), dict)

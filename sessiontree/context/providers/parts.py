@@ -24,6 +24,7 @@ from sessiontree.context.providers.values import (
 from sessiontree.core.message import IMAGE_BLOCKS, Message, kind_of
 
 Side = Literal["user", "assistant"]
+MediaKind = Literal["image", "document"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Text:
 class Media:
     """An image or a document: exactly one of bytes, address, or a provider's file."""
 
-    kind: Literal["image", "document"]  # `image` or `document`
+    kind: MediaKind
     data: str | None = None  # base64 of the bytes, or None
     media_type: str = ""  # such as `image/png`; empty where it is not known
     url: str | None = None  # an http(s) address, or None
@@ -128,19 +129,17 @@ def _image(block: Mapping[str, Any]) -> Media:
 
 def _document(block: Mapping[str, Any]) -> Media:
     if isinstance(block.get("source"), Mapping):
-        return _sourced("document", block["source"], _name(block.get("title")))
+        return _sourced("document", block["source"], text_or(block.get("title")) or None)
     file = block.get("file")
     file = file if isinstance(file, Mapping) else block
-    name = _name(file.get("filename"))
+    name = text_or(file.get("filename")) or None
     data = file.get("file_data")
     if isinstance(data, str) and not data.startswith("data:"):
         return _encoded("document", data, "application/pdf", name)
     return _located("document", data or file.get("file_url"), file.get("file_id"), name)
 
 
-def _sourced(
-    kind: Literal["image", "document"], source: Mapping[str, Any], name: str | None = None
-) -> Media:
+def _sourced(kind: MediaKind, source: Mapping[str, Any], name: str | None = None) -> Media:
     how = kind_of(source)
     if how == "base64":
         return _encoded(kind, source.get("data"), source.get("media_type"), name)
@@ -149,9 +148,7 @@ def _sourced(
     return _located(kind, source.get("url"), None, name)
 
 
-def _located(
-    kind: Literal["image", "document"], address: Any, file_id: Any, name: str | None = None
-) -> Media:
+def _located(kind: MediaKind, address: Any, file_id: Any, name: str | None = None) -> Media:
     if isinstance(address, str) and address:
         if parts := data_url_parts(address):
             return _encoded(kind, parts[1], parts[0], name)
@@ -162,15 +159,9 @@ def _located(
     return Media(kind, name=name)
 
 
-def _encoded(
-    kind: Literal["image", "document"], data: Any, media_type: Any, name: str | None = None
-) -> Media:
+def _encoded(kind: MediaKind, data: Any, media_type: Any, name: str | None = None) -> Media:
     spelled = text_or(media_type).lower()
     return Media(kind, base64_of(data), _SPELLED.get(spelled, spelled), name=name)
-
-
-def _name(value: Any) -> str | None:
-    return text_or(value) or None
 
 
 def stand_in(media: Media) -> str:
@@ -252,7 +243,6 @@ def _of_item(item: Mapping[str, Any]) -> Thinking:
 
 
 def _texts_of(item: Mapping[str, Any]) -> str:
-    """The readable texts of a reasoning item: its summary, and its content where that is given."""
     pieces = (
         text_or(piece.get("text"))
         for key in ("summary", "content")

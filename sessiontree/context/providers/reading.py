@@ -84,7 +84,6 @@ class Reading:
             self.notes.add(f"an item of the kind {kind!r} was left out")
 
     def _edited(self, item: Message) -> Iterator[tuple[Side, Part]]:
-        """The text that an edit of the context put in place of an item."""
         if isinstance(item.get("content"), str):
             yield from self._texts(item["content"], "assistant")
 
@@ -285,7 +284,6 @@ class Reading:
         return f"{title}\n\n{text}" if isinstance(title, str) and title else text
 
     def _text_of_bytes(self, source: Mapping[str, Any]) -> str | None:
-        """The text of bytes that a model may get as text; None for others."""
         media_type, data = base_type(text_or(source.get("media_type"))), source.get("data")
         if not is_text(media_type) or (encoded := base64_of(data)) is None:
             return None

@@ -76,8 +76,6 @@ def _leads_on(thinking: Thinking, rest: Sequence[Part]) -> bool:
 
 
 class _Items:
-    """Makes items; knows the ids already used."""
-
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._used: set[str] = set()

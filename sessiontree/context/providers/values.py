@@ -14,6 +14,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, NoReturn
 
 from sessiontree.core.message import json_text
@@ -108,12 +109,10 @@ class Ids:
 
         Of pi's `call_1|fc_2`, the part before the bar counts.
         """
-        wanted = stored.partition("|")[0]
-        given = wanted
-        again = 0
+        given = wanted = stored.partition("|")[0]
+        numbers = count()
         while given in self._given or not is_fit(given, self._limit):
-            given = _derived(wanted, f"{stored}\n{again}", self._limit)
-            again += 1
+            given = _derived(wanted, f"{stored}\n{next(numbers)}", self._limit)
         self._given.add(given)
         return given
 
@@ -143,31 +142,25 @@ def _derived(wanted: str, seed: str, limit: int) -> str:
 
 
 class Notes:
-    """Collects notes: each text once, how often, and the first entry.
-
-    Attributes:
-        uuid: the entry that is read now.
-    """
+    """Collects notes: each text once, how often, and the first entry."""
 
     def __init__(self) -> None:
-        self.uuid = ""
+        self.uuid = ""  # of the entry that is read now
         self._found: dict[str, tuple[int, str]] = {}
 
     def add(self, text: str) -> None:
         """Note something about the current entry."""
-        count, first = self._found.get(text, (0, self.uuid))
-        self._found[text] = count + 1, first
+        times, first = self._found.get(text, (0, self.uuid))
+        self._found[text] = times + 1, first
 
     def warnings(self) -> list[str]:
         """A line for each note, in order."""
-        return [_line(text, count, first) for text, (count, first) in self._found.items()]
-
-
-def _line(text: str, count: int, first: str) -> str:
-    if count == 1:
-        return f"{text} (entry {first[:8]})" if first else text
-    where = f", first in entry {first[:8]}" if first else ""
-    return f"{text} ({count:,} times{where})"
+        lines = []
+        for text, (times, first) in self._found.items():
+            where = f"{'entry' if times == 1 else 'first in entry'} {first[:8]}" if first else ""
+            facts = ", ".join(filter(None, (f"{times:,} times" if times > 1 else "", where)))
+            lines.append(f"{text} ({facts})" if facts else text)
+        return lines
 
 
 @dataclass(frozen=True, slots=True)
