@@ -189,7 +189,7 @@ def reference(handle: Handle, media_type: str, size: int) -> str:
 
 def output_text(output: Mapping[str, Any]) -> str:
     """The output of a command, each stream in a fence that its text cannot end."""
-    out, err, code = map(output.get, ("stdout", "stderr", "exitCode"))
+    out, err, code = (output[key] for key in ("stdout", "stderr", "exitCode"))
     parts = [fenced(out)] if out or not err else []
     parts += [f"stderr:\n{fenced(err)}"] if err else []
     parts += [f"exit code {code}"] if code else []

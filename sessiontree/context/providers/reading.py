@@ -150,7 +150,7 @@ class Reading:
 
     def _texts(
         self, text: Any, side: Side = "user", message: Message | None = None, kind: str = "text"
-    ) -> Iterator[tuple[Side, Part]]:
+    ) -> Iterator[tuple[Side, Text]]:
         """A text, unless it is blank: providers refuse such text."""
         if not isinstance(text, str) or not text:
             return
