@@ -530,8 +530,8 @@ class Session:
         if self._file.is_outdated():
             again = opening.reopened(self._file)
             if self._file.ends_by_rule:
-                self.cursor.go_back_to(self.header)
-            self.cursor.go_on_with(again.log)
+                self.cursor.reset(self.header)
+            self.cursor.replace_log(again.log)
             self.writer.go_to_tip()
             self._opened_file = again
 

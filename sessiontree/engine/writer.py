@@ -507,7 +507,7 @@ class EntryWriter:
 
     def _undo_batch(self) -> None:
         leaf, self.tail = self._before_batch
-        self.cursor.go_back_to(leaf)
+        self.cursor.reset(leaf)
 
     def flush(self) -> None:
         """Write what waits in an open batch."""
