@@ -1,9 +1,8 @@
 """Session: one conversation, a tree of entries in one append-only log.
 
-`Session` is what users hold. It is a facade: each method hands over to a collaborator or
-to an operation. `SessionFile` is the opened file of whatever kind, `TreeReader` reads the
-entries, `Cursor` is the place in the tree, `EntryWriter` appends, `HandleScope` resolves
-handles.
+`Session` is a facade: each method calls a collaborator or an operation. `SessionFile` is the
+opened file of any kind, `TreeReader` reads the entries, `Cursor` is the place in the tree,
+`EntryWriter` appends, `HandleScope` resolves handles.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
 
 from sessiontree.context.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
@@ -56,28 +54,30 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 SPILL_OVER: Final = 32 * 1024
-"""Bytes of a string that stay in the file by default."""
+"""The bytes of the longest string that stays in the file by default."""
 
 
 class Session:
     """A session; a context manager. Make one with `create` or `open`.
 
-    Any method may raise, beside what it names itself:
+    Any method may raise, in addition to the errors that it names:
 
-    - RefError: a ref names no entry, or more than one.
+    - RefError: a ref means no entry, or more than one.
+    - EntryError: a summary is empty or not text.
+    - SessionExistsError: a file to make exists already.
     - HookRejectedError, or another error that a hook raises: nothing was written.
-    - ReadOnlyError: a write on a session that was opened to read, closed, or kept.
+    - ReadOnlyError: a write to a session that was opened to read, closed, or kept.
     - SessionBusyError: another writer is exclusive, or does not release the lock.
     - WriteFailedError, StorageError: the system refused; how much was written is unknown.
       Open the session again.
-    - SessionNotFoundError, FileReplacedError: the file vanished, or another took its place.
+    - SessionNotFoundError, FileReplacedError: the file vanished, or was replaced.
     - CorruptionError: the answer is in a damaged part of the file.
 
     Attributes:
         cursor: the place in the tree.
         reader: reads the entries.
-        writer: appends.
-        disk: where the files that it makes go.
+        writer: appends entries.
+        disk: the file system for the files that the session makes.
     """
 
     def __init__(
@@ -131,43 +131,35 @@ class Session:
         """Make a new session and open it.
 
         Args:
-            file: where to keep it, readable by its owner alone; None keeps it in memory.
-            cwd: the working directory that it is about, by default the current one.
+            file: the file to make, readable by its owner alone; None: keep it in memory.
+            cwd: the working directory of the session, by default the current one.
             id: its id, by default a fresh UUID.
             name: a name for people.
             metadata: facts such as `model`, `system`, or the agent's own session id.
             exclusive, lane, durability, spill_over, hooks, registry, root, fs: as for `open`.
 
         Raises:
-            SessionExistsError: the file exists already.
-            EntryError: a value that JSON cannot carry.
+            EntryError: a value is not JSON.
             StorageError: the file cannot be made.
         """
         refs.check_name(lane, "lane name")
+        _check_options(durability, spill_over)
         line = encode(_header(cwd, id, name, metadata)) + b"\n"
+        log: Log
         if file is None:
-            return cls._open(
-                MemoryLog(_IN_MEMORY, [line]),
-                DISK,
-                exclusive=exclusive,
-                lane=lane,
-                spill_over=None,
-                hooks=hooks,
-                registry=registry,
-                root=root,
-            )
-        path = os.fspath(file)
-        create_file(fs, path, iter([line]))
-        return cls.open(
-            path,
+            log, fs, spill_over = MemoryLog(_IN_MEMORY, [line]), DISK, None
+        else:
+            create_file(fs, os.fspath(file), iter([line]))
+            log = FileLog(fs, os.fspath(file), durability=durability)
+        return cls._open(
+            log,
+            fs,
             exclusive=exclusive,
             lane=lane,
-            durability=durability,
             spill_over=spill_over,
             hooks=hooks,
             registry=registry,
             root=root,
-            fs=fs,
         )
 
     @classmethod
@@ -186,38 +178,33 @@ class Session:
         root: PathLike | None = None,
         fs: FileSystem = DISK,
     ) -> Self:
-        """Open a session. A version 1 file is migrated: on disk, or in memory to read it.
+        """Open a session.
 
-        Another agent's file can only be read. It is translated in memory; see
-        `sessiontree.formats`.
+        A version 1 file is migrated on disk, or with `readonly` in memory. Another agent's file
+        can only be read, and is translated in memory; see `sessiontree.formats`.
 
         Args:
             file: the session file.
             readonly: never write: no lock, no migration on disk.
-            exclusive: keep all other writers out until closed.
-            lane: the lane to read and write; only a writer begins a new one.
-            durability: `fsync`: an acknowledged entry survives a power cut;
-                `os`: it survives the death of the process.
-            spill_over: strings of content with more UTF-8 bytes go into the sidecar folder;
-                None: none does, 0: all do.
-            migrate: False refuses a version 1 file that would be written.
-            hooks: objects that are called with what is written; see `Hook`.
+            exclusive: keep all other writers out until the session is closed.
+            lane: the lane to read and write; only a writer can start a new one.
+            durability: `fsync`: a returned entry survives a power cut; `os`: it survives the
+                death of the process.
+            spill_over: strings with more UTF-8 bytes go into the sidecar folder; None: none
+                does, 0: all do.
+            migrate: False: refuse to migrate a version 1 file on disk.
+            hooks: objects to call with each entry written; see `Hook`.
             registry: resolves handles; by default `Registry.default()`.
-            root: the folder that `file` handles are below; without it none is read.
-            fs: the seam to the disk; tests pass another one.
+            root: the folder of `file` handles; without it none is resolved.
+            fs: the file system; tests pass another one.
 
         Raises:
-            NotASessionError, ForeignFormatError, NewerFormatError: not a session of sessiontree.
+            NotASessionError, ForeignFormatError, NewerFormatError: not a sessiontree session.
             MissingHeaderError: not `readonly`, and the header is lost; see `repair_file`.
             MigrationRefusedError: version 1, and `migrate=False`.
-            SessionBusyError: another writer is exclusive.
             RefError: `readonly`, and the lane has no entry.
-            SessionNotFoundError, StorageError: the system refused.
         """
-        if durability not in ("fsync", "os"):
-            raise UsageError(f"durability is 'fsync' or 'os', not {durability!r}")
-        if spill_over is not None and (not isinstance(spill_over, int) or spill_over < 0):
-            raise UsageError(f"spill_over is a number of bytes or None, not {spill_over!r}")
+        _check_options(durability, spill_over)
         if readonly and exclusive:
             raise UsageError("a session is opened readonly or exclusive, not both")
         return cls._open(
@@ -262,19 +249,11 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Close the file and release its lock. Closing twice is allowed.
-
-        The entries of an open batch are written first.
-        """
+        """Write an open batch, close the file and release its lock. May be called twice."""
         self._closing.set()
         self.writer.close()
         if not self._file.is_current:
@@ -288,7 +267,7 @@ class Session:
 
     @property
     def _file(self) -> opening.SessionFile:
-        """The opened file; the reader may have gone on to the one that took its place."""
+        """The opened file; after a replacement, the one that the reader reads now."""
         if self._opened_file.is_current and self._opened_file.log is not self.reader.log:
             self._opened_file = opening.Current(self.reader.log)
         return self._opened_file
@@ -330,12 +309,12 @@ class Session:
 
     @property
     def leaf(self) -> Entry:
-        """The entry that the next one hangs below: what this session last saw or wrote."""
+        """The parent of the next entry: the one that this session last saw or wrote."""
         return self.cursor.leaf
 
     @property
     def name(self) -> str | None:
-        """The session's name, the latest given, or None. Reads the whole file."""
+        """The session's latest name, or None. Reads the whole file."""
         return self.reader.names().name
 
     @property
@@ -361,23 +340,19 @@ class Session:
         return sorted(found, key=lambda damage: damage.offset)
 
     def entry(self, ref: Ref) -> Entry:
-        """The entry that a ref names.
-
-        Raises:
-            RefError: it names none, or more than one.
-        """
+        """Return the entry that a ref means."""
         return self.cursor.entry(ref)
 
     def entries(self) -> Iterator[Entry]:
-        """All entries in file order, the header first, one by one."""
+        """Yield all entries in file order, the header first."""
         return self.reader.entries()
 
     def children(self, ref: Ref) -> list[Entry]:
-        """The entries whose parent is this one, in file order."""
+        """Return the children of an entry, in file order."""
         return self.reader.children(self.entry(ref))
 
     def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
-        """The entries of a type, or that make or answer a tool call, in file order.
+        """Return the entries of a type, or of a tool call and its results, in file order.
 
         Raises:
             UsageError: neither is given.
@@ -385,10 +360,9 @@ class Session:
         return self.reader.find(type, tool_call_id)
 
     def path(self, ref: Ref | None = None) -> list[Entry]:
-        """The entries from the header to an entry, by default the leaf, root first.
+        """Return the entries from the header to an entry, by default the leaf.
 
-        Where a parent is missing the path starts below the gap, and the gap is in
-        `damage`.
+        If a parent is missing, the path starts below it, and `damage` names it.
         """
         return self.cursor.path(ref)
 
@@ -401,18 +375,17 @@ class Session:
         strict: bool = False,
         count: TokenCounter = estimate_tokens,
     ) -> Context:
-        """What a model gets at an entry, by default the leaf.
+        """Return what a model gets at an entry, by default the leaf.
 
-        What a handle on the path to the leaf resolved to is kept as the session goes on
-        from there: a file that changes is shown as it was, so that the model gets the same
-        words again. To show what it is now, append its handle again, or open the session
-        anew, or give `strict`.
+        A handle on the path is resolved once: if its file changes, the context still has the
+        earlier content, so that the model gets the same bytes again. To get the new content,
+        append the handle again, open the session again, or use `strict`.
 
         Args:
             ref: the entry.
-            verbatim: give the messages as stored, calls and results unpaired.
-            resolve: False leaves handles as references.
-            strict: a blob or a handle that fails is an error, not a placeholder.
+            verbatim: return the messages as stored, calls and results not paired.
+            resolve: False: leave handles as references.
+            strict: raise an error for a blob or handle that fails, instead of a placeholder.
             count: counts the tokens of one message.
 
         Raises:
@@ -423,44 +396,36 @@ class Session:
         )
 
     def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
-        """The messages of a path by turns: each a prompt and what follows it."""
+        """Return the messages of a path in turns: a prompt and what follows it."""
         return outline.turns(self.path(ref))
 
     def branches(self, ref: Ref | None = None) -> list[Branch]:
-        """The branches of the conversation by their tips, in file order.
-
-        Args:
-            ref: only those below this entry.
-        """
+        """Return the branches, all or those below an entry, in file order of their tips."""
         below = None if ref is None else self.entry(ref)
         return outline.branches(self.cursor, below)
 
     def tree(self) -> Iterator[TreeRow]:
-        """Each entry with its place in the tree, in file order, one by one."""
+        """Yield each entry with its place in the tree, in file order."""
         return outline.rows(self.cursor)
 
     def render(self, *, all: bool = False) -> Iterator[str]:
-        """The tree drawn with box characters, line by line.
-
-        Args:
-            all: show every message, also in long runs without a branch.
-        """
+        """Yield the lines of a drawing of the tree; `all` shows long unbranched runs whole."""
         return outline.draw(self.cursor, all=all)
 
     def conversation(self, ref: Ref | None = None) -> Iterator[Event]:
-        """The conversation on a path, block by block: the events that a recording of it gives.
+        """Yield the events of a recording of a path, block by block, without starts and deltas.
 
-        Deltas and starts are left out; see `sessiontree.recording.events`.
+        See `sessiontree.recording.events`.
         """
         from sessiontree.recording.replay import conversation  # few sessions are taken apart
 
         return conversation(self.cursor, ref)
 
     def block(self, ref: Ref, index: int) -> dict[str, Any]:
-        """A content block of the message that an entry is, or is a piece of.
+        """Return a content block of the message that an entry is, or is a piece of.
 
-        An item of OpenAI Responses that has no role (a call, its output, a thought) is its
-        own block 0.
+        An OpenAI Responses item without a role (a call, its output, a thought) is its own
+        block 0.
 
         Raises:
             UsageError: it is not a message, or has no such block.
@@ -470,7 +435,7 @@ class Session:
         return block(self.cursor, ref, index)
 
     def stats(self) -> Stats:
-        """How many entries, branches and bytes there are, and what they cost."""
+        """Count the entries, branches, bytes, tokens and costs."""
         from sessiontree.operations.stats import stats  # few sessions are ever counted
 
         with self.reader.alone():
@@ -478,14 +443,11 @@ class Session:
             return stats(self.reader, size)
 
     def original(self, ref: Ref) -> bytes:
-        """The line that an entry was made of, as the program wrote it whose file this is.
-
-        In a file of the current version that is the entry's own line.
-        """
+        """Return the line of an entry as it is in the file, in the format of its program."""
         return self._file.original_line(self.entry(ref))
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
-        """What a handle points to.
+        """Return what a handle points to.
 
         Raises:
             HandleError: it is not well formed, or does not fit its schema.
@@ -494,32 +456,25 @@ class Session:
         return self.handles.resolve(handle)
 
     def resolve_many(self, handles: Iterable[Handle | str]) -> list[HandleResolution]:
-        """What handles point to, or the error of each, in order; each distinct one once."""
+        """Return what each handle points to, or its error; resolves each distinct one once."""
         return self.handles.resolve_many(handles)
 
     def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
-        """The path to an entry, by default the leaf, with what its handles point to.
-
-        A handle that cannot be resolved has its error in place of that.
-        """
+        """Return a path with what its handles point to, or their errors."""
         return self.handles.resolved_path(ref)
 
     def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
-        """An entry, by default the header, and all below it, with what handles point to.
-
-        A handle that cannot be resolved has its error in place of that.
-        """
+        """Return an entry, by default the header, and all below it, as `resolved_path` does."""
         return self.handles.resolved_tree(ref)
 
     def refresh(self) -> None:
-        """See what others wrote. A writer stays where it is; a reader goes to the new leaf.
+        """Read what others wrote. A writer stays at its leaf; a reader goes to the new one.
 
-        What sessions made by `lane` and `scratch` wrote is seen without it by every method
-        that reads the whole file: `entries`, `find`, `tree`, `render`, `branches`, `stats`.
+        `entries`, `find`, `tree`, `render`, `branches` and `stats` see what sessions made by
+        `lane` and `scratch` wrote without a refresh.
 
         Raises:
-            FileReplacedError: another file took this one's place, without the leaf in it.
-            SessionNotFoundError: the path vanished.
+            FileReplacedError: another file without the leaf replaced this one.
         """
         if not self.reader.log.readonly:
             self.writer.refresh()
@@ -530,24 +485,22 @@ class Session:
         if self._file.is_outdated():
             again = opening.reopened(self._file)
             if self._file.ends_by_rule:
-                self.cursor.go_back_to(self.header)
-            self.cursor.go_on_with(again.log)
+                self.cursor.reset(self.header)
+            self.cursor.replace_log(again.log)
             self.writer.go_to_tip()
             self._opened_file = again
 
     def follow(self, damaged: Callable[[Damage], object] | None = None) -> Iterator[Entry]:
-        """Each entry that anyone adds after what this session knows, as it comes.
+        """Yield each entry that any writer adds from now on, until the session is closed.
 
-        Ends when the session is closed. Only lines that end with a newline are given.
-        Damage in what is added goes to `damage`.
+        Only lines that end with a newline count. Damage in them goes to `damage`.
 
         Args:
-            damaged: called with each such finding as well.
+            damaged: called with each damage in them too.
 
         Raises:
             UsageError: the session is in memory, or the file is another agent's.
-            FileReplacedError: the file was rewritten in place, or is another session's now.
-            SessionNotFoundError: it is gone.
+            FileReplacedError: the file was rewritten in place, or has another session now.
         """
         from sessiontree.operations import follow  # few sessions are followed
 
@@ -557,7 +510,7 @@ class Session:
             raise UsageError("a session in memory has no file to follow")
         if file.not_followed:
             raise UsageError(file.not_followed)
-        self.reader.log.size()  # refused where this is closed
+        self.reader.log.size()  # raises if the session is closed
 
         def note(identity: tuple[int, int], damage: Damage) -> None:
             self._followed.append((identity, damage))
@@ -579,20 +532,18 @@ class Session:
         uuid: str | None = None,
         **fields: Any,
     ) -> Entry:
-        """Write one entry and return it; it is kept when this returns.
+        """Write one entry and return it; it is durable when the call returns.
 
         Args:
             type: an entry type; an unknown one is written as given.
-            parent: the entry that it hangs below, by default `leaf`.
-            metadata: small facts of the caller's own.
+            parent: its parent, by default `leaf`.
+            metadata: small facts of the caller.
             uuid: its uuid, by default a fresh one.
-            fields: the fields of the type, with the names they have in the file.
+            fields: the fields of the type, with their names in the file.
 
         Raises:
             EntryError: fields are missing, wrong, or not JSON; the uuid is taken.
-            RefError: a parent or target does not exist.
-            BlobError: a handle of a blob that this session does not have.
-            HookRejectedError: a hook refused.
+            BlobError: the handle of a blob that this session does not have.
         """
         if metadata is not None:
             fields["metadata"] = metadata
@@ -608,11 +559,11 @@ class Session:
         """Write one message, verbatim: a dict with a `role`, in any provider's shape.
 
         Args:
-            message: the dict is not kept: a later change of it changes nothing.
+            message: the dict; a later change of it does not change the entry.
             parent, metadata: as for `append`.
 
         Raises:
-            EntryError: it is not a message, or holds what JSON cannot carry.
+            EntryError: it is not a message, or not JSON.
         """
         return self.writer.append_message(message, parent, metadata)
 
@@ -626,20 +577,20 @@ class Session:
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Write an entry that points to content which its owner keeps elsewhere.
+        """Write an entry that points to content kept elsewhere.
 
         Args:
             handle: a handle, or its text form.
-            kind: what it resolves to, by default what its plugin's schema says.
-            role: of the message that it becomes in a context.
-            preview: a few words for people to recognise it by.
-            parent: the entry that it hangs below, by default `leaf`.
-            metadata: hints, of up to 1 KB as JSON.
+            kind: the kind of its content, by default the one in its plugin's schema.
+            role: the role of its message in a context.
+            preview: a few words that describe it to people.
+            parent: as for `append`.
+            metadata: hints, up to 1 KB as JSON.
 
         Raises:
-            HandleError: the handle, its kind or the metadata is wrong, or it is of this very
-                session and points to nothing in it; names the part.
-            BlobError: it points to a blob that this session does not have.
+            HandleError: the handle, its kind or the metadata is wrong, or it names an entry
+                that this session does not have.
+            BlobError: it names a blob that this session does not have.
         """
         fields = self.handles.entry_fields(handle, kind, role, preview, metadata)
         return self.writer.append("handle", fields, parent=parent)
@@ -654,20 +605,19 @@ class Session:
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Copy a file, or a stream, into the sidecar folder, and write its handle.
+        """Copy a file or stream of any size into the sidecar folder, and write its handle.
 
-        It is copied block by block, so it may be of any size. A model gets images (PNG,
-        JPEG, GIF, WebP), PDF of up to 20 MiB, and text in UTF-8 of up to 256 KiB, a few
-        wrong bytes of it as U+FFFD. Of anything else it gets the name, and the warnings of
-        the context say so.
+        A model gets images (PNG, JPEG, GIF, WebP), PDF up to 20 MiB, and UTF-8 text up to
+        256 KiB, with U+FFFD for a few wrong bytes. Of other content it gets the name, and the
+        context has a warning.
 
         Args:
             content: the path of a file, or a binary stream, which is read to its end.
-            media_type: by default what the content and the name of the file say.
+            media_type: by default guessed from the content and the file name.
             role, preview, parent, metadata: as for `append_handle`.
 
         Raises:
-            StorageError: it cannot be read, or kept.
+            StorageError: it cannot be read or stored.
             HandleError: the media type or the metadata is wrong.
         """
         from sessiontree.operations import attach  # few sessions have attachments
@@ -696,8 +646,8 @@ class Session:
 
         Args:
             role, model, provider: of the message.
-            granularity: `block` keeps each block when it is finished; `message`
-                writes one entry at the end.
+            granularity: `block` writes an entry for each finished block; `message` writes
+                one at the end.
 
         Returns:
             A context manager; leaving it ends the message.
@@ -709,14 +659,14 @@ class Session:
         return MessageStream(self, role, facts, granularity)
 
     def label(self, ref: Ref, text: str | None) -> Entry:
-        """Name an entry; None takes its name away. Returns the `label` entry.
+        """Label an entry; None removes its label. Returns the `label` entry.
 
         Raises:
-            InvalidNameError: no ref could spell it, or it means another entry or a lane.
+            InvalidNameError: a ref cannot spell it, or it means another entry or a lane.
         """
         self.reader.log.check_writable()
         target = self.entry(ref)
-        if ref == refs.LEAF:  # not a mark behind what is meant, which no drawing shows
+        if ref == refs.LEAF:  # label the entry that people see, not a mark below it
             while target.type in ANNOTATIONS or target.type == "branch":
                 target = self.reader.parent(target)
         if text is not None:
@@ -733,37 +683,35 @@ class Session:
         return self.writer.annotate("session_info", {"name": name})
 
     def update_metadata(self, **facts: Any) -> Entry:
-        """Set facts of the session's metadata; others stay as they are.
-
-        Returns the `session_info` entry.
+        """Set facts of the session's metadata. Returns the `session_info` entry.
 
         Raises:
             EntryError: no fact is given, or one is not JSON.
         """
         if not facts:
-            raise EntryError("update what? give key=value")
+            raise EntryError("update_metadata needs a fact; give key=value")
         return self.writer.annotate("session_info", {"metadata": facts})
 
     def set_model(self, provider: str | None, model_id: str) -> Entry:
-        """Put a model in force on this path, from here on."""
+        """Set the model on this path from here on."""
         return self.append("model_change", provider=provider, modelId=model_id)
 
     def set_thinking_level(self, level: str) -> Entry:
-        """Put a thinking level in force on this path, from here on."""
+        """Set the thinking level on this path from here on."""
         return self.append("thinking_level_change", thinkingLevel=level)
 
     def batch(self) -> AbstractContextManager[None]:
-        """Write all entries appended inside in one write and one sync, at the end.
+        """Write all entries appended inside the block with one write and one sync, at its end.
 
-        The lock is held all the while, so keep it short. Looking at the session inside
-        writes first what waits. A batch is not atomic: a crash may keep the first part. An
-        exception inside does not undo what was appended before it.
+        The lock is held for the whole block, so keep it short. Reading the session inside
+        writes the entries so far. A batch is not atomic: a crash may keep its first part, and
+        an exception does not undo the entries before it.
         """
         return self.writer.batch()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other writers out, and go to the lane's leaf in the file."""
+        """Hold the lock for the block, and go to the lane's leaf in the file."""
         with self.writer.holding():
             self.writer.go_to_tip()
             yield
@@ -771,32 +719,31 @@ class Session:
     # Move
 
     def branch(self, ref: Ref, summary: Summary | None = None, name: str | None = None) -> Entry:
-        """Go on from an entry, in place: append a `branch` entry below it.
+        """Go on from an entry in the same file: append a `branch` entry below it.
 
         Args:
-            ref: where to go on; the header starts over with an empty context.
-            summary: of the work left behind: text, or a summarizer. The entry is then
-                a `branch_summary`, which the context shows.
+            ref: the entry to go on from; the header gives an empty context.
+            summary: a summary of the path left behind: text, or a summarizer. Then the entry is
+                a `branch_summary`, which is in the context.
             name: a name for the new branch.
 
         Returns:
             The entry written, the new leaf.
 
         Raises:
-            InvalidNameError: the name is not a name, or taken.
-            EntryError: the summary is empty, or not text.
+            InvalidNameError: the name is invalid or taken.
         """
         return moves.branch(self.writer, ref, summary, name)
 
     def switch(self, ref: Ref) -> Entry:
         """Go to the tip of a named branch, or to any entry; returns the leaf.
 
-        Going to the current place writes nothing.
+        Writes nothing if that is the leaf already.
         """
         return moves.switch(self.writer, ref)
 
     def rewind(self, ref: Ref | None = None) -> str:
-        """Go to before a prompt, by default the last; returns its text, to be edited.
+        """Go to before a prompt, by default the last; returns its text for editing.
 
         Raises:
             UsageError: the entry is not a prompt.
@@ -805,16 +752,17 @@ class Session:
         return moves.rewind(self.writer, ref)
 
     def push(self, note: str | None = None) -> Entry:
-        """Mark this place, to `pop` back to."""
+        """Mark the leaf, so that `pop` returns to it."""
         fields: dict[str, Any] = {} if note is None else {"note": note}
         return self.append("stack_push", **fields)
 
     def pop(self, ref: Ref | None = None, summary: Summary | None = None) -> Entry:
         """Go back up the path, with a summary of what is left behind.
 
-        Without `ref`: to the innermost open push, and where none is open to the
-        nearest prompt that has something besides summaries and markers after it.
-        Without `summary`: what `sessiontree.summarize` gives.
+        Args:
+            ref: the entry to go to; by default the innermost open push, or else the nearest
+                prompt followed by more than summaries and markers.
+            summary: text, or a summarizer; by default `sessiontree.summarize`.
 
         Returns:
             The `stack_summary` written, the new leaf.
@@ -822,7 +770,6 @@ class Session:
         Raises:
             UsageError: the entry is not on the path.
             NothingToDoError: nothing follows it, or there is no place to pop to.
-            EntryError: the summary is empty, or not text.
         """
         return moves.pop(self.writer, ref, summarize if summary is None else summary)
 
@@ -836,22 +783,21 @@ class Session:
         details: Any = None,
         usage: Any = None,
     ) -> Entry:
-        """Put a summary in place of the older part of the context.
+        """Replace the older part of the context with a summary.
 
         Args:
-            summary: text, or a summarizer of the entries it replaces; by default
+            summary: text, or a summarizer of the replaced entries; by default
                 `sessiontree.summarize`.
-            first_kept: the first entry to keep as it is; by default chosen. `@` is the last
-                message, also where marks or edits follow it.
-            keep: about how many tokens to keep, where chosen; 0 keeps nothing.
+            first_kept: the first entry to keep; by default chosen by `keep`. `@` is the last
+                message, even if marks or edits follow it.
+            keep: about how many tokens to keep; 0 keeps nothing.
             count: counts the tokens of one message.
-            details, usage: kept with the entry.
+            details, usage: stored in the entry.
 
         Raises:
             UsageError: `keep` is not a number of tokens, or the first kept entry is not on
                 the path.
             NothingToDoError: the context is smaller than `keep`.
-            EntryError: the summary is empty, or not text.
         """
         if not isinstance(keep, int) or keep < 0:
             raise UsageError(f"keep is a number of tokens, 0 or more, not {keep!r}")
@@ -865,31 +811,30 @@ class Session:
         """Copy an entry, of this session or another, below the leaf; returns the copy.
 
         Raises:
-            UsageError: its type speaks of its own place in the tree.
-            BlobError: content of it is missing.
+            UsageError: entries of its type are bound to their place in the tree.
+            BlobError: its content is missing.
         """
         return merge.cherry_pick(self.writer, picked)
 
     def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
-        """Take what another branch contributes into this path, or a summary of it.
+        """Add the context of another branch, or a summary of it, to this path.
 
         Args:
-            ref: the last entry to take in.
-            summary: text, or a summarizer of what is taken in.
+            ref: the last entry to merge.
+            summary: text, or a summarizer of the merged entries.
 
         Raises:
-            UsageError: it has no ancestor in common with the path.
+            UsageError: it has no common ancestor with the path.
             NothingToDoError: it is on the path already.
-            EntryError: the summary is empty, or not text.
         """
         return merge.merge(self.writer, ref, summary)
 
     def edit_context(self, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
-        """Replace or drop what an entry contributes, on this path, from here on.
+        """Replace or drop an entry's part of the context, on this path from here on.
 
         Args:
             ref: the entry.
-            replacement: None drops it; text, or `{"content": …}`, takes its content's place.
+            replacement: new content, as text or `{"content": …}`; None drops it.
 
         Raises:
             UsageError: it contributes nothing to the current context.
@@ -905,12 +850,11 @@ class Session:
     def fork(self, file: PathLike, at: Ref | None = None) -> str:
         """Copy the path to an entry, by default the leaf, into a new session file.
 
-        Returns its path. The copy has an id of its own, and not the agent's session id.
+        Returns its path. The copy has a new id, and omits the agent's session id. A lost or
+        damaged blob is a ContentLostWarning.
 
         Raises:
-            SessionExistsError: the file exists already.
-            BlobUnreadableError: the system refuses a blob that it needs. One that is lost
-                or damaged is a ContentLostWarning.
+            BlobUnreadableError: the system refuses to read a blob.
         """
         return copies.fork(self._original, os.fspath(file), at)
 
@@ -925,20 +869,19 @@ class Session:
     ) -> str:
         """Copy an entry and all below it into a new session file; returns its path.
 
-        Scratch lanes below it that were never kept stay behind, with a warning, except the
-        one that the entry is on and the one that this session is on.
+        Scratch lanes that were never kept are left out, with a warning, except those of the
+        entry and of this session.
 
         Args:
             ref: the top of the subtree.
             file: the file to make.
-            with_path: also copy the path from the header down to it.
-            inline: put what is in blobs, and what handles point to, into the file itself.
-            redact: masks secrets in the copy, and says afterwards which.
+            with_path: copy the path from the header to the entry too.
+            inline: put the content of blobs and handles into the file itself.
+            redact: masks secrets in the copy, and reports them.
 
         Raises:
-            SessionExistsError: the file exists already.
-            BlobError: with `inline`, content that is missing; without it, a blob that the
-                system refuses. One that is lost is a ContentLostWarning then.
+            BlobError: with `inline`, content is missing; without it, the system refuses to
+                read a blob, and a lost blob is a ContentLostWarning.
         """
         path = os.fspath(file)
         return copies.export(
@@ -952,15 +895,12 @@ class Session:
         redact: Redaction | None = None,
         beside: str | None = None,
     ) -> Iterator[str]:
-        """The path to an entry as Markdown for people to read, part by part.
-
-        Content that is missing is named in its place.
+        """Yield the path to an entry as Markdown; missing content is named in its place.
 
         Args:
             ref: the entry, by default the leaf.
-            redact: masks secrets in it, and says afterwards which.
-            beside: the folder that the text will be in; attached images are then links to
-                their files.
+            redact: masks secrets in the text, and reports them.
+            beside: the folder of the text; attached images become links to their files.
         """
         from sessiontree.operations.transcript import transcript  # few sessions are printed
 
@@ -970,22 +910,21 @@ class Session:
     def convert(
         self, to: Literal["pi", "claude-code", "atif"], file: PathLike | None = None
     ) -> ConversionResult:
-        """Make a file that another program opens; this session stays as it is.
+        """Make a file for another program; this session does not change.
 
         Args:
-            to: `pi`, the pi coding agent, version 3: the whole tree; `claude-code`, a
-                transcript of Claude Code; `atif`, a trajectory in the Agent Trajectory
-                Interchange Format 1.7: the current path, as it happened.
-            file: the file to make, by default one in the current directory, with the name
-                that the program would give it.
+            to: `pi`: version 3 of the pi coding agent, the whole tree; `claude-code`: a
+                transcript of Claude Code; `atif`: the current path in the Agent Trajectory
+                Interchange Format 1.7.
+            file: the file to make, by default in the current directory, with the name that
+                the program would give it.
 
         Returns:
-            The files made, and what in them is left out, or written differently.
+            The files made, and what in them is left out or written differently.
 
         Raises:
             UsageError: there is no such target.
             NothingToDoError: the session has no message yet.
-            SessionExistsError: a file exists already.
         """
         from sessiontree.operations.convert import convert  # few sessions are converted
 
@@ -994,13 +933,13 @@ class Session:
     # Lanes
 
     def lane(self, name: str, at: Ref | None = None) -> Session:
-        """A session on another lane of this file; to be closed by itself.
+        """Open another lane of this file, as a session to close separately.
 
-        That of a session opened with `readonly=True` looks at the lane, and writes nothing.
+        It is `readonly` if this session is.
 
         Args:
-            name: the lane; one without entries starts at the main leaf.
-            at: the entry that its next one hangs below; by default the lane's leaf.
+            name: the lane; a lane without entries starts at the main leaf.
+            at: the parent of its next entry; by default the lane's leaf.
 
         Raises:
             RefError: this session was opened to read, and the lane has no entry.
@@ -1008,12 +947,11 @@ class Session:
         return self._on(lanes.lane(self._file, self.writer, name, at))
 
     def scratch(self, at: Ref | None = None) -> Session:
-        """A session on a fresh scratch lane, from an entry on, by default the leaf.
+        """Open a new scratch lane at an entry, by default the leaf, as a session.
 
-        What it writes moves no other leaf, and is garbage unless `keep` is called on it;
-        so are the labels of its own entries. Other labels, and a name or metadata for the
-        session, are written on main: they stay.
-        One may be opened from another: `keep` then joins it to that one, not to main.
+        Its entries move no other leaf, and are garbage unless its `keep` is called; so are
+        labels of its own entries. Other labels, names and metadata are written on main, and
+        stay. A scratch lane opened from another one is joined to that one by `keep`.
 
         Raises:
             ReadOnlyError: this session was opened to read.
@@ -1026,17 +964,17 @@ class Session:
         return type(self)(file, writer, self.disk, self._registry, self._root, origin)
 
     def keep(self, lane: str | None = None) -> Entry:
-        """Join a lane to this one by a `branch` entry below its last; this session goes there.
+        """Join a lane to another, by a `branch` entry below the last entry of the first.
 
-        Without `lane` the one that this session is on is joined to the lane of the session
-        that it was opened from (main, where it was opened by `Session.open`). If it is a
-        scratch lane, this session writes nothing more: go on with the other one. A lane kept
-        by its name goes on as before, and what it gets later can be kept again.
+        With `lane`, join that lane to the lane of this session; it can go on, and be kept
+        again. Without, join the lane of this session to the lane of the session that it was
+        opened from, or to main. A session on a scratch lane writes nothing after that: use the
+        other one.
 
         Returns:
-            The entry written. Its `lane` is where it was joined (None is main). It has a
-            `fromUuid` where that lane had gone on meanwhile: the entry it was at, which
-            is the tip of a side branch now; `merge` takes it in, `switch` goes back to it.
+            The entry written. Its `lane` is the lane joined to (None is main).
+            If that lane has gone on meanwhile, `fromUuid` is its earlier leaf, now the tip of a
+            side branch: `merge` merges it, `switch` goes back to it.
 
         Raises:
             NothingToDoError: the lane has no entry, or is kept already.
@@ -1046,10 +984,10 @@ class Session:
         lanes.check_can_be_kept(self.writer)
         home = self._origin
         while home is not None and (home.reader.log.ended or home.lane_name == self.lane_name):
-            home = home._origin  # one that was kept itself is a part of where it was kept
+            home = home._origin  # a kept session is a part of the lane that it was joined to
         if home is not None and not home.reader.log.closed:
             return lanes.keep_own(self.writer, home.writer)
-        self.reader.log.check_writable()  # nor is this one closed
+        self.reader.log.check_writable()
         with self.lane("main" if home is None else home.lane_name) as home:
             return lanes.keep_own(self.writer, home.writer)
 
@@ -1058,15 +996,12 @@ class Session:
     def verify(
         self, progress: Progress | None = None, *, processes: int | None = 1
     ) -> list[Damage]:
-        """Read everything, follow every reference, and give all damage.
+        """Read the whole file, check each reference, and return all damage in file order.
 
         Args:
             progress: called with the bytes done and the bytes in all, now and then.
-            processes: how many check the checksums of a large file; None: as many as are
-                worth it. More than this one are forked.
-
-        Returns:
-            One finding a fault, in file order; empty where the file is sound.
+            processes: the number of processes that check the checksums of a large file; all
+                but this one are forked. None: chosen by the number of processors.
         """
         from sessiontree.operations.verify import verify  # few sessions are ever verified
         from sessiontree.operations.workers import available
@@ -1076,16 +1011,13 @@ class Session:
         return self._file.damage_in_original(found)
 
     def repair(self, *, dry_run: bool = False) -> RepairResult:
-        """Repair what can be repaired without guessing; the original is kept beside the file.
+        """Repair the damage that needs no guess, and keep the original beside the file.
 
         Args:
-            dry_run: only say what would be done.
-
-        Returns:
-            What was repaired, where the original is, and the damage that remains.
+            dry_run: only report what would be done.
 
         Raises:
-            MigrationRefusedError: the file is of version 1, and was opened to read.
+            MigrationRefusedError: the file has version 1, and was opened to read.
         """
         from sessiontree.engine import repair  # few sessions are ever repaired
 
@@ -1099,29 +1031,29 @@ class Session:
         return done
 
     def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> GcResult:
-        """Take out what was tried on scratch lanes and never kept, and blobs without a handle.
+        """Remove scratch entries that were never kept, and blobs without a handle.
 
-        Seven days after it was written it goes into an archive beside the file, and
-        thirty days later the archive goes.
+        Entries go into an archive beside the file seven days after they were written. The
+        archive is removed thirty days later.
 
         Args:
-            dry_run: only say what would go.
-            now: the moment to count from, with a time zone; by default this one.
+            dry_run: only report what would be removed.
+            now: the time to count from, with a time zone; by default the current time.
 
         Raises:
-            CorruptionError: the file has lines that cannot be read; repair it first.
+            CorruptionError: a line cannot be read; repair the file first.
         """
-        from sessiontree.engine.gc import collect  # seldom called
+        from sessiontree.engine.gc import collect  # few sessions are ever collected
 
-        moment = datetime.now(UTC) if now is None else now
+        moment = now or datetime.now(UTC)
         if moment.tzinfo is None:
-            raise UsageError(f"now is a moment with a time zone, not {moment}")
+            raise UsageError(f"now is a time with a time zone, not {moment}")
         self.reader.ready()
-        kept = [self.leaf.uuid]
+        leaves = [self.leaf.uuid]
         if dry_run:
-            return collect(self.reader.log, self.blobs, kept, moment, dry_run=True)
+            return collect(self.reader.log, self.blobs, leaves, moment, dry_run=True)
         with self.writer.holding():
-            done = collect(self.reader.log, self.blobs, kept, moment)
+            done = collect(self.reader.log, self.blobs, leaves, moment)
             if done.entries:
                 self.reader.catch_up()
         return done
@@ -1131,17 +1063,14 @@ _IN_MEMORY: Final = "(in memory)"
 
 
 def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
-    """Repair a session that cannot be opened to write, its header being lost, or any other.
+    """Repair a session file, even one whose header is lost; see `Session.repair`.
 
     Args:
         file: the session file.
-        fs: the seam to the disk; tests pass another one.
-
-    Returns:
-        What was repaired, where the original is, and the damage that remains.
+        fs: the file system; tests pass another one.
 
     Raises:
-        NotASessionError, ForeignFormatError, NewerFormatError: not a session of sessiontree.
+        NotASessionError, ForeignFormatError, NewerFormatError: not a sessiontree session.
         MigrationRefusedError: version 1; migrate it first.
         SessionBusyError: another writer is exclusive.
         SessionNotFoundError, StorageError: the system refused.
@@ -1152,6 +1081,13 @@ def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
         if log.was_replaced():
             log.reopen()  # another program repaired it first
         return repair(log)
+
+
+def _check_options(durability: object, spill_over: object) -> None:
+    if durability not in ("fsync", "os"):
+        raise UsageError(f"durability is 'fsync' or 'os', not {durability!r}")
+    if spill_over is not None and (not isinstance(spill_over, int) or spill_over < 0):
+        raise UsageError(f"spill_over is a number of bytes or None, not {spill_over!r}")
 
 
 def _header(

@@ -203,7 +203,7 @@ def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> No
         raise click.UsageError("give one REF and one NEWFILE: sessiontree fork FILE REF NEWFILE")
     with reading(file) as session:
         leaf = _source(session, refs[0] if refs else "@", newfile)
-        last = session.reader.standing(leaf)
+        last = session.reader.skip_markers(leaf)
         session.fork(newfile, leaf)
     tell(f"Forked at {describe(last)} into {newfile}")
     out_json(_header(newfile)) if as_json else out(newfile)

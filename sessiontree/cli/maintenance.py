@@ -91,8 +91,7 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
         out_json({"mended": done.mended, "original": done.evidence, "remaining": remaining})
     else:
         for mending in done.mended:
-            what = mending.what.replace("took out", "taken out", 1)
-            what = f"would have {what}" if dry_run else mending.what
+            what = f"would have {mending.what}" if dry_run else mending.what
             out(f"{file}:{mending.line}: byte {mending.offset}: {what}")
         if not dry_run:
             out_findings(done.remaining)

@@ -148,7 +148,7 @@ def keep(file: str, lane: str, as_json: bool) -> None:
     """
     with writing(file) as session:
         entry = session.keep(lane)
-        tip = session.reader.standing(entry)
+        tip = session.reader.skip_markers(entry)
         left = session.entry(entry["fromUuid"]) if "fromUuid" in entry else None
     onto = session.lane_name
     done = f"Joined {lane} to {onto}; the next entry on {onto} goes below {describe(tip)}"

@@ -1,10 +1,9 @@
-"""Cursor: where a session is in the tree, the path up from there, and its context.
+"""Cursor: the place of a session in the tree, the path to it, and its context.
 
-Invariants: a context costs what it returns: its path is read backwards from the leaf, and
-no more of it than the context needs; of the entries that a search up the path passes none
-is kept, at most where each lies, so that a path of a million entries takes the memory of
-a few. What a handle on the path resolved to stays what it was, whatever it points to now:
-a context only grows at its end, and a model is given the same words again.
+Invariants: a context costs what it returns: the cursor reads the path backwards from the
+leaf, and only as much of it as the context needs. A search up the path keeps no entry that it
+passes, at most its offset. A handle on the path is resolved once: the context only grows at
+its end, so a model gets the same bytes again, even if the handle's target changed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from sessiontree.storage.log import Log
 
 Ref = str | Entry
-"""An entry, or the name of one; see `sessiontree.engine.refs`."""
+"""An entry, or a name of one; see `sessiontree.engine.refs`."""
 
 
 class Cursor:
@@ -48,7 +47,7 @@ class Cursor:
         reader: reads the tree.
         lane: the lane of the session; None is main.
         leaf: the entry that the next one hangs below.
-        resolve: gives the messages that `handle` entries resolve to, or why they do not.
+        resolve: gives for each `handle` entry the message that it resolves to, or an error.
     """
 
     def __init__(
@@ -62,34 +61,32 @@ class Cursor:
         reader.catch_up = self.catch_up
 
     def alone(self) -> AbstractContextManager[object]:
-        """Keep out the other threads that share the session."""
+        """Hold the session's thread lock."""
         return self.reader.log.alone()
 
-    # the place
-
     def move(self, leaf: Entry) -> None:
-        """Go to another entry, and keep what is known of the path to it."""
+        """Go to another entry, and keep the known part of the path to it."""
         if leaf.uuid == self.leaf.uuid and leaf == self.leaf:
             return
-        if self._path is not None and not self._path.go_on_to(leaf):
+        if self._path is not None and not self._path.extend_to(leaf):
             self._path = None
         self.leaf = leaf
 
-    def go_back_to(self, leaf: Entry) -> None:
-        """Go to an entry after what was written below it came to nothing."""
+    def reset(self, leaf: Entry) -> None:
+        """Go to an entry, and forget the path."""
         self.leaf = leaf
         self._path = None
 
     def leaf_in_log(self) -> Entry:
-        """The last entry of the lane in the log."""
+        """Return the last entry of the lane in the log."""
         return self.reader.leaf_of(self.lane)
 
     def catch_up(self) -> list[Entry]:
-        """Take in what others wrote, and stay; the structure of it.
+        """Read the structure of what others wrote, and stay at the leaf.
 
         Raises:
-            FileReplacedError: another log took this one's place, without the leaf in it.
-            SessionNotFoundError: the path vanished.
+            FileReplacedError: another log replaced this one, and does not have the leaf.
+            SessionNotFoundError: the file vanished.
         """
         log, view = self.reader.log, self.reader.view
         size = log.size()
@@ -99,43 +96,38 @@ class Cursor:
         if size == view.size:
             return []
         if self._path is not None and self._path.whole and self._path.entries[0].type != HEADER:
-            self._path = None  # a parent that was missing may have come
+            self._path = None  # a missing parent may be there now
         return list(view.grow(size))
 
     def _reopen(self) -> None:
-        """Go on with the log that took this one's place.
-
-        Where it does not hold what was last seen, the old one stays open, to be read.
-        """
+        """Read the log that replaced this one; without the leaf in it, stay with the old one."""
         log = self.reader.log.successor()
         try:
-            self.go_on_with(log)
+            self.replace_log(log)
         except BaseException:
             log.release()
             raise
 
-    def go_on_with(self, log: Log) -> None:
-        """Read another log from now on, and stay at the same entry.
+    def replace_log(self, log: Log) -> None:
+        """Read another log from now on, and stay at the leaf.
 
         Raises:
-            FileReplacedError: it does not have that entry.
+            FileReplacedError: it does not have the leaf.
         """
-        fetch, view = self.reader.opened(log)
+        fetch, view = self.reader.view_of(log)
         leaf = view.walk().entry(self.leaf.uuid)
         if leaf is None:
             raise FileReplacedError(
-                f"{log.name} was replaced by a file without entry {self.leaf.uuid}, "
-                "the last that this session saw; nothing was written: open it again",
+                f"{log.name} was replaced by a file without entry {self.leaf.uuid}, the last "
+                "one that this session saw; nothing was written: open it again",
                 log.name,
             )
-        self.reader.go_on_with(log, fetch, view)
-        self.go_back_to(leaf)
-
-    # entries by their names
+        self.reader.replace_log(log, fetch, view)
+        self.reset(leaf)
 
     @synchronized
     def entry(self, ref: Ref) -> Entry:
-        """The entry that a ref names; see `Session.entry`."""
+        """See `Session.entry`."""
         if isinstance(ref, Entry):
             return self._own(ref)
         if not isinstance(ref, str):
@@ -153,21 +145,21 @@ class Cursor:
         return refs.steps_up(ref, start, steps, reader.up)
 
     def _own(self, entry: Entry) -> Entry:
-        """The same entry, if it is of this log."""
+        """Return the same entry as this log has it."""
         view = self.reader.view
         if entry is self.leaf or view.holds(entry):
-            if entry.offset >= view.size:  # another session of this log wrote it since
+            if entry.offset >= view.size:  # another session of this log wrote it
                 self.reader.catch_up()
             return entry
         found = self.by_uuid(entry.uuid)
         if found is None:
-            message = f"entry {entry.uuid} is not in {self.reader.log.name}; give one of its own"
+            message = f"entry {entry.uuid} is not in {self.reader.log.name}; give an entry of it"
             raise RefError(message, entry.uuid)
         return found
 
     @synchronized
     def by_uuid(self, uuid: str) -> Entry | None:
-        """The entry with a whole uuid, or None."""
+        """Return the entry with a whole uuid, or None."""
         if self.leaf.uuid == uuid:
             return self.leaf
         if uuid not in self.reader.pending and self._path is not None:
@@ -175,8 +167,6 @@ class Cursor:
                 if entry.uuid == uuid:
                     return entry
         return self.reader.by_uuid(uuid)
-
-    # the path
 
     @synchronized
     def path(self, ref: Ref | None = None) -> list[Entry]:
@@ -191,7 +181,7 @@ class Cursor:
         return known.entries.copy()
 
     def up(self, entry: Entry | None = None) -> Iterator[Entry]:
-        """An entry, by default the leaf, and its ancestors. For one thread at a time."""
+        """Yield an entry, by default the leaf, and its ancestors; for one thread at a time."""
         walk = self.reader.ready().walk()
         path = self._path
         if path is not None and (entry is None or entry == self.leaf):
@@ -206,16 +196,16 @@ class Cursor:
 
     @synchronized
     def nearest(self, wanted: Callable[[Entry], bool], entry: Entry | None = None) -> Entry | None:
-        """The nearest wanted entry at or above one, by default the leaf."""
+        """Return the nearest wanted entry at or above one, by default the leaf."""
         return next(filter(wanted, self.up(entry)), None)
 
     def is_above(self, above: Entry, entry: Entry | None = None) -> bool:
-        """Whether an entry is another, by default the leaf, or an ancestor of it."""
+        """Whether `above` is an entry, by default the leaf, or an ancestor of it."""
         return self.nearest(above.__eq__, entry) is not None
 
     @synchronized
     def common(self, one: Entry, other: Entry) -> Entry | None:
-        """The lowest entry that two are, or descend from; None where there is none."""
+        """Return the lowest common ancestor of two entries, maybe one of them; or None."""
         ways = self.up(one), self.up(other)
         at = [next(ways[0]), next(ways[1])]
         while at[0] != at[1]:
@@ -227,22 +217,20 @@ class Cursor:
         return at[1]
 
     def _common_in_any_order(self, one: Entry, other: Entry) -> Entry | None:
-        """The same where a parent stands after its child, or is missing."""
+        """Do the same where a parent comes after its child, or is missing."""
         above_one = {entry.offset for entry in self.up(one)}
         return self.nearest(lambda entry: entry.offset in above_one, other)
 
     @synchronized
     def below(self, above: Entry | None, entry: Entry | None = None) -> PathSlice:
-        """The path from below an ancestor to an entry, by default the leaf.
+        """Return the path from below an ancestor to an entry, by default the leaf.
 
-        An ancestor of None, or one that is not above it, is above all.
+        For None, or an entry that is not an ancestor, return the whole path.
         """
         passed = takewhile(lambda one: one != above, self.up(entry))
         offsets = array("q", (one.offset for one in passed))
         offsets.reverse()
         return self.reader.slice(offsets)
-
-    # the context
 
     @synchronized
     def context(
@@ -271,26 +259,27 @@ class Cursor:
         )
 
     def pieces(self) -> list[Piece]:
-        """What each entry contributes to the context at the leaf, for choosing a cut."""
+        """Return what each entry contributes to the context at the leaf, to choose a cut."""
         path = self.context_path()
         return Fold(path, self.segment, self.resolve).pieces(path)
 
     @synchronized
     def context_path(self) -> Path:
-        """As much of the path to the leaf as its context needs."""
+        """Return the part of the path to the leaf that its context needs."""
         if self._path is None:
             self._path = self.read_path(self.leaf)
         return self._path
 
     def compaction(self) -> Entry | None:
-        """The compaction in force at the leaf, or None."""
+        """Return the compaction in force at the leaf, or None."""
         return self.context_path().compaction
 
     def read_path(self, leaf: Entry) -> Path:
+        """Read the part of the path to an entry that its context needs."""
         return Path(leaf, self.reader.ready().walk(), self.reader.header)
 
     def _settings(self, path: Path, settings: dict[str, Any]) -> Callable[[str], Any]:
-        """Gives a setting by key; reads above the path only for one not found on it."""
+        """Return a function that gives a setting; it reads above `path` only if it must."""
         above: Iterator[Entry] = iter(()) if path.whole else self.reader.up(path.entries[0])
         in_force = InForce(settings, above, self.reader.header.body)
 
@@ -302,7 +291,7 @@ class Cursor:
 
     @synchronized
     def segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
-        """The path below one entry down to another, as a merge refers to it."""
+        """Return the path from below one entry to another, as a merge names it."""
         merged = self.by_uuid(merged_uuid)
         if merged is None:
             return []
@@ -317,7 +306,7 @@ class Cursor:
 
 
 def _unresolved(entries: Sequence[Entry]) -> list[Resolution]:
-    """What a cursor without a session's resolvers says of handles."""
+    """Give an error for each handle: the cursor has no resolvers."""
     return [
         UnknownHandleError("nothing resolves handles here", str(entry.get("handle")))
         for entry in entries
@@ -325,12 +314,12 @@ def _unresolved(entries: Sequence[Entry]) -> list[Resolution]:
 
 
 class Path:
-    """The path to one leaf; what a context is folded from (`context.context.PathRead`).
+    """The path to one leaf, from which a context is folded (`context.context.PathRead`).
 
     Args:
-        leaf: where it ends.
-        walk: reads what is above.
-        header: the session's.
+        leaf: the last entry of the path.
+        walk: reads the entries above.
+        header: the session's header.
     """
 
     def __init__(self, leaf: Entry, walk: Walk, header: Entry) -> None:
@@ -347,19 +336,19 @@ class Path:
         self._resolved: dict[str, Shown] = {}
 
     def complete(self, walk: Walk) -> None:
-        """Read what is above, up to the top."""
+        """Read the rest of the path, up to the root."""
         if self.whole:
             return
         above = list(walk.up(self.entries[0]))
         above.reverse()
         self.entries[:0] = above
         self.whole = True
-        self._fold = None  # the settings above count too, and nobody looks there any more
+        self._fold = None  # the settings above now count too
 
     def fold(self, segment: Segment, resolve: Resolve) -> Fold:
-        """The fold of all entries, made from the one before where that can go on."""
+        """Return the fold of all entries; extend the earlier one if possible."""
         if self._fold is not None and not self._fold.complete:
-            self._fold = None  # what could not be had may be there now
+            self._fold = None  # missing content may be there now
         while self._fold is not None and self._folded < len(self.entries):
             if self._fold.take(self.entries[self._folded]):
                 self._folded += 1
@@ -371,23 +360,23 @@ class Path:
         return self._fold
 
     def _once(self, resolve: Resolve) -> Resolve:
-        """Resolves those `handle` entries that were not resolved for this path before."""
+        """Return a resolver that remembers what it resolved for this path."""
         known = self._resolved
 
         def resolve_new(entries: Sequence[Entry]) -> list[Resolution]:
             new = [entry for entry in entries if entry.uuid not in known]
             failed: dict[str, SessionTreeError] = {}
-            for entry, said in zip(new, resolve(new), strict=True):
-                if isinstance(said, SessionTreeError):
-                    failed[entry.uuid] = said
+            for entry, resolution in zip(new, resolve(new), strict=True):
+                if isinstance(resolution, SessionTreeError):
+                    failed[entry.uuid] = resolution
                 else:
-                    known[entry.uuid] = said
+                    known[entry.uuid] = resolution
             return [failed.get(entry.uuid) or known[entry.uuid] for entry in entries]
 
         return resolve_new
 
-    def go_on_to(self, leaf: Entry) -> bool:
-        """Become the path to an entry just appended; False where it must be read anew."""
+    def extend_to(self, leaf: Entry) -> bool:
+        """Become the path to an entry just appended; False if the path must be read again."""
         if leaf.type == "compaction":
             return False
         entries = self.entries
@@ -405,7 +394,7 @@ class Path:
 
 
 def _read(leaf: Entry, walk: Walk) -> tuple[list[Entry], Entry | None]:
-    """The entries that the context at a leaf needs, oldest first, and the latest compaction."""
+    """Return the entries that a context needs, oldest first, and the latest compaction."""
     entries = [leaf]
     compaction = leaf if leaf.type == "compaction" else None
     until = compaction.get("firstKeptEntryUuid") if compaction else None
@@ -426,7 +415,7 @@ def _read(leaf: Entry, walk: Walk) -> tuple[list[Entry], Entry | None]:
 
 
 def is_cut_above(entries: list[Entry], header: Entry) -> bool:
-    """Whether the file itself was cut above this path, as a subtree export is."""
+    """Whether the file is a subtree export, and this path ends at its cut."""
     origin = header.get("parentSession")
     if not isinstance(origin, dict) or len(entries) < 2 or entries[0].type != HEADER:
         return False
@@ -435,13 +424,12 @@ def is_cut_above(entries: list[Entry], header: Entry) -> bool:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the interpreter's collection of cycles.
+    """Pause the interpreter's garbage collection of cycles.
 
-    A path is read into hundreds of thousands of dicts and lists, all of them kept and none
-    part of a cycle; the collector would look through them again and again, a fifth of the
-    time of a long resume. A collector that was on is on again afterwards, however this
-    ends, and one that was off stays off; that holds for threads at once too: the one that
-    finds it on turns it on again.
+    A long path is read into hundreds of thousands of dicts and lists, none part of a cycle.
+    The collector would scan them again and again, a fifth of the time of a long resume.
+    Collection is on again afterwards if it was on before. With several threads, the one that
+    found it on turns it on.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,14 +1,13 @@
-"""Collection: taking garbage out of a session's files, in steps that lose nothing.
+"""Garbage collection of a session: its file, its archives and its blobs.
 
-What was tried on a scratch lane and reached by nothing lasting goes seven days
-after it, and all below it, was written: into an archive file beside the session,
-byte for byte. An archive goes thirty days after its date, and so does what stood in
-a blob's place and was kept aside; a blob when no file of the session names it and it
-is older than seven days.
+Scratch entries that no durable entry reaches move into an archive file beside the session,
+byte for byte, seven days after they and all their descendants were written. Archives, and
+damaged blobs that were put aside, are removed thirty days after their date. Blobs that no
+file of the session names are removed after seven days.
 
-Invariants: it runs under the writer's lock; the archive is on the medium before
-the session file without those entries takes the place of the old one; what is
-damaged is not judged, and nothing is taken out beside it; a blob goes last.
+Invariants: it runs under the writer's lock; the archive is on the medium before the session
+file is replaced by one without those entries; a file with an unreadable line is not
+collected at all; blobs are removed last.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ KEPT: Final = timedelta(days=30)
 ARCHIVE: Final = ".archive-"
 
 _UNREADABLE: Final = frozenset({"json", "torn", "object", "no uuid", "nul"})
-"""Damage that may hide an entry, and so a reference."""
+"""Kinds of damage that may hide an entry, and so a reference."""
 
 
 class GcResult(msgspec.Struct, frozen=True):
-    """What was taken out, or after a dry run what would be.
+    """What was removed; after a dry run, what would be.
 
     Attributes:
-        entries: the entries that went into the archive, in file order.
-        archive: the path of the archive; None where no entry went.
-        archives: the paths of the archives whose time was over.
-        blobs: the blobs that nothing named any more.
-        unfinished: files of blobs that were never finished.
-        aside: files that stood in a blob's place and were not the blob, whose time was over.
-        freed: bytes by which the session and its sidecars are smaller.
+        entries: the entries moved into the archive, in file order.
+        archive: the path of that archive; None without such entries.
+        archives: the paths of the removed archives.
+        blobs: the removed blobs.
+        unfinished: removed files of blobs whose writing never ended.
+        aside: removed files that were damaged blobs, put aside earlier.
+        freed: the bytes by which the session and its sidecars shrink.
     """
 
     entries: list[Entry]
@@ -60,7 +59,7 @@ class GcResult(msgspec.Struct, frozen=True):
     freed: int
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape that `gc --json` prints."""
+        """Return the shape that `gc --json` prints."""
         return {
             "entries": [
                 {"uuid": e.uuid, "type": e.type, "lane": e.lane, "timestamp": e.timestamp}
@@ -76,28 +75,28 @@ class GcResult(msgspec.Struct, frozen=True):
 
 
 def collect(
-    log: Log, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool = False
+    log: Log, blobs: Blobs, leaves: list[str], now: datetime, *, dry_run: bool = False
 ) -> GcResult:
-    """Take out the garbage of one session; with `dry_run` only say what would go.
+    """Remove the garbage of one session; with `dry_run` only report it.
 
-    The lock must be held, but for a dry run. The log stays open on the old file.
+    The caller holds the lock, except for a dry run. The log stays open on the old file.
 
     Args:
         log: the session's file, of the current version.
-        blobs: its sidecar.
-        standing: uuids of entries that the caller stands at.
+        blobs: its sidecar folder.
+        leaves: the uuids of entries to keep, with their ancestors.
         now: the moment to count from, with a time zone.
 
     Raises:
-        CorruptionError: a line cannot be read, so nobody knows what it refers to.
+        CorruptionError: a line cannot be read, so its references are unknown.
         StorageError: the system refused; nothing is lost.
     """
     with os_errors(log.name, "collect the garbage of"):
-        return _collect(log, blobs, standing, now, dry_run=dry_run)
+        return _collect(log, blobs, leaves, now, dry_run=dry_run)
 
 
 def _collect(
-    log: Log, blobs: Blobs, standing: list[str], now: datetime, *, dry_run: bool
+    log: Log, blobs: Blobs, leaves: list[str], now: datetime, *, dry_run: bool
 ) -> GcResult:
     view = View(log)
     tree = view.tree()
@@ -107,7 +106,7 @@ def _collect(
     def entry_at(row: int) -> Entry | None:
         return view.read(tree.offsets[row])
 
-    rows = expired(tree, entry_at, id, now - GRACE, standing)
+    rows = expired(tree, entry_at, id, now - GRACE, leaves)
     gone = [entry for entry in map(entry_at, rows) if entry is not None]
     archive = ARCHIVE + now.astimezone(UTC).date().isoformat()
     if gone and not dry_run:
@@ -115,22 +114,22 @@ def _collect(
         offsets = {entry.offset for entry in gone}
         lines = (line + b"\n" for offset, line in view.lines() if offset not in offsets)
         log.rewrite(lines)
-    over = _archives_over(log, now)
-    garbage = _blobs_unnamed(log, blobs, now, over)
+    archives = _old_archives(log, now)
+    garbage = _unnamed_blobs(log, blobs, now, archives)
     unfinished = [name for name in blobs.unfinished() if _is_older(blobs, name, now - GRACE)]
     aside = [name for name in blobs.aside() if _was_put_aside_before(blobs, name, now - KEPT)]
     freed = sum(len(e.line) + 1 for e in gone) + sum(blob.size for blob in garbage)
-    freed += sum(log.part_size(part) for part in over)
+    freed += sum(map(log.part_size, archives))
     freed += sum(found.size for name in [*unfinished, *aside] if (found := blobs.look(name)))
     if not dry_run:
-        for part in over:
+        for part in archives:
             log.remove_part(part)
         for name in [*(blob.sha256 for blob in garbage), *unfinished, *aside]:
             blobs.remove(name)
     return GcResult(
         entries=gone,
         archive=log.part_name(archive) if gone else None,
-        archives=[log.part_name(part) for part in over],
+        archives=[log.part_name(part) for part in archives],
         blobs=garbage,
         unfinished=unfinished,
         aside=aside,
@@ -139,13 +138,13 @@ def _collect(
 
 
 def _is_older(blobs: Blobs, name: str, moment: datetime) -> bool:
-    """Whether a file of the sidecar was written before a moment; one that is gone is not."""
+    """Whether a file of the sidecar exists and was written before a moment."""
     found = blobs.look(name)
     return found is not None and found.modified < moment.timestamp()
 
 
 def _was_put_aside_before(blobs: Blobs, name: str, moment: datetime) -> bool:
-    """By the date in its name, for what was damaged may have been written long before."""
+    """Whether the date in the name is before a moment; the file itself may be much older."""
     dated = name.partition(ASIDE)[2].rpartition("-")[0]
     try:
         return date.fromisoformat(dated) < moment.astimezone(UTC).date()
@@ -165,26 +164,26 @@ def _check_readable(view: View) -> None:
 
 
 def _archive(log: Log, archive: str, gone: list[Entry]) -> None:
-    """Add lines to the archive of the day, but for those that an attempt before added."""
+    """Add lines to the archive of the day, except those that an earlier attempt added."""
     before = b"".join(log.read_part(archive)) if archive in log.parts() else b""
-    there = set(before.split(b"\n"))
-    new = [entry.line + b"\n" for entry in gone if entry.line not in there]
+    archived = set(before.split(b"\n"))
+    new = [entry.line + b"\n" for entry in gone if entry.line not in archived]
     log.write_part(archive, iter([before, *new]))
 
 
-def _archives_over(log: Log, now: datetime) -> list[str]:
-    over = []
+def _old_archives(log: Log, now: datetime) -> list[str]:
+    old = []
     for part in log.parts():
         with contextlib.suppress(ValueError):
             if part.startswith(ARCHIVE) and (
                 date.fromisoformat(part.removeprefix(ARCHIVE)) < (now - KEPT).astimezone(UTC).date()
             ):
-                over.append(part)
-    return over
+                old.append(part)
+    return old
 
 
-def _blobs_unnamed(log: Log, blobs: Blobs, now: datetime, over: list[str]) -> list[Blob]:
-    """The blobs past the grace period that no file of the session names."""
+def _unnamed_blobs(log: Log, blobs: Blobs, now: datetime, archives: list[str]) -> list[Blob]:
+    """Return the blobs past the grace period that no file but `archives` names."""
     old = [blob for blob in blobs.blobs() if _is_older(blobs, blob.sha256, now - GRACE)]
     if not old:
         return []
@@ -194,7 +193,7 @@ def _blobs_unnamed(log: Log, blobs: Blobs, now: datetime, over: list[str]) -> li
     finally:
         current.release()
     for part in log.parts():
-        if part not in over and log.part_size(part) >= 0:
+        if part not in archives and log.part_size(part) >= 0:
             named |= _hashes_in(log.read_part(part))
     return [blob for blob in old if blob.sha256 not in named]
 
@@ -207,7 +206,7 @@ def _blocks(log: Log) -> Iterator[bytes]:
 
 
 def _hashes_in(blocks: Iterator[bytes]) -> set[str]:
-    """Every hash that some bytes name, in whatever line, damaged ones too."""
+    """Return each blob hash that the bytes name, in damaged lines too."""
     named: set[str] = set()
     rest = b""
     for block in blocks:

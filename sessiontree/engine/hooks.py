@@ -1,8 +1,7 @@
-"""Hooks: a caller's objects that are told of what a session writes, or refuse it.
+"""Hooks: objects of the caller that a session calls when it writes.
 
-A hook has any of the methods of `Hook`. It may use the session it is given:
-append, branch, build contexts. What it writes is told to the hooks too, up to
-`DEEPEST` times over.
+A hook has any of the methods of `Hook`. It may use the session it gets: append, branch, build
+contexts. The session calls the hooks for what a hook writes too, up to `DEEPEST` levels deep.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ EVENTS: Final = (
 
 
 class Hook(Protocol):
-    """The methods a hook may have; any may be missing.
+    """The methods of a hook; each is optional.
 
-    A before-hook may raise `HookRejectedError`, and then nothing is written. The entry it gets
-    has no place in the file yet. `on_conflict` is called when another writer
-    moved the leaf of this session's lane, with the entry it moved to.
+    A before-hook may raise `HookRejectedError`; then nothing is written. The entry it gets has
+    no offset yet. `on_conflict` is called after another writer moved the leaf of this session's
+    lane, with the new leaf.
     """
 
     def before_append(self, session: Session, entry: Entry) -> None: ...
@@ -50,8 +49,8 @@ class Hooks:
     """The hooks of one session, called in the order given.
 
     Attributes:
-        registered: the hooks themselves, for a session that is to call the same.
-        subject: the session that they are given.
+        registered: the hooks; another lane of the session calls the same ones.
+        subject: the session that they get.
     """
 
     def __init__(self, hooks: Iterable[Any]) -> None:
@@ -61,7 +60,7 @@ class Hooks:
         for hook in self.registered:
             if not any(callable(getattr(hook, event, None)) for event in EVENTS):
                 raise UsageError(
-                    f"{hook!r:.80} is no hook: it has none of the methods {', '.join(EVENTS)}"
+                    f"{hook!r:.80} is not a hook: it has none of the methods {', '.join(EVENTS)}"
                 )
 
     def __bool__(self) -> bool:
@@ -71,7 +70,7 @@ class Hooks:
         """Call every hook that has a method for an event.
 
         Raises:
-            HookDepthError: hooks within hooks, deeper than `DEEPEST`.
+            HookDepthError: hooks write within hooks, deeper than `DEEPEST`.
         """
         for hook in self.registered:
             method = getattr(hook, event, None)
@@ -79,8 +78,8 @@ class Hooks:
                 continue
             if self._depth >= DEEPEST:
                 raise HookDepthError(
-                    f"hooks of {event} wrote from within hooks {DEEPEST} times over; "
-                    "let a hook ignore the entries it writes itself"
+                    f"hooks of {event} write within hooks, {DEEPEST} levels deep; "
+                    "let a hook ignore the entries that it writes itself"
                 )
             self._depth += 1
             try:

@@ -1,9 +1,11 @@
-"""TreeReader: the entries of one open session, and the tree that they make up.
+"""TreeReader: the entries of one open log, and the tree that they form.
 
-Invariants: nothing on the disk is changed; what is asked for costs what it returns: a
-uuid is searched for backwards from the end, and only a name, or a short uuid, reads the
-whole file, once, and again only as far as it grew. The reader knows no writer: entries
-that wait in a batch reach it by `pending`, `flush` and `catch_up`, which a writer sets.
+The reader does not know its writer. A writer sets `pending`, `flush` and `catch_up`, so that
+the reader finds the entries of an open batch.
+
+Invariants: the reader changes nothing on disk. A look-up by uuid searches backwards from the
+end. Names, short uuids and whole-tree questions read the whole log once, and later only what
+was added.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class Shared(Protocol):
-    """What threads may share."""
+    """An object that threads share."""
 
     def alone(self) -> AbstractContextManager[object]:
-        """Keep out the other threads that share the session."""
+        """Hold the session's thread lock."""
 
 
 S = TypeVar("S", bound=Shared)
@@ -57,11 +59,11 @@ class TreeReader:
 
     Attributes:
         log: the log.
-        view: what is known of it.
+        view: the known part of it.
         fetch: gives the bytes of a blob, by the text form of its handle.
-        pending: the entries of an open batch, by uuid: appended, and not in the log yet.
-        flush: writes them.
-        catch_up: takes in what others wrote.
+        pending: the entries of an open batch, not in the log yet, by uuid.
+        flush: writes the pending entries.
+        catch_up: reads what others wrote.
     """
 
     def __init__(self, log: Log) -> None:
@@ -74,7 +76,7 @@ class TreeReader:
         self._names: refs.Names | None = None
 
     def alone(self) -> AbstractContextManager[object]:
-        """Keep out the other threads that share the session."""
+        """Hold the session's thread lock."""
         return self.log.alone()
 
     @property
@@ -89,44 +91,44 @@ class TreeReader:
 
     @property
     def blobs(self) -> Blobs:
-        """The sidecar folder with what is too big for the file."""
+        """The sidecar folder with the content that is too big for the log."""
         return self.fetch.blobs
 
     @property
     @synchronized
     def damage(self) -> list[Damage]:
-        """What was met in the log so far that is not sound, in file order."""
+        """The damage met in the log so far, in file order."""
         return self.view.damage
 
     def ready(self) -> View:
-        """The view, with everything written that waits to be."""
+        """Write the pending entries, and return the view."""
         if self.pending:
             self.flush()
         return self.view
 
     def whole(self) -> View:
-        """The same, with what lanes of this session wrote, for a look at the whole log."""
+        """Return the view, with pending entries and what other lanes of this process wrote."""
         view = self.ready()
         if self.log.written <= view.size or self.log.closed:
             return view
-        with self.alone():  # a thread that is writing has done so first
+        with self.alone():  # wait for a thread that is writing
             if self.log.written > self.view.size:
                 self.catch_up()
         return self.view
 
-    def opened(self, log: Log) -> tuple[BlobFetch, View]:
-        """How another log of the same session would be read; see `go_on_with`."""
+    def view_of(self, log: Log) -> tuple[BlobFetch, View]:
+        """Open another log of the same session to be read; see `replace_log`."""
         fetch = self.fetch if self.fetch.place == log.blobs else BlobFetch(log)
         return fetch, View(log, fetch)
 
-    def go_on_with(self, log: Log, fetch: BlobFetch, view: View) -> None:
-        """Read another log from now on, which holds the same session."""
+    def replace_log(self, log: Log, fetch: BlobFetch, view: View) -> None:
+        """Read another log of the same session from now on."""
         self.log.release()
         self.log, self.fetch, self.view = log, fetch, view
         self._names = None
 
     def leaf_of(self, lane: str | None) -> Entry:
-        """The last entry of a lane in the log; where there is none, that of main."""
+        """Return the last entry of a lane in the log; for an empty lane, that of main."""
         walk = self.view.walk()
         found = walk.last_on(lane)
         if found is None and lane is not None:
@@ -135,26 +137,26 @@ class TreeReader:
 
     @synchronized
     def by_uuid(self, uuid: str) -> Entry | None:
-        """The entry with a whole uuid, or None."""
+        """Return the entry with a whole uuid, or None."""
         return self.pending.get(uuid) or self.view.walk().entry(uuid)
 
     def up(self, entry: Entry) -> Iterator[Entry]:
-        """The ancestors of an entry, nearest first, each read when it is asked for."""
+        """Yield the ancestors of an entry, nearest first; each is read on demand."""
         return self.ready().walk().up(entry)
 
     @synchronized
     def parent(self, entry: Entry) -> Entry:
-        """The parent of an entry; the header where the log does not have it."""
+        """Return the parent of an entry; the header if the log does not have the parent."""
         return next(self.up(entry), self.header)
 
     @synchronized
-    def standing(self, entry: Entry) -> Entry:
-        """The entry that counts as the place of another: itself, or what markers above mark."""
-        return refs.standing(entry, self.up)
+    def skip_markers(self, entry: Entry) -> Entry:
+        """Return the nearest entry at or above one that is not a marker."""
+        return refs.skip_markers(entry, self.up)
 
     @synchronized
     def entry_at(self, row: int) -> Entry:
-        """The entry of a row of the index.
+        """Return the entry of a row of the index.
 
         Raises:
             FileReplacedError: its line changed since the index was built.
@@ -166,13 +168,13 @@ class TreeReader:
         return entry
 
     def changed(self, offset: int) -> FileReplacedError:
-        """The error for a line that is not what it was."""
+        """Make the error for a line that changed."""
         name = self.log.name
         message = f"{name}: the line at byte {offset} changed while open; open it again"
         return FileReplacedError(message, name)
 
     def entries(self) -> Iterator[Entry]:
-        """All entries in file order, the header first, one by one."""
+        """Yield all entries in file order, the header first."""
         with self.alone():
             view = self.whole()
             lines = view.lines()
@@ -183,12 +185,12 @@ class TreeReader:
 
     @synchronized
     def index(self) -> TreeIndex:
-        """The index of the whole log, as far as it is known."""
+        """Return the index of the known part of the log."""
         return self.whole().tree()
 
     @synchronized
     def names(self) -> refs.Names:
-        """The labels, branch names and session facts of the log."""
+        """Return the labels, branch names and session facts of the log."""
         tree = self.index()
         if self._names is None:
             self._names = refs.Names(self.header)
@@ -197,32 +199,32 @@ class TreeReader:
 
     @synchronized
     def row(self, entry: Entry) -> int:
-        """The row of an entry in the index."""
+        """Return the row of an entry in the index."""
         tree = self.index()
         row = tree.row_at(entry.offset)
         return row if row != NO_ROW else tree.row(entry.uuid)
 
     @synchronized
     def check_name_is_free(self, name: str, target: str = "") -> None:
-        """Refuse a name that means another entry than `target`, or a lane.
+        """Check that a name means no entry other than `target`, and no lane.
 
         Raises:
-            InvalidNameError: it is taken.
+            InvalidNameError: it does.
         """
         tree = self.index()
-        taken = self.names().named(name, tree) - {target}
-        if taken or refs.lane_leaf(name, tree) != NO_ROW:
-            raise refs.taken(name, taken)
+        owners = self.names().named(name, tree) - {target}
+        if owners or refs.lane_leaf(name, tree) != NO_ROW:
+            raise refs.name_taken(name, owners)
 
     def children(self, entry: Entry) -> list[Entry]:
-        """The entries whose parent is this one, in file order."""
+        """Return the children of an entry, in file order."""
         with self.alone():
             return [self.entry_at(child) for child in self.index().children(self.row(entry))]
 
     def find(self, type: str | None, tool_call_id: str | None) -> list[Entry]:
         """See `Session.find`."""
         if type is None and tool_call_id is None:
-            raise UsageError("find what? give type=… or tool_call_id=…")
+            raise UsageError("find needs a criterion; give type=… or tool_call_id=…")
         if type is not None:
             with self.alone():
                 rows = self.index().rows_of_type(type)
@@ -233,24 +235,21 @@ class TreeReader:
         return [e for e in found if tool_call_id is None or _names_call(e, tool_call_id)]
 
     def slice(self, offsets: array[int]) -> PathSlice:
-        """The entries at ascending offsets, each read when it is asked for."""
+        """Return the entries at ascending offsets; each is read on demand."""
         return PathSlice(self, self.view, offsets)
 
 
 def _do_nothing() -> None:
-    """What a reader without a writer does before it reads."""
+    """Stand in for `flush` and `catch_up` of a reader without a writer."""
 
 
 _NOTHING: Final[Mapping[str, Entry]] = {}
 
 
 def _spelling(text: str) -> bytes | None:
-    """The bytes of a plain string in any line; None where JSON may spell it otherwise."""
-    return (
-        text.encode()
-        if text.isascii() and text.replace("_", "").replace("-", "").isalnum()
-        else None
-    )
+    """Return the bytes of a string in any line; None if JSON may spell it in another way."""
+    is_plain = text.isascii() and text.replace("_", "").replace("-", "").isalnum()
+    return text.encode() if is_plain else None
 
 
 def _names_call(entry: Entry, id: str) -> bool:
@@ -262,14 +261,14 @@ def _names_call(entry: Entry, id: str) -> bool:
 
 
 class PathSlice(Sequence[Entry]):
-    """Some entries of a path, root first; each is read when it is asked for.
+    """Some entries of a path, root first; each is read on demand.
 
-    Half a million entries may be left behind by one move, which a summarizer looks
-    through once: together in memory they would take thirty times what the tree does.
+    One move may leave half a million entries behind, which a summarizer reads once. All of
+    them in memory would take thirty times the memory of the index.
 
     Raises:
-        FileReplacedError: an entry is not there any more when it is asked for.
-        StorageError: another log took that one's place, and the session went on with it.
+        FileReplacedError: an entry is gone when it is read.
+        StorageError: another log replaced this one, and the session reads that one now.
     """
 
     def __init__(self, reader: TreeReader, view: View, offsets: array[int]) -> None:
@@ -302,9 +301,9 @@ class PathSlice(Sequence[Entry]):
 class BlobFetch:
     """Gives the bytes of a blob, by the text form of its handle; raises BlobError.
 
-    Nothing of the session is held, nor of its open log. An entry is not tracked by the
-    garbage collector: one that held its session, which holds entries, would keep both for
-    as long as the process lives, and an exclusive session its lock.
+    It has no reference to the session or its open log. The interpreter's garbage collector
+    does not track entries, so a cycle through an entry would never be freed, and an exclusive
+    session would keep its lock.
     """
 
     def __init__(self, log: Log) -> None:
@@ -323,17 +322,17 @@ class BlobFetch:
         if blob is None:
             file = self.place.path
             raise SpilledError(
-                f"{file}: {handle:.100} is not a blob's handle; compare the entry with a backup",
+                f"{file}: {handle:.100} is not a blob handle; compare the entry with a backup",
                 file,
             )
         return self.blobs.read(*blob)
 
 
 def blocks_of(entry: Entry, blob: Blob) -> Iterator[bytes]:
-    """The bytes of a blob that an entry names, block by block.
+    """Yield the bytes of a blob that an entry names, block by block.
 
     Raises:
-        BlobError: it cannot be had as it was; maybe in place of the last block.
+        BlobError: it is missing or damaged; maybe raised in place of the last block.
     """
     fetch: Any = entry._fetch
     if not isinstance(fetch, BlobFetch):

@@ -1,9 +1,9 @@
-"""Refs: how a person or a program names an entry, as git names a commit.
+"""Refs: names of entries, as git names commits.
 
-A ref is tried in this order: `@` (the leaf), a whole uuid, a label or branch
-name, a lane's name, a unique prefix of four characters or more; `~3` behind any
-of them goes three content entries up. A branch name means the branch's tip, a
-lane's name (`main` too) where the lane stands, annotations aside.
+A ref means the first of these that fits: `@` (the leaf), a whole uuid, a label or branch name,
+a lane's name, a unique prefix of a uuid of four characters or more. `~3` after any of them
+goes three content entries up. A branch name means the branch's tip, a lane's name (`main` too)
+the last entry of the lane that is not an annotation.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ _STEPS: Final = re.compile(r"~(\d{0,18})\Z")
 
 
 def check_name(name: object, what: str) -> str:
-    """A label, branch or lane name, if refs can spell it.
+    """Return a label, branch or lane name that a ref can spell.
 
     Raises:
-        InvalidNameError: empty, or with one of `@ ~ :`, a space or a control character.
+        InvalidNameError: it is empty, or contains one of `@ ~ :`, a space or a control
+            character.
     """
     if not isinstance(name, str) or not name:
         raise InvalidNameError(f"a {what} is a string that is not empty, not {name!r}")
     bad = next((c for c in name if c in "@~:" or c.isspace() or _is_control(c)), None)
     if bad is not None:
         raise InvalidNameError(
-            f"{name!r} is no {what}: it holds {bad!r}; "
-            "names hold no @ ~ :, no spaces and no control characters"
+            f"{name!r} is not a {what}: it contains {bad!r}; "
+            "a name has no @ ~ :, no spaces and no control characters"
         )
     return name
 
 
-def taken(name: str, uuids: set[str]) -> InvalidNameError:
-    """The refusal of a name that stands for something else already: entries, or else a lane."""
-    owner = _listed(uuids) if uuids else "a lane, which no ref could name then"
+def name_taken(name: str, uuids: set[str]) -> InvalidNameError:
+    """Make the error for a name that already means other entries, or else a lane."""
+    owner = _listed(uuids) if uuids else "a lane, which a ref could not name then"
     return InvalidNameError(f"the name {name!r} is taken by {owner}; choose another")
 
 
@@ -56,7 +57,7 @@ def _is_control(character: str) -> bool:
 
 
 class Names:
-    """The labels, branch names and session facts of a file, the latest word of each.
+    """The labels, branch names and facts of a session; the latest value of each counts.
 
     Attributes:
         labels: the label of each labelled entry, by uuid.
@@ -74,7 +75,7 @@ class Names:
         self._rows = 0
 
     def extend(self, tree: TreeIndex, read: Callable[[int], Entry | None]) -> None:
-        """Take in the rows that were added to the tree since the last time."""
+        """Read the rows that were added to the tree since the last call."""
         for row in tree.rows_of_type("label", "branch", "session_info", since=self._rows):
             entry = read(tree.offsets[row])
             if entry is not None:
@@ -101,7 +102,7 @@ class Names:
             self.metadata.update(patch)
 
     def named(self, name: str, tree: TreeIndex) -> set[str]:
-        """The uuids a name stands for: labelled entries, and tips of branches."""
+        """Return the uuids that a name means: labelled entries, and tips of branches."""
         found = {uuid for uuid, label in self.labels.items() if label == name}
         if name in self.branches:
             tips = self.tips(tree)
@@ -109,10 +110,10 @@ class Names:
         return found
 
     def tips(self, tree: TreeIndex) -> dict[int, int]:
-        """The tip of each named branch, by the row that names it.
+        """Return the tip of each named branch, by the row that names it.
 
-        It is the last row on its lane for which no other name stands nearer above,
-        annotations aside: a branch named from within another has a tip of its own.
+        The tip is the last row on the branch's lane, without markers, whose nearest named
+        ancestor is that row. So a branch within a branch has a tip of its own.
         """
         tips = {row: row for rows in self.branches.values() for row in rows}
         nearest = _nearest_above(tree, tips)
@@ -130,7 +131,7 @@ class Names:
 
 
 def _nearest_above(tree: TreeIndex, wanted: Container[int]) -> array[int]:
-    """For each row the nearest wanted one, itself or an ancestor, or NO_ROW."""
+    """Return for each row the nearest wanted row at or above it, or NO_ROW."""
     unknown = NO_ROW - 1
     nearest = array("i", [unknown]) * len(tree)
     for row in range(len(tree)):
@@ -148,7 +149,7 @@ def _nearest_above(tree: TreeIndex, wanted: Container[int]) -> array[int]:
 
 
 def tip_of(tree: TreeIndex, row: int) -> int:
-    """The last row on the same lane at or below a row, annotations aside, or itself."""
+    """Return the last row at or below a row on its lane, without markers; or the row itself."""
     lane = tree.lane_of(row)
     below = [
         found
@@ -159,7 +160,7 @@ def tip_of(tree: TreeIndex, row: int) -> int:
 
 
 def lane_leaf(name: str, tree: TreeIndex) -> int:
-    """The row where a lane stands, annotations aside, or NO_ROW where it has no entry."""
+    """Return the last row of a lane, an annotation only without any other; or NO_ROW."""
     last = NO_ROW
     for row in tree.rows_on(None if name == MAIN else name):
         if tree.type_of(row) not in ANNOTATIONS:
@@ -168,16 +169,16 @@ def lane_leaf(name: str, tree: TreeIndex) -> int:
     return last
 
 
-def standing(entry: Entry, up: Callable[[Entry], Iterator[Entry]]) -> Entry:
-    """The entry one stands at: itself, or what the markers above it mark."""
+def skip_markers(entry: Entry, up: Callable[[Entry], Iterator[Entry]]) -> Entry:
+    """Return the nearest entry at or above one that is not a marker."""
     if entry.type not in MARKERS:
         return entry
     return next((above for above in up(entry) if above.type not in MARKERS), entry)
 
 
 def steps_up(ref: str, entry: Entry, steps: int, up: Callable[[Entry], Iterator[Entry]]) -> Entry:
-    """The entry `steps` content entries above the one that a ref named."""
-    at = standing(entry, up)
+    """Return the entry `steps` content entries above the one that a ref names."""
+    at = skip_markers(entry, up)
     passed = 0
     for above in up(at):
         if passed == steps:
@@ -186,12 +187,12 @@ def steps_up(ref: str, entry: Entry, steps: int, up: Callable[[Entry], Iterator[
             at = above
             passed += 1
     if passed < steps:
-        raise RefError(f"{ref!r} goes too far: only {passed} content entries lie above", ref)
+        raise RefError(f"{ref!r} goes too far: only {passed} content entries are above", ref)
     return at
 
 
 def split_steps(ref: str) -> tuple[str, int | None]:
-    """A ref without its `~n`, and n; None where it has none."""
+    """Split a ref into what is before `~n`, and n; None without one."""
     steps = _STEPS.search(ref)
     if steps is None:
         return ref, None
@@ -199,10 +200,10 @@ def split_steps(ref: str) -> tuple[str, int | None]:
 
 
 def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
-    """The row that a uuid, name or prefix stands for.
+    """Return the row that a uuid, name or prefix means.
 
     Raises:
-        RefError: none, or more than one.
+        RefError: it means none, or more than one.
     """
     row = tree.row(ref)
     if row != NO_ROW:
@@ -216,7 +217,7 @@ def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
         return tree.row(uuids.pop())
     if uuids:
         raise RefError(
-            f"{ref!r} is ambiguous: it may be {_listed(uuids)}; give more of the uuid",
+            f"{ref!r} is ambiguous: it may be {_listed(uuids)}; give more characters of the uuid",
             ref,
             sorted(uuids),
         )
@@ -224,7 +225,7 @@ def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
     hint = (
         f"did you mean {_listed(near)}?"
         if near
-        else "'tree --all' shows what was said, and 'path' all entries on the path"
+        else "'tree --all' shows all messages, and 'path' all entries on the path"
     )
     if 0 < len(ref) < SHORTEST_PREFIX:
         hint = f"a prefix has {SHORTEST_PREFIX} characters or more; {hint}"

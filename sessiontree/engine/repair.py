@@ -1,17 +1,15 @@
-"""Recovery: looking a session file over, and mending what can be mended.
+"""Verify and repair a session file.
 
-Repair guesses nothing. It takes out what carries nothing (NUL bytes, blank
-lines, torn fragments), puts back what was only pushed together or dressed up
-(fused lines, CR LF, a byte order mark, a missing final newline), and adopts the
-lines that an older program appended without uuids. A header that is lost it writes
-anew (`core.salvage`). Entries that lost their
-parent, wrong checksums and uuids that stand twice stay as they are, and are named;
-so does a line that is no JSON and no torn fragment (`core.salvage`): a flipped
-bit leaves most of an entry, and somebody may know what it said.
+Repair does not guess. It removes what has no content (NUL bytes, blank lines, torn
+fragments, CR, byte order marks), splits fused lines, ends the last line with a newline,
+adopts the lines that an older program appended without uuids, and writes a lost header
+again (`core.salvage`). It reports and keeps all other damage: missing parents, wrong
+checksums, duplicate uuids, and lines that are neither JSON nor a torn fragment. A flipped
+bit leaves most of an entry readable.
 
-Invariants: the original is kept whole beside the file before anything else; the
-new file takes its place under the writer's lock, at once; a line that is sound
-is carried over byte for byte; mending what was mended changes nothing.
+Invariants: the original is saved beside the file before the file changes; the new file
+replaces it in one step, under the writer's lock; sound lines are copied byte for byte; a
+second repair changes nothing.
 """
 
 from __future__ import annotations
@@ -39,25 +37,25 @@ from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import Log
 
 Progress = Callable[[int, int], None]
-"""Takes the bytes done and the bytes in all."""
+"""Called with the bytes done and the bytes in all."""
 
 Share = tuple[int, int]
-"""Where some whole lines of a file start, and where they stop."""
+"""The offsets at which a run of whole lines starts and stops."""
 
 SHARE: Final = 16 * 1024 * 1024
-"""Bytes of a share."""
+"""The bytes of a share."""
 
-Elsewhere = Callable[[Sequence[Share]], Iterator[Sequence[int]]]
-"""Gives for each share, in order, what `unsound_in` finds there."""
+FindUnsound = Callable[[Sequence[Share]], Iterator[Sequence[int]]]
+"""Gives the result of `unsound_in` for each share, in order."""
 
 
 class Mending(msgspec.Struct, frozen=True):
-    """What repair does to one line.
+    """One line that was repaired.
 
     Attributes:
-        line: the number of the line in the file before, from 1.
-        offset: the byte offset of the line.
-        what: what was done, in words.
+        line: its number in the original, from 1.
+        offset: its byte offset in the original.
+        what: what was done to it, in words.
     """
 
     line: int
@@ -69,9 +67,9 @@ class RepairResult(msgspec.Struct, frozen=True):
     """The outcome of a repair.
 
     Attributes:
-        mended: what was done, in file order; empty where nothing had to be.
-        evidence: the path of the original, kept whole; None where nothing was done.
-        remaining: what is damaged still; after a dry run, all that is damaged.
+        mended: the repaired lines, in file order.
+        evidence: the path of the saved original; None if nothing was repaired.
+        remaining: the damage that is left; after a dry run, all damage.
     """
 
     mended: list[Mending]
@@ -80,23 +78,23 @@ class RepairResult(msgspec.Struct, frozen=True):
 
 
 def verify(
-    log: Log, progress: Progress | None = None, elsewhere: Elsewhere | None = None
+    log: Log, progress: Progress | None = None, find_unsound: FindUnsound | None = None
 ) -> list[Damage]:
-    """Everything that is not sound in a file and the blobs it needs, in file order.
+    """Return all damage in a file and in the blobs it needs, in file order.
 
     Args:
         log: the file.
-        progress: told of the bytes done and the bytes in all, now and then.
-        elsewhere: finds in other processes what `unsound_in` finds in each share of a file
-            that is large; the structure is taken here meanwhile.
+        progress: called with the bytes done and the bytes in all, now and then.
+        find_unsound: runs `unsound_in` over the shares of a large file in other processes,
+            while this one checks the structure.
     """
     view = View(log)
     verification = Verification(view.report)
     needed: dict[Blob, int] = {}
-    is_shared = elsewhere is not None and view.complete > SHARE
+    is_shared = find_unsound is not None and view.complete > SHARE
     take = verification.take_structure if is_shared else verification.take_block
     shares = _shares(log, view.complete) if is_shared else [(0, view.complete)]
-    found = elsewhere(shares) if elsewhere is not None and is_shared else iter([()])
+    found = find_unsound(shares) if find_unsound is not None and is_shared else iter([()])
     for (start, stop), offsets in zip(shares, found, strict=True):
         for offset, block in whole_lines(log.read, start, stop):
             take(block, offset)
@@ -117,7 +115,7 @@ def verify(
 
 
 def _shares(log: Log, end: int) -> list[Share]:
-    """A file's whole lines in shares of about the same size."""
+    """Split the whole lines of a file into shares of about the same size."""
     shares: list[Share] = []
     start = 0
     while start < end:
@@ -130,7 +128,7 @@ def _shares(log: Log, end: int) -> list[Share]:
 
 
 def unsound_in(log: Log, share: Share) -> list[int]:
-    """The offsets of the lines of a share that are to be looked into; see `unsound`."""
+    """Return the offsets of the lines of a share that need a closer look; see `unsound`."""
     blocks = whole_lines(log.read, *share)
     found = (unsound(ended_lines(block), offset) for offset, block in blocks)
     return [offset for lines in found for offset, _ in lines]
@@ -151,7 +149,7 @@ def _note_blobs(block: bytes, offset: int, report: Report, needed: dict[Blob, in
 
 
 def _verify_blobs(log: Log, needed: dict[Blob, int], report: Report) -> None:
-    """Read every blob that is needed, and compare it with its hash."""
+    """Read each blob and compare it with its hash."""
     sidecar = log.blobs.open()
     causes: dict[int, list[str]] = {}
     for blob, offset in needed.items():
@@ -169,35 +167,36 @@ def _verify_blobs(log: Log, needed: dict[Blob, int], report: Report) -> None:
 
 
 def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
-    """Mend a file in place of itself; with `dry_run` only say what would be done.
+    """Repair a file; with `dry_run` only report what would be done.
 
-    The lock must be held, but for a dry run. The log stays open on the original.
+    The caller holds the lock, except for a dry run. The log stays open on the original.
 
     Raises:
-        MigrationRefusedError: the file is of version 1.
+        ForeignFormatError: the file is another agent's.
+        MigrationRefusedError: the file has version 1.
     """
     start = sniff_file(log)
     if start.format is not None:
         raise foreign_refusal(start.format, log.name)
     if start.kind == "version 1":
         raise MigrationRefusedError(
-            f"{log.name} is of version 1, and repair mends the current one; "
+            f"{log.name} has version 1, and repair needs the current version; "
             "migrate it first, which keeps the original, and then repair it",
             log.name,
         )
     lost = None if start.stand_in is None else Headless(log, start.stand_in)
     view = View(log if lost is None else lost.log)
     mended: list[Mending] = []
-    for _ in _mended_lines(view, mended):
+    for _ in _repaired_lines(view, mended):
         pass
     if lost is not None:
-        mended = [*_header_mended(lost), *(_in_file(lost, mending) for mending in mended)]
+        mended = [*_header_repairs(lost), *(_in_original(lost, mending) for mending in mended)]
     if not mended or dry_run:
         remaining = verify(log) if lost is None else lost.damage_in_original(verify(lost.log))
         return RepairResult(mended, None, remaining)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
-    lines = _mended_lines(view, [])
+    lines = _repaired_lines(view, [])
     evidence = log.rewrite((line + b"\n" for line in lines), suffix)
     successor = log.successor()
     try:
@@ -206,19 +205,19 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
         successor.release()
 
 
-def _header_mended(lost: Headless) -> Iterator[Mending]:
-    standing = lost.stand_in
-    if standing.offset:
-        yield Mending(1, 0, f"took out {standing.offset} bytes that carry nothing")
-    yield Mending(standing.number, standing.offset, standing.repair)
+def _header_repairs(lost: Headless) -> Iterator[Mending]:
+    header = lost.stand_in
+    if header.offset:
+        yield Mending(1, 0, f"removed {header.offset} bytes without content")
+    yield Mending(header.number, header.offset, header.repair)
 
 
-def _in_file(lost: Headless, mending: Mending) -> Mending:
+def _in_original(lost: Headless, mending: Mending) -> Mending:
     return Mending(*lost.place(mending.line, mending.offset), mending.what)
 
 
-def _mended_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
-    """The lines of the file as they should be; what was done to them goes to `mended`."""
+def _repaired_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
+    """Yield the lines of the repaired file, and add what was done to `mended`."""
     adoption = Adoption()
     for number, (offset, line) in enumerate(view.lines(), 1):
 
@@ -233,19 +232,19 @@ def _mended_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
 
 
 def _pieces(line: bytes, note: Callable[[str], None]) -> list[bytes]:
-    """The lines that one line should have been: as a rule itself."""
-    bare = _undressed(line, note)
+    """Return the lines that replace a line: nearly always the line itself."""
+    bare = _stripped(line, note)
     if not bare.strip():
         if bare == line:
-            note("took out a blank line")
+            note("removed a blank line")
         return []
     if decode_leniently(bare) is not None:
         return [bare]
-    return _apart(bare, note)
+    return _split(bare, note)
 
 
-def _undressed(line: bytes, note: Callable[[str], None]) -> bytes:
-    """A line without what may stand around it and carries nothing."""
+def _stripped(line: bytes, note: Callable[[str], None]) -> bytes:
+    """Strip NUL bytes, byte order marks and a CR from the ends of a line."""
     bare = line.rstrip(b"\0\r")
     while bare.startswith((b"\0", _BOM)):
         bare = bare.lstrip(b"\0").removeprefix(_BOM)
@@ -253,25 +252,25 @@ def _undressed(line: bytes, note: Callable[[str], None]) -> bytes:
         return line
     around = line.replace(bare, b"", 1) if bare else line
     if zeros := around.count(b"\0"):
-        note(f"took out {zeros} NUL bytes")
+        note(f"removed {zeros} NUL bytes")
     if _BOM in around:
-        note("took out a byte order mark")
+        note("removed a byte order mark")
     if b"\r" in around:
-        note("took out a CR before the newline")
+        note("removed a CR before the newline")
     return bare
 
 
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-def _apart(line: bytes, note: Callable[[str], None]) -> list[bytes]:
-    """The pieces of a line that is no JSON, without the torn fragments among them."""
+def _split(line: bytes, note: Callable[[str], None]) -> list[bytes]:
+    """Split a line that is not JSON into its entries, and leave out torn fragments."""
     pieces, entries, torn = take_apart(line)
     if torn:
         kept = f", and kept the {entries} whole entries beside it" if entries else ""
-        note(f"took out a torn fragment of {torn} bytes{kept}")
+        note(f"removed a torn fragment of {torn} bytes{kept}")
     elif len(pieces) > 1:
-        note(f"put what shared the line, {entries} whole entries, on lines of their own")
+        note(f"split the line: each of its {entries} whole entries has a line of its own")
     elif pieces != [line]:
-        note("took out bytes that carry nothing beside the entry")
+        note("removed bytes without content beside the entry")
     return pieces

@@ -1,8 +1,9 @@
-"""A session file as a tree of entries: what was read of one state of it.
+"""View: a log as a tree of entries, as far as it is known.
 
-The view knows the file up to `size`. It grows when told to look again, and then
-gives the new lines; what it knew stays true, for the file only ever grows. It
-collects the damage that its readers meet, each finding once.
+A view knows the log up to `size`; `grow` extends it. It collects the damage that its readers
+meet.
+
+Invariants: a log only grows, so what a view knows stays true; each fault is reported once.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from sessiontree.storage.log import Log
 
 
 class View:
-    """What is known of an open file.
+    """What is known of an open log.
 
     Attributes:
-        size: the bytes of the file that are known.
-        header: the first entry. For a version 1 file it has no uuid.
-        decode: gives the entry of a line of the file; what is not sound is noted.
+        size: the bytes of the log that are known.
+        header: the first entry. In version 1 it has no uuid.
+        decode: gives the entry of a line, and reports the damage in it.
     """
 
     def __init__(self, log: Log, fetch: Fetch | None = None) -> None:
@@ -47,12 +48,12 @@ class View:
         self._walk = None
         self._complete = size
         if size and self._log.read(size - 1, 1) != b"\n":
-            self._complete = self.walk().last_line_start() if size else 0
+            self._complete = self.walk().last_line_start()
 
     def _read_header(self) -> Entry:
         found = find_header(self._log, self._log.read(0, 4096))
         offset = 0
-        if found.offset:  # which notes what is wrong with the lines before it
+        if found.offset:  # decode the lines before it, to report their damage
             for line in lines_in(self._log.read(0, found.offset)):
                 self.decode(line, offset)
                 offset += len(line) + 1
@@ -61,7 +62,7 @@ class View:
             self._is_header_fused = True
             header = self.decode(found.line, found.offset)
             self.decode = _with_header(self.decode, header, found.offset)
-            self._walk = None  # one made before would decode as before
+            self._walk = None  # an earlier one has the decoder from before
         if is_version_1(found.keys):
             return stored(Entry(type="session", uuid=""), found.line, found.offset, found.keys)
         entry = self.decode(found.line, found.offset)
@@ -84,7 +85,7 @@ class View:
 
     @property
     def reads_to_end(self) -> bool:
-        """Whether the file ends with a newline."""
+        """Whether the log ends with a newline."""
         return self._complete == self.size
 
     def report(self, kind: str, offset: int, cause: str) -> None:
@@ -97,7 +98,7 @@ class View:
 
     @property
     def damage(self) -> list[Damage]:
-        """What was met so far, in file order."""
+        """The damage met so far, in file order."""
         findings = dict(self._damage)
         if self._tree is not None and "parentSession" not in self.header:
             for row, parent in self._tree.missing_parents():
@@ -113,7 +114,7 @@ class View:
         return damage
 
     def walk(self) -> Walk:
-        """A walk over the file as it is known."""
+        """A walk over the known part of the log."""
         if self._walk is None:
             end = self.size
             if end and self._log.read(end - 1, 1) == b"\n":
@@ -122,7 +123,7 @@ class View:
         return self._walk
 
     def tree(self) -> TreeIndex:
-        """The whole-file index, built or extended as far as the file is known."""
+        """The index of the known part of the log, built or extended."""
         tree = self._tree
         if tree is not None and self._tree_ends_open and tree.end < self.size:
             if self._log.read(tree.end, 1) == b"\n":
@@ -146,7 +147,7 @@ class View:
         return tree
 
     def grow(self, size: int) -> Iterator[Entry]:
-        """Look at what others appended, up to `size`; the entries in it, in file order."""
+        """Extend the view to `size`; yield the structure of each new entry, in file order."""
         known = self._complete
         for key in [key for key in self._damage if key[0] >= known]:
             del self._damage[key]
@@ -154,20 +155,20 @@ class View:
         self._set_size(size)
         for offset, block in whole_lines(self._log.read, known, self._complete):
             for line in lines_in(block):
-                yield from self._grown(line, offset, seen)
+                yield from self._new_entry(line, offset, seen)
                 offset += len(line) + 1
         if self._complete < size:
             rest = self._log.read(self._complete, size - self._complete)
-            yield from self._grown(rest, self._complete, seen)
+            yield from self._new_entry(rest, self._complete, seen)
 
-    def _grown(self, line: bytes, offset: int, seen: int) -> Iterator[Entry]:
+    def _new_entry(self, line: bytes, offset: int, seen: int) -> Iterator[Entry]:
         found = head(line, offset, self.report)
         if found is not None and offset + len(line) > seen:
             entry = Entry(found.type, found.uuid, found.parent_uuid, found.lane)
             yield stored(entry, line, offset)
 
     def appended(self, size: int) -> None:
-        """Note that this process wrote whole lines, and how large the file is now."""
+        """Note that this process wrote whole lines, up to `size`."""
         self.size = self._complete = size
         self._walk = None
 
@@ -180,17 +181,14 @@ class View:
         return lines_at(self._log.read, offsets)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether the file has this very line where the entry says."""
+        """Whether the log has the line of an entry at its offset."""
         line = entry.line
-        if entry.offset == self.header.offset:  # which may share its line
+        if entry.offset == self.header.offset:  # the header may share its line
             return line == self.header.line
         return entry.offset >= 0 and self._log.read(entry.offset, len(line)) == line
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """All lines of the file as it is known now, damaged ones too, and their offsets.
-
-        An open end comes last.
-        """
+        """All known lines with their offsets, damaged ones too; an open end comes last."""
         return self._lines(self._complete, self.size)
 
     def _lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
@@ -203,7 +201,7 @@ class View:
 
 
 def _with_header(decode: Decode, header: Entry | None, place: int) -> Decode:
-    """The same decoder, but for the line at `place`, which holds the header and more."""
+    """A decoder that gives `header` for the line at `place`, which holds more than that."""
 
     def decode_but_header(line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
         if offset != place:

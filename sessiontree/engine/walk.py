@@ -1,11 +1,12 @@
-"""The walk: from an entry to its parent, and on to the root, reading backwards.
+"""The walk from an entry to its parent, and on to the root, reading backwards.
 
-Only lines on the path are decoded. The parent is nearly always the line before;
-where it is not, its quoted uuid is searched for backwards, and a hit is decoded
-before it is believed. What this cannot settle (a parent that stands after its
-child or nowhere, a uuid that its line spells with escapes, a path that jumps
-about until the search has cost more than one pass) is settled by the whole-file
-index, so that both always give the same answer.
+Only the lines on the path are decoded. The parent is nearly always the line before. Where it
+is not, the walk searches backwards for its quoted uuid, and decodes each hit to check it.
+The index of the whole file answers what this cannot: a parent that is missing or comes after
+its child, a uuid written with escapes, a path with so many jumps that the search has read
+more than the whole file twice.
+
+Invariants: the walk and the index always give the same answer.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
-"""Strings that JSON spells in one way, unless by escapes that `_ESCAPED` finds."""
+"""Strings with one spelling in JSON, except by escapes that `_ESCAPED` finds."""
 
 _PLAIN_LANE: Final = re.compile(r"[0-9A-Za-z_.\-/]+")
-"""The same for lanes, whose names have slashes; `_may_hide` looks for `\\/` too."""
+"""The same for lanes, whose names have slashes; `_may_hide` also looks for `\\/`."""
 
 _ESCAPED: Final = re.compile(
     rb"\\u00(?:2[dDeEfF]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])"
@@ -36,13 +37,13 @@ _PARENT_KEY: Final = b'"parentUuid":'
 
 
 class Walk:
-    """Steps through one state of a file, whose lines up to `end` count.
+    """Walks over the lines of a file up to `end`.
 
     Args:
         read: reads the file.
         end: where the last line ends: the offset of its LF, or of the end of the file.
-        index: gives the whole-file index when it has to be asked.
-        decode: gives the entry of a line, and reports the damage met.
+        index: gives the index of the whole file.
+        decode: gives the entry of a line, and reports the damage in it.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Walk:
         self._backwards = Backwards(read)
 
     def last_on(self, lane: str | None) -> Entry | None:
-        """The last entry of a lane, or None."""
+        """Return the last entry of a lane, or None."""
         if lane is None:
             return self._last_on_main()
         if not _PLAIN_LANE.fullmatch(lane):
@@ -72,7 +73,7 @@ class Walk:
         return self._from_index(lambda tree: tree.last_on(lane))
 
     def last_line_start(self) -> int:
-        """The offset at which the last line starts."""
+        """Return the offset of the last line."""
         return self._backwards.line_before(self._end)[0]
 
     def _last_on_main(self) -> Entry | None:
@@ -90,19 +91,18 @@ class Walk:
         return None
 
     def entry(self, uuid: str) -> Entry | None:
-        """The last entry with this uuid, or None."""
+        """Return the last entry with this uuid, or None."""
         found = self._before(uuid, self._end) if _PLAIN.fullmatch(uuid) else None
         return found or self._from_index(lambda tree: tree.row(uuid))
 
     def up(self, entry: Entry) -> Iterator[Entry]:
-        """The ancestors of an entry, its parent first."""
+        """Yield the ancestors of an entry, its parent first."""
         backwards, decode = self._backwards, self._decode
         window, start = backwards.window, backwards.start
         offset = entry.offset
-        is_in_row = True  # whether the line before is worth decoding to see if it is the parent
+        is_in_row = True  # whether to decode the line before without a look for the uuid in it
         while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
-            # `line_before`, inlined for a line that lies in the window: this is what a
-            # million entries cost.
+            # `line_before`, inlined for a line in the window: a long path spends its time here.
             end = offset - start - 1
             at = window.rfind(b"\n", 0, end) if 0 < end <= len(window) else -1
             if at >= 0:
@@ -133,7 +133,7 @@ class Walk:
         return self._from_index(lambda tree: _parent_row(tree, entry))
 
     def _before(self, uuid: str, end: int) -> Entry | None:
-        """The nearest entry before `end` with this uuid, if that can be told by searching."""
+        """Search for the nearest entry before `end` with this uuid."""
         needle = b'"%b"' % uuid.encode()
         for offset, line in self._backwards.find(needle, end):
             if _only_as_parent(line, needle):
@@ -144,7 +144,7 @@ class Walk:
         return None
 
     def _may_hide(self, lane: str, start: int, end: int) -> bool:
-        """Whether some line between may spell the name of a lane with escapes."""
+        """Whether a line in the range may spell the name of a lane with escapes."""
         slashed = [f"{part}\\/".encode() for part in lane.split("/")[:-1]]
         overlap = max(_LONGEST_ESCAPE, *map(len, slashed), 0) - 1
         while start < end:
@@ -171,7 +171,7 @@ def _parent_row(tree: TreeIndex, entry: Entry) -> int:
 
 
 def _only_as_parent(line: bytes, needle: bytes) -> bool:
-    """Whether a line surely names the uuid as its parent alone."""
+    """Whether the line is sure to name the uuid only as its parent."""
     at = line.find(needle)
     if not line.endswith(_PARENT_KEY, 0, at):
         return False

@@ -1,12 +1,11 @@
 """EntryWriter: appends entries to the log, and moves the cursor to them.
 
-Invariants: an entry returned is an entry kept; the next entry hangs below the one that the
-cursor last saw or wrote, whatever others wrote meanwhile; annotations hang below the lane's
-leaf in the log and do not move the cursor, and what a scratch lane says of anything but
-itself is written on main; what is refused leaves the log as it was. A writer that holds the
-log knows all that is in it. What is put is in the log, or waits for the end of a batch and
-is written whole then; a batch that cannot be written, and one of the process that this one
-was forked from, leave the cursor where it was before.
+Invariants: an entry is kept when the call returns it, except in a batch, which is written at
+its end. The parent of an entry is the one that the cursor last saw or wrote, whatever others
+wrote meanwhile. An annotation goes below the lane's leaf in the log and does not move the
+cursor; one that a scratch lane makes about anything but itself goes on main. A refused entry
+leaves the log unchanged. A writer that holds the log knows all of it. A batch that cannot be
+written, or that was open when the process forked, moves the cursor back to where it was.
 """
 
 from __future__ import annotations
@@ -44,31 +43,31 @@ from sessiontree.errors import BlobMissingError, EntryError, RefError, UsageErro
 from sessiontree.storage.log import Log, Moved
 
 _PATH_BOUND: Final = frozenset({"compaction", "merge", "context_edit"})
-"""Types that are wrong anywhere but on the path they were made for."""
+"""Types that are valid only on the path they were made for."""
 
 Draft = tuple[str, Mapping[str, Any], str]
-"""An entry to be written: its type, its fields and its uuid."""
+"""An entry to write: its type, its fields and its uuid."""
 
 
 def now() -> str:
-    """This moment as the format writes it: UTC, milliseconds, `Z`."""
-    return _to_the_millisecond(time_ns() // 1_000_000)
+    """Return the current time as the format writes it: UTC, milliseconds, `Z`."""
+    return _timestamp(time_ns() // 1_000_000)
 
 
 @lru_cache(maxsize=1)
-def _to_the_millisecond(milliseconds: int) -> str:
+def _timestamp(milliseconds: int) -> str:
     seconds, rest = divmod(milliseconds, 1000)
-    return f"{_to_the_second(seconds)}.{rest:03d}Z"
+    return f"{_date_and_time(seconds)}.{rest:03d}Z"
 
 
 @lru_cache(maxsize=1)
-def _to_the_second(seconds: int) -> str:
+def _date_and_time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def fresh_uuid() -> str:
-    """A random UUIDv4 (RFC 9562, 5.4)."""
-    text = os.urandom(16).hex("-", 6)  # the outer two of its four dashes
+    """Make a random UUIDv4 (RFC 9562, 5.4)."""
+    text = os.urandom(16).hex("-", 6)  # the first and last of its four dashes
     return f"{text[:13]}-4{text[14:17]}-{_VARIANTS[text[17]]}{text[18:]}"
 
 
@@ -76,13 +75,14 @@ _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789ab
 
 
 class EntryWriter:
-    """Appends to the log of a cursor.
+    """Appends entries at a cursor.
 
     Attributes:
-        cursor: where it writes; it moves along.
-        reader: the cursor's.
-        hooks: called with what is written.
-        spill_over: the bytes of a string that stay in the log; None: any.
+        cursor: the place to write at; it moves to each new entry.
+        reader: the cursor's reader.
+        hooks: called with each entry.
+        spill_over: strings with more bytes go into blobs; None: none does.
+        tail: the uuid of the last known entry of the lane, annotations included.
     """
 
     def __init__(self, cursor: Cursor, hooks: Iterable[Any], spill_over: int | None) -> None:
@@ -100,13 +100,13 @@ class EntryWriter:
 
     @classmethod
     def of(cls, log: Log, lane: str, hooks: Iterable[Any], spill_over: int | None) -> EntryWriter:
-        """A writer at the leaf of a lane of an open log."""
+        """Make a writer at the leaf of a lane of an open log."""
         cursor = Cursor(TreeReader(log), None if lane == MAIN else lane)
         return cls(cursor, hooks, spill_over)
 
     @property
     def log(self) -> Log:
-        """The log that is written to."""
+        """The log to write to."""
         return self.reader.log
 
     def append(
@@ -119,7 +119,7 @@ class EntryWriter:
     ) -> Entry:
         """Write one entry; see `Session.append`."""
         self.log.check_writable()
-        self._is_batching()  # a forked process stands elsewhere than its parent
+        self._is_batching()  # first drops a batch that the parent process opened
         seen = self.cursor.leaf
         check_fields(type, fields)
         if type in REFERENCES or type == "branch":
@@ -129,7 +129,7 @@ class EntryWriter:
             self._check_fresh(uuid)
         if type in ANNOTATIONS:
             if parent is not None:
-                raise EntryError(f"a {type} hangs below the lane's leaf; leave 'parent' out")
+                raise EntryError(f"a {type} goes below the lane's leaf; leave 'parent' out")
             return self.annotate(type, fields, uuid)
         above = None if parent is None else self.cursor.entry(parent)
         if type == "compaction" and fields["firstKeptEntryUuid"] != uuid:
@@ -163,9 +163,9 @@ class EntryWriter:
         uuid: str | None = None,
         seen: Entry | None = None,
     ) -> Entry:
-        """Write an entry below another, by default the leaf, and go there.
+        """Write an entry below another, by default the leaf, and go to it.
 
-        As `write_run` does, in half of its time for the plain case: one entry, no hooks.
+        The plain case, one entry without hooks, takes half the time of `write_run`.
         """
         if (
             self.hooks.registered
@@ -180,7 +180,7 @@ class EntryWriter:
         return self._write_now(type, fields, above)
 
     def _write_now(self, type: str, fields: Mapping[str, Any], above: Entry | None) -> Entry:
-        """Write an entry outside any batch, without hooks and without anything spilled."""
+        """Write an entry outside any batch, without hooks; it may still spill."""
         reader, cursor = self.reader, self.cursor
         with reader.log.alone():
             parent = (cursor.leaf if above is None else above).uuid
@@ -216,8 +216,8 @@ class EntryWriter:
             drafts: the type, fields and uuid of each.
             above: what the first hangs below, by default the leaf.
             event: the hooks to call beside those of appending.
-            chosen: the uuid that the caller chose, which another writer may have taken.
-            seen: the leaf whose path they speak of, by default the one now.
+            chosen: the uuid that the caller chose, which another writer may have used.
+            seen: the leaf for which the entries were made, by default the current one.
         """
         self.log.check_writable()
         seen = seen or self.cursor.leaf
@@ -232,9 +232,9 @@ class EntryWriter:
             whole, drafts = drafts, self._spilled(drafts)
             entries = self._run(drafts, parent.uuid)
         with self.holding():
-            if whole and not self._blobs_are_kept(entries):  # gc, or a person, was faster
+            if whole and not self._blobs_are_kept(entries):  # gc, or a person, removed one
                 drafts = self._spilled(whole)
-            if above is None and self.cursor.leaf is not seen:  # a hook wrote, or another thread
+            if above is None and self.cursor.leaf is not seen:  # a hook or another thread wrote
                 self._check_still_holds([type for type, _, _ in drafts], seen)
                 entries = self._run(drafts, self.cursor.leaf.uuid)
             if chosen is not None:
@@ -249,7 +249,7 @@ class EntryWriter:
         return entries[-1]
 
     def annotate(self, type: str, fields: Mapping[str, Any], uuid: str | None = None) -> Entry:
-        """Write an entry below its lane's leaf in the log, and stay."""
+        """Write an entry below its lane's leaf in the log, and stay at the cursor's leaf."""
         chosen, uuid = uuid, uuid or fresh_uuid()
         lane = self._lane_of_annotation(type, fields)
         if self.hooks:
@@ -266,7 +266,7 @@ class EntryWriter:
         return entry
 
     def _lane_of_annotation(self, type: str, fields: Mapping[str, Any]) -> str | None:
-        """The lane of a word for the whole file: main, where a scratch lane would not last."""
+        """Return the lane of an annotation: main, if it must outlive this scratch lane."""
         lane = self.cursor.lane
         if type == "usage" or not is_scratch(lane):
             return lane
@@ -274,15 +274,13 @@ class EntryWriter:
         return lane if target is not None and target.lane == lane else None
 
     def _tail_of(self, lane: str | None) -> str:
-        """The last entry of a lane in the log: the cursor's, or main's."""
+        """Return the last entry of a lane in the log: of the cursor's, or of main."""
         if lane == self.cursor.lane:
             return self.tail
         return (self.reader.view.walk().last_on(lane) or self.reader.header).uuid
 
-    # drafts and checks
-
     def draft(self, type: str, fields: Mapping[str, Any], parent: str, uuid: str) -> Entry:
-        """An entry with its line, as it would be written now."""
+        """Make an entry with its line, as it would be written now."""
         return self._draft_on(self.cursor.lane, type, fields, parent, uuid)
 
     def _draft_on(
@@ -308,10 +306,10 @@ class EntryWriter:
             if (type, key) == ("compaction", "firstKeptEntryUuid"):
                 continue  # its own uuid keeps nothing; checked against the path
             if self.cursor.by_uuid(uuid) is None:
-                raise RefError(f"{key!r} of the {type} names no entry: {uuid}", uuid)
+                raise RefError(f"{key!r} of the {type} is not the uuid of an entry: {uuid}", uuid)
 
     def _check_name(self, type: str, fields: Mapping[str, Any]) -> None:
-        """Refuse a name that no ref could spell, or that means another entry."""
+        """Refuse a name that a ref cannot spell, or that means another entry."""
         if type == "branch" and fields.get("name") is not None:
             name = refs.check_name(fields["name"], "branch name")
             self.reader.check_name_is_free(name)
@@ -329,27 +327,23 @@ class EntryWriter:
 
     def _check_first_kept(self, uuid: str, leaf: Entry | None) -> None:
         if self.cursor.nearest(lambda entry: entry.uuid == uuid, leaf) is None:
-            raise RefError(
-                f"the first kept entry {uuid} is not on the path that is compacted", uuid
-            )
+            raise RefError(f"the first kept entry {uuid} is not on the compacted path", uuid)
 
     def _check_still_holds(self, types: Sequence[str], seen: Entry) -> None:
-        """Refuse what speaks of the path that was seen, where the leaf is not below it now."""
+        """Refuse a type that is bound to the path to `seen`, if the leaf is not below that now."""
         bound = next((type for type in types if type in _PATH_BOUND), None)
         if bound is not None and not self.cursor.is_above(seen):
             raise UsageError(
-                f"a hook, a summarizer, or another thread, moved to {self.cursor.leaf.uuid} while "
-                f"the {bound} was made for {seen.uuid}; nothing was written: do it again from there"
+                f"a hook, a summarizer or another thread moved to {self.cursor.leaf.uuid} while "
+                f"the {bound} was made for {seen.uuid}; nothing was written: call it again"
             )
-
-    # blobs
 
     @contextlib.contextmanager
     def _keeping_blob(self, handle: Any) -> Iterator[None]:
-        """Where a handle points to a blob of this session: keep gc from it until it is named.
+        """Keep the blob of a handle from gc until the handle is written.
 
         Raises:
-            BlobError: it is not there as it was.
+            BlobError: the blob is missing or damaged.
         """
         blob = blob_of(handle)
         if blob is None:
@@ -361,14 +355,14 @@ class EntryWriter:
             if not blobs.has(blob):
                 raise BlobMissingError(
                     f"blob {blob.sha256} was removed while its handle was appended; store it "
-                    "again, and append it then",
+                    "and append the handle again",
                     blobs.file,
                     blob.sha256,
                 )
             yield
 
     def _spilled(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """The same with what is large in their fields put into blobs."""
+        """Return the drafts with large strings moved into blobs."""
         from sessiontree.core.spill import spill  # most entries are small
 
         over = self.spill_over
@@ -379,26 +373,22 @@ class EntryWriter:
         return all(self.reader.blobs.has(blob) for blob in blobs)
 
     def _store(self, content: bytes, media_type: str) -> str:
-        """Keep content in a blob; its handle's text form."""
+        """Keep content in a blob; return the text form of its handle."""
         from sessiontree.core.handle import Handle
 
         self.check_log_is_there()
         return str(Handle.blob(*self.reader.blobs.put(content), media_type))
 
     def check_log_is_there(self) -> None:
-        """Refuse to keep a blob where the file was moved away.
-
-        The folder made for it would be in the way of the file when that comes back.
+        """Check that the file was not moved away, before a blob makes a folder at its path.
 
         Raises:
-            SessionNotFoundError: the path vanished.
+            SessionNotFoundError: the file vanished.
         """
         self.log.was_replaced()
 
-    # hooks
-
     def call_before(self, event: str, entry: Entry) -> None:
-        """Call the hooks before an entry is written; they may refuse it."""
+        """Call the hooks before an entry is written; a hook may refuse it."""
         if event:
             self.hooks.call(f"before_{event}", entry)
         self.hooks.call("before_append", entry)
@@ -409,22 +399,20 @@ class EntryWriter:
         if event:
             self.hooks.call(f"after_{event}", entry)
 
-    # the log
-
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
-        """Hold the log, knowing all that is in it."""
-        elsewhere = None
+        """Hold the log, and read what others wrote."""
+        moved_to = None
         with self.log.hold():
             if not self._is_batching() and not self.log.still_ends_at(self.reader.view.size):
                 self.catch_up()
-            elsewhere, self._moved_to = self._moved_to, None
+            moved_to, self._moved_to = self._moved_to, None
             yield
-        if elsewhere is not None and self.hooks:
-            self.hooks.call("on_conflict", elsewhere)
+        if moved_to is not None:
+            self.hooks.call("on_conflict", moved_to)
 
     def put(self, entries: list[Entry]) -> None:
-        """Write the lines of entries, or keep them for the end of the batch."""
+        """Write entries, or keep them for the end of the batch."""
         if self._batch is None:
             self._put_all(entries)
             return
@@ -442,7 +430,7 @@ class EntryWriter:
         view.appended(offset)
 
     def catch_up(self) -> None:
-        """Take in what others wrote, and note the entry they moved this lane's leaf to."""
+        """Read what others wrote, and note where they moved this lane's leaf."""
         before = self.reader.view
         moved_to = None
         for head in self.cursor.catch_up():
@@ -456,28 +444,28 @@ class EntryWriter:
             self._moved_to = self.reader.view.read(moved_to.offset)
 
     def refresh(self) -> None:
-        """See what others wrote, and stay; see `Session.refresh`."""
+        """Read what others wrote, and stay at the leaf; see `Session.refresh`."""
         with self.log.alone():
             if self._is_batching():
                 return
             self.catch_up()
-            elsewhere, self._moved_to = self._moved_to, None
-        if elsewhere is not None and self.hooks:
-            self.hooks.call("on_conflict", elsewhere)
+            moved_to, self._moved_to = self._moved_to, None
+        if moved_to is not None:
+            self.hooks.call("on_conflict", moved_to)
 
     def go_to_tip(self) -> None:
         """Go to the lane's leaf in the log."""
         self.cursor.move(self.cursor.leaf_in_log())
 
     def note_tail(self) -> None:
-        """Take the lane's leaf in the log for the last entry of the lane."""
+        """Look up the last entry of the lane in the log."""
         self.tail = self.cursor.leaf_in_log().uuid
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
         """See `Session.batch`."""
         with self.holding():
-            if self._batch is not None:  # of this thread: another's is waited for
+            if self._batch is not None:  # of this thread; `holding` waits for others
                 raise UsageError("a batch is open already; append inside it")
             self._batch = self.reader.pending = {}
             self._batch_process = os.getpid()
@@ -490,14 +478,13 @@ class EntryWriter:
                     self._end_batch()
 
     def _end_batch(self) -> None:
-        self._batch = None
-        self.reader.pending = {}
+        self._batch, self.reader.pending = None, {}
 
     def _is_batching(self) -> bool:
         """Whether a batch is open.
 
-        One in the process that this was forked from is not ours: what waits in it is
-        written there, and here it never was.
+        A batch that was open when this process was forked is dropped: the parent process
+        writes it.
         """
         if self._batch is not None and self._batch_process != os.getpid():
             if self._batch:
@@ -507,32 +494,31 @@ class EntryWriter:
 
     def _undo_batch(self) -> None:
         leaf, self.tail = self._before_batch
-        self.cursor.go_back_to(leaf)
+        self.cursor.reset(leaf)
 
     def flush(self) -> None:
-        """Write what waits in an open batch."""
+        """Write the entries of an open batch."""
         if not self._is_batching() or not self._batch:
             return
         waiting = list(self._batch.values())
         self._batch = self.reader.pending = {}
         try:
             if not self.log.ends_at(self.reader.view.size):
-                self.catch_up()  # a lane of this process, under the same lock
+                self.catch_up()  # a lane of this process wrote, under the same lock
             self._put_all(waiting)
         except BaseException:
-            self._undo_batch()  # what waited is not in the log
+            self._undo_batch()  # its entries are not in the log
             raise
 
     def _flush_alone(self) -> None:
-        with self.log.alone():  # another thread's batch is waited for
+        with self.log.alone():  # wait for another thread's batch
             self.flush()
 
     def close(self) -> None:
-        """Write what waits, and close the log."""
-        log = self.log
-        with log.alone():
+        """Write the entries of an open batch, and close the log."""
+        with self.log.alone():
             try:
-                if not log.closed:
+                if not self.log.closed:
                     self.flush()
             finally:
                 self.log.close()

@@ -182,7 +182,7 @@ def _left_by(cursor: Cursor, tip: Entry) -> Entry | None:
     leaf = cursor.leaf_in_log()
     if leaf.lane != cursor.lane:
         return None  # the lane has no entry yet
-    left = cursor.reader.standing(leaf)
+    left = cursor.reader.skip_markers(leaf)
     return None if left.type == HEADER or _is_above(cursor, left, tip) else left
 
 

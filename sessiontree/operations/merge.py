@@ -83,7 +83,7 @@ def edit_context(
     """See `Session.edit_context`."""
     target, seen = writer.cursor.entry(ref), writer.cursor.leaf
     if ref == LEAF:  # not a label or another annotation behind it
-        target = writer.reader.standing(target)
+        target = writer.reader.skip_markers(target)
     if isinstance(replacement, str):
         replacement = {"content": replacement}
     cursor = writer.cursor

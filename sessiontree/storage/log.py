@@ -1,16 +1,15 @@
 """The log: an append-only run of bytes, addressed by offset.
 
-The engine knows `Log` and nothing below it: no path, no descriptor, no lock file. To
-append at an offset is the compare-and-swap that keeps writers apart: it fails with
-`Moved` where the log does not end at that offset any more. `FileLog` is a file under
-its writer's lock, `MemoryLog` bytes in memory.
+The engine knows `Log` and nothing below it: no path, no descriptor, no lock file. Appending
+at an offset is the compare-and-swap that keeps writers apart: it fails with `Moved` if the
+log does not end at that offset any more. `FileLog` is a file under its writer's lock,
+`MemoryLog` is bytes in memory.
 
-Invariants: bytes once written are never changed or cut off; a block is written whole,
-starting on a line of its own; `append` returns only after the sync that the durability
-asks for; after a write or sync that failed, nothing more is written until the log is
-opened again, for nobody can say what of it reached the medium. Of a file also: it is
-the one that stands at the path at that moment. A program that appends to it without the
-lock may share a line with a block, which is an error.
+Invariants: written bytes are never changed or cut off; a block is written whole and starts a
+line; `append` returns after the sync that the durability asks for; after a failed write or
+sync, whose outcome is unknown, nothing more is written until the log is opened again. A
+`FileLog` writes only to the file that is at its path at that moment. If a program that
+ignores the lock appends into the line of a block, that is an error.
 """
 
 from __future__ import annotations
@@ -41,25 +40,25 @@ if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
 
 POLL_MILLISECONDS: Final = 500
-"""How often a follower looks unasked: not all file systems tell of changes."""
+"""How often a follower looks for changes; not all file systems report them."""
 
 
 class Moved(Exception):
-    """The log does not end at the offset that was given: another writer was faster.
+    """The log does not end at the given offset: another writer was faster.
 
-    Nothing was written. Take in what was added, and append again.
+    Nothing was written. Read what was added, and append again.
     """
 
 
 class BlobPlace(NamedTuple):
-    """Where the blobs of a log are kept. It holds nothing open."""
+    """Where the blobs of a log are kept; opens nothing by itself."""
 
     fs: FileSystem
     path: str
     durability: Durability
 
     def open(self) -> Blobs:
-        """The sidecar folder."""
+        """Open the sidecar folder."""
         from sessiontree.storage.blobs import Blobs  # many sessions have none
 
         return Blobs(*self)
@@ -69,10 +68,10 @@ class Log(Protocol):
     """An append-only run of bytes, open to read, or to read and write.
 
     Attributes:
-        name: names the log in messages; of a file the path as given.
+        name: the name of the log in messages; for a file the path as given.
         readonly: whether it was opened to read.
-        ended: why nothing more may be written, in words; empty while it may be.
-        written: where the last write ended, by any session of this process that shares it.
+        ended: why nothing more may be written, in words; empty if writing is allowed.
+        written: the end of the last write by any session of this process that shares the log.
     """
 
     name: str
@@ -84,7 +83,7 @@ class Log(Protocol):
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Tells the open log from any other, also from one that takes its place."""
+        """Identifies the open log; a log that replaces it has another identity."""
 
     @property
     def closed(self) -> bool: ...
@@ -94,112 +93,138 @@ class Log(Protocol):
         """Where the blobs of the log are kept."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`, fewer only at the end of the log."""
+        """Return up to `size` bytes from `offset`, fewer only at the end of the log."""
 
     def size(self) -> int:
-        """The bytes of the open log."""
+        """Return the number of bytes of the open log."""
 
     def append(self, block: bytes, at: int) -> int:
-        """Write a block of whole lines at the end, which is at `at`; the offset of its first line.
+        """Append a block of whole lines at the offset `at`; return the offset of its first line.
 
-        Where the log ends in the middle of a line, that line is ended first. The thread must be
+        If the log ends in the middle of a line, a newline is written first. The thread must be
         `alone`.
 
         Raises:
-            Moved: the log ends elsewhere, or another one took its place.
-            ReadOnlyError: opened to read, closed, or ended.
+            Moved: the log ends at another offset, or another log replaced it.
+            ReadOnlyError: it was opened to read, closed, or ended.
             WriteFailedError: the outcome of this or an earlier write is unknown; open the
                 session again.
         """
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
-        """Keep out the other threads that share the log, and no one else."""
+        """Keep out the other threads that share the log, but no other process."""
 
     def hold(self) -> contextlib.AbstractContextManager[None]:
         """Keep out all other writers. A thread may hold it more than once."""
 
     def keep(self) -> None:
-        """Keep out all other writers until the log is closed, and say who does."""
+        """Keep out all other writers until the log is closed; the lock file says who does."""
 
     def ends_at(self, size: int) -> bool:
-        """Whether this log is still the one in force, and ends at `size`."""
+        """Whether this log was not replaced, and ends at `size`."""
 
     def still_ends_at(self, size: int) -> bool:
-        """The same, for a thread that took hold of the log just now."""
+        """Do the same as `ends_at`, for a thread that has just taken the lock."""
 
     def check_writable(self) -> None:
-        """Refuse where nothing may be written.
+        """Check that the log may be written.
 
         Raises:
-            ReadOnlyError: opened to read, closed, or ended.
+            ReadOnlyError: it was opened to read, closed, or ended.
             WriteFailedError: an earlier write failed.
         """
 
     def was_replaced(self) -> bool:
-        """Whether another log took this one's place."""
+        """Whether another log replaced this one.
+
+        Raises:
+            SessionNotFoundError: there is no log at the place any more.
+            StorageError: the system refused to look.
+        """
 
     def reopen(self) -> None:
-        """Open the log that is in force now, in place of this one."""
+        """Open the current log in place of this one.
+
+        Raises:
+            SessionNotFoundError: there is none.
+            NotASessionError: it is a folder, or a device or pipe, which could block for ever.
+            StorageError: it cannot be opened.
+        """
 
     def successor(self) -> Log:
-        """The log that is in force now, opened beside this one under the same lock."""
+        """Open the current log beside this one, under the same lock; raises as `reopen`."""
 
     def beside(self) -> Log:
-        """The log opened once more, for another session of this process."""
+        """Open the log again under the same lock, for another session of this process."""
 
     def to_read(self) -> Log:
-        """The log opened once more to read, by itself."""
+        """Open the log again to read, without the lock."""
 
     def release(self) -> None:
         """Close the open log, and keep the lock."""
 
     def close(self) -> None:
-        """Close the log, and give back the lock where it is this one's own."""
+        """Close the log, and release the lock if this log owns it."""
 
     def changes(self, stop: threading.Event) -> Iterator[object]:
-        """Yield when something may have been added, and now and then, until `stop` is set."""
+        """Yield when the log may have grown, and now and then, until `stop` is set."""
 
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
-        """Put other content in place of all that there is, at once; hold the lock.
+        """Replace the whole content in one step; the caller holds the lock.
 
-        The open log stays as it was; see `successor`.
+        The open log does not change; see `successor`.
 
         Args:
-            lines: the content, each line with its LF.
-            kept_as: the suffix under which the old content is kept; empty: it is not.
+            lines: the new content, each line with its LF.
+            kept_as: the suffix to keep the old content under; empty: do not keep it.
 
         Returns:
-            The name of what is kept; empty where nothing is.
+            The name of the kept content, or an empty string.
         """
 
     def parts(self) -> list[str]:
-        """The suffixes of what is kept beside the log under its name, sorted."""
+        """Return the suffixes of the parts that are kept beside the log, sorted."""
 
     def part_name(self, suffix: str) -> str:
-        """The name of a part, for messages."""
+        """Return the name of a part, for messages."""
 
     def part_size(self, suffix: str) -> int:
-        """The bytes of a part; of one that is not a run of bytes -1.
+        """Return the number of bytes of a part; -1 if it is not a run of bytes.
 
         Raises:
-            FileNotFoundError: there is no such part; `read_part` and `remove_part` too.
+            FileNotFoundError: there is no such part; also for `read_part` and `remove_part`.
         """
 
     def read_part(self, suffix: str) -> Iterator[bytes]:
-        """The bytes of a part, block by block."""
+        """Yield the bytes of a part, block by block."""
 
     def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
-        """Make a part, or put other content in its place, at once."""
+        """Make or replace a part in one step."""
 
     def remove_part(self, suffix: str) -> None: ...
+
+
+def _closed(log: Log) -> ReadOnlyError:
+    return ReadOnlyError(f"{log.name} is closed; open the session again")
+
+
+def _check_writable(log: Log) -> None:
+    if log.closed:
+        raise _closed(log)
+    if log.ended:
+        raise ReadOnlyError(f"{log.name}: {log.ended}")
+    if log.readonly:
+        raise ReadOnlyError(
+            f"{log.name} was opened to read; open it without readonly=True to write"
+        )
 
 
 class FileLog:
     """A file under its writer's lock; see `Log`.
 
     Attributes:
-        path: as given by the caller.
-        durability: what `append` waits for.
+        path: the path as given by the caller.
+        durability: what `append` waits for: `fsync` or `os`.
     """
 
     def __init__(
@@ -216,19 +241,12 @@ class FileLog:
         self._owns_lock = True
         self.ended = ""
         self._failed = ""
-        self._ended = -1  # where our last write ended a line
-        self._stood = -1  # what surrounded the lock when the file was seen at its path
+        self._ended = -1  # where the last write of this log ended a line
+        self._folder_seen = -1  # `lock.seen` when the file was last found at its path
         self._fd = -1
         self.reopen()
 
     def reopen(self) -> None:
-        """Open the file that now stands at the path.
-
-        Raises:
-            SessionNotFoundError: there is none.
-            NotASessionError: it is a folder, or a pipe, on which opening might wait for ever.
-            StorageError: it may not be opened.
-        """
         flags = READ if self.readonly else APPEND
         with os_errors(self.path, "open"):
             found = self._found()
@@ -243,42 +261,35 @@ class FileLog:
                 raise
         self.release()
         self._fd = fd
-        self._ended = self._stood = -1
+        self._ended = self._folder_seen = -1
 
     def _found(self) -> Stat:
-        """What stands at the path. A pipe such as /dev/stdin has no other name than that."""
+        """Look at the file at the path. A pipe such as /dev/stdin has no other real path."""
         try:
             return self.fs.stat(self._real_path)
         except FileNotFoundError:
             return self.fs.stat(self.path)
 
     def successor(self) -> FileLog:
-        """The file that now stands at the path, opened beside this one, under the same lock.
-
-        Raises:
-            SessionNotFoundError, NotASessionError, StorageError: as `reopen` does.
-        """
         log = copy.copy(self)
         log._fd = -1
         log.reopen()
         return log
 
     def release(self) -> None:
-        """Let go of the file, and keep the lock."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):
                 self.fs.close(self._fd)
         self._fd = -1
 
     def __del__(self) -> None:
-        """Let go of the file of a session that was dropped without being closed."""
+        """Close the file of a session that was dropped without `close`."""
         if getattr(self, "_fd", -1) >= 0:
-            with contextlib.suppress(Exception):  # at the end of the process all may be gone
+            with contextlib.suppress(Exception):  # modules may be gone at the end of the process
                 self.release()
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Tells the open file from any other."""
         return self._identity
 
     @property
@@ -286,23 +297,20 @@ class FileLog:
         return self._fd < 0
 
     def beside(self) -> FileLog:
-        """The file opened once more, for another session of this process under the same lock."""
         log = self.successor()
         log._owns_lock = False
         log.ended = ""
         return log
 
     def close(self) -> None:
-        """Let go of the file, and of the lock where it is this log's own."""
-        with self.lock.alone():  # a thread that is writing has done so first
+        with self.lock.alone():  # wait for a thread that is writing
             if self._owns_lock:
                 self.lock.close()
             self.release()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`, fewer only at the end of the file."""
         if self._fd < 0:
-            raise ReadOnlyError(f"{self.path} is closed; open the session again")
+            raise _closed(self)
         try:
             return self.fs.read(self._fd, size, offset)
         except OSError as error:
@@ -313,9 +321,8 @@ class FileLog:
             ) from error
 
     def size(self) -> int:
-        """The size of the open file in bytes."""
         if self._fd < 0:
-            raise ReadOnlyError(f"{self.path} is closed; open the session again")
+            raise _closed(self)
         with os_errors(self.path, "read"):
             return self.fs.size(self._fd)
 
@@ -330,62 +337,40 @@ class FileLog:
     def hold(self) -> Iterator[None]:
         self.check_writable()
         with self.lock.held():
-            self.check_writable()  # again: another thread may have closed it meanwhile
+            self.check_writable()  # again: another thread may have closed it
             yield
 
     def check_writable(self) -> None:
-        """Refuse where nothing may be written.
-
-        Raises:
-            ReadOnlyError: opened to read, closed, or ended.
-            WriteFailedError: an earlier write failed.
-        """
-        if self._fd < 0:
-            raise ReadOnlyError(f"{self.path} is closed; open the session again")
-        if self.ended:
-            raise ReadOnlyError(f"{self.path}: {self.ended}")
-        if self.readonly:
-            raise ReadOnlyError(
-                f"{self.path} was opened to read; open it without readonly=True to write"
-            )
+        _check_writable(self)
         if self._failed:
             raise WriteFailedError(self._failed, self.path)
 
     def was_replaced(self) -> bool:
-        """Whether another file stands at the path than the one that is open.
-
-        Raises:
-            SessionNotFoundError: none stands there any more.
-            StorageError: nobody can say.
-        """
         try:
             return self.fs.stat(self._real_path).identity != self._identity
         except OSError as error:
-            raise self._out_of_sight(error) from error
+            raise self._stat_failed(error) from error
 
     def ends_at(self, size: int) -> bool:
         try:
             found = self.fs.stat(self._real_path)
         except OSError as error:
-            raise self._out_of_sight(error) from error
+            raise self._stat_failed(error) from error
         return found.size == size and found.identity == self._identity
 
     def still_ends_at(self, size: int) -> bool:
-        """The same, of the moment the lock was taken: for a thread that took it just now.
-
-        Where no name in the folder changed, the path is not looked at.
-        """
-        if self._stood != self.lock.seen:
+        """See `Log`; does not look at the path if no name in the folder changed."""
+        if self._folder_seen != self.lock.seen:
             if not self.ends_at(size):
                 return False
-            self._stood = self.lock.seen
+            self._folder_seen = self.lock.seen
             return True
         try:
             return self.fs.size(self._fd) == size
         except OSError as error:
-            raise self._out_of_sight(error) from error
+            raise self._stat_failed(error) from error
 
-    def _out_of_sight(self, error: OSError) -> StorageError:
+    def _stat_failed(self, error: OSError) -> StorageError:
         written = "" if self.readonly else "nothing was written, "
         if isinstance(error, FileNotFoundError):
             then = (
@@ -403,15 +388,11 @@ class FileLog:
         )
 
     def append(self, block: bytes, at: int) -> int:
-        """See `Log.append`.
-
-        What a program that knows of no lock appended since the end was looked for stands
-        before the block.
-        """
+        """See `Log.append`; what a program without the lock appends comes before the block."""
         if self._fd < 0 or self.ended or self.readonly or self._failed:
             self.check_writable()
         lock = self.lock
-        if lock.depth:  # the one that took it looked at the path
+        if lock.depth:  # this thread looked at the path when it took the lock
             if self.size() != at:
                 raise Moved
             return self._put(block, at)
@@ -442,33 +423,33 @@ class FileLog:
             self._failed = (
                 f"writing to {self.path} failed: {error.strerror or error}. Whether the last entry "
                 "was kept is unknown, and this session writes no more; "
-                "mend the cause (space, medium) and open the session again to see"
+                "remove the cause (space, medium) and open the session again to see"
             )
             raise WriteFailedError(self._failed, self.path) from error
         self._ended = self.lock.written = stop
         return end + ended
 
     def _start_of(self, block: bytes, end: int, size: int) -> int:
-        """Where a block stands that was to stand at `end`, of a file that grew by more than it.
+        """Find a block written at `end`, in a file that grew by more than the block.
 
         Raises:
             WriteFailedError: it does not start a line.
         """
-        standing = self.fs.read(self._fd, size - end, end)
-        before = standing.find(block)
-        if before == 0 or (before > 0 and b"\n" in (standing[before - 1 : before], block[:1])):
+        added = self.fs.read(self._fd, size - end, end)
+        before = added.find(block)
+        if before == 0 or (before > 0 and b"\n" in (added[before - 1 : before], block[:1])):
             return end + before
         if before < 0:
             self._failed = (
-                f"what was written to {self.path} does not stand at its end: another program "
-                "changed the file in place; this session writes no more: run 'sessiontree "
-                "verify', then open it again"
+                f"what was written to {self.path} is not at its end: another program changed the "
+                "file in place; this session writes no more: run 'sessiontree verify', then open "
+                "it again"
             )
             raise WriteFailedError(self._failed, self.path)
         self._failed = (
             f"another program appended to {self.path} at the same moment, without its lock, and "
-            "the last entry stands in one line with that; this session writes no more: "
-            "'sessiontree repair' parts them, then open the session again"
+            "the last entry shares a line with that; this session writes no more: "
+            "'sessiontree repair' splits them, then open the session again"
         )
         raise WriteFailedError(self._failed, self.path)
 
@@ -479,7 +460,7 @@ class FileLog:
         from watchfiles import watch  # heavy, and only followers need it
 
         folder = os.path.dirname(os.path.realpath(self.path))
-        # Where the system has no more watches to give, looking now and then finds all the same.
+        # If the system has no watches left, the loop below looks now and then.
         with contextlib.suppress(OSError, RuntimeError):
             yield from watch(
                 folder,
@@ -543,11 +524,11 @@ _BLOCK: Final = 256 * 1024
 
 
 class _Bytes:
-    """What a log in memory holds, shared by all that have it open.
+    """The content of a log in memory, shared by all logs that have it open.
 
     Attributes:
-        content: the bytes of each state of the log, by its number; the last is in force.
-        parts: what is kept beside it, by suffix.
+        content: the bytes of each state of the log, by its number; the last is current.
+        parts: the parts kept beside it, by suffix.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -563,7 +544,7 @@ _NUMBERS: Final = count()
 
 
 class MemoryLog:
-    """Bytes in memory; see `Log`. Only this process can write to it."""
+    """Bytes in the memory of this process; see `Log`."""
 
     def __init__(self, name: str, blocks: Iterable[bytes] = (), *, readonly: bool = False) -> None:
         self.name = name
@@ -577,7 +558,7 @@ class MemoryLog:
     @property
     def _content(self) -> bytearray:
         if not self._is_open:
-            raise ReadOnlyError(f"{self.name} is closed; open the session again")
+            raise _closed(self)
         return self._shared.content[self._state]
 
     @property
@@ -624,7 +605,7 @@ class MemoryLog:
             yield
 
     def keep(self) -> None:
-        """No other process can write."""
+        """Do nothing: no other process can write."""
 
     def ends_at(self, size: int) -> bool:
         return not self.was_replaced() and len(self._content) == size
@@ -632,14 +613,7 @@ class MemoryLog:
     still_ends_at = ends_at
 
     def check_writable(self) -> None:
-        if not self._is_open:
-            raise ReadOnlyError(f"{self.name} is closed; open the session again")
-        if self.ended:
-            raise ReadOnlyError(f"{self.name}: {self.ended}")
-        if self.readonly:
-            raise ReadOnlyError(
-                f"{self.name} was opened to read; open it without readonly=True to write"
-            )
+        _check_writable(self)
 
     def was_replaced(self) -> bool:
         return self._state != len(self._shared.content) - 1

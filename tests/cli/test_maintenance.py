@@ -41,7 +41,7 @@ def test_a_repair_that_mends_everything_succeeds(chat: Path) -> None:
     chat.write_bytes(whole + b'{"type":"mess')
     result = run("repair", chat)
     assert result.exit_code == 0
-    assert result.stdout == (f"{chat}:6: byte {len(whole)}: took out a torn fragment of 13 bytes\n")
+    assert result.stdout == (f"{chat}:6: byte {len(whole)}: removed a torn fragment of 13 bytes\n")
     assert "1 repaired; the original is kept as" in result.stderr
     assert chat.read_bytes() == whole
     assert run("verify", chat).exit_code == 0
@@ -53,7 +53,7 @@ def test_a_repair_that_leaves_damage_says_what_remains_and_fails(chat: Path) -> 
     result = run("repair", chat)
     assert result.exit_code == 1
     mended, remains = result.stdout.splitlines()
-    assert mended.endswith("took out a torn fragment of 13 bytes")
+    assert mended.endswith("removed a torn fragment of 13 bytes")
     assert remains.startswith(f"{chat}:3: byte ")
     assert ": crc: wrong crc: " in remains
     assert remains.endswith("compare it with a backup")
@@ -81,7 +81,7 @@ def test_a_dry_run_says_what_it_would_do_and_succeeds(chat: Path) -> None:
     before = contents(chat.parent)
     result = run("repair", "--dry-run", chat)
     assert result.exit_code == 0
-    assert result.stdout.endswith("would have taken out a torn fragment of 13 bytes\n")
+    assert result.stdout.endswith("would have removed a torn fragment of 13 bytes\n")
     assert result.stderr == f"{chat}: 1 to repair; nothing was written\n"
     found = printed_json("repair", "--dry-run", chat)
     assert [damage["kind"] for damage in found["remaining"]] == ["crc", "torn"]

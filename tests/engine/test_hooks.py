@@ -261,7 +261,7 @@ def test_a_hook_told_of_a_move_may_write(tmp_path: Path) -> None:
 
 def test_what_is_no_hook_is_refused() -> None:
     for hook in (object(), "before_append", 5, None):
-        with pytest.raises(UsageError, match="no hook"):
+        with pytest.raises(UsageError, match="not a hook"):
             in_memory(hooks=[hook])
 
 

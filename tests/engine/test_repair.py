@@ -21,8 +21,8 @@ from tests.support.files import FILE, VERSION_1, content_of, in_memory, uuids
 HEADER = encode(
     {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s", "cwd": "/"}
 )
-_BOM = "took out a byte order mark"
-_CR = "took out a CR before the newline"
+_BOM = "removed a byte order mark"
+_CR = "removed a CR before the newline"
 
 
 def said(text: str) -> dict[str, Any]:
@@ -59,10 +59,10 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
     with Session.open(path) as session:
         mended = session.repair().mended
     assert [(found.line, found.what) for found in mended] == [
-        (1, "took out a CR before the newline"),
-        (2, "took out a CR before the newline"),
-        (5, "took out a blank line"),
-        (6, "took out a torn fragment of 13 bytes"),
+        (1, "removed a CR before the newline"),
+        (2, "removed a CR before the newline"),
+        (5, "removed a blank line"),
+        (6, "removed a torn fragment of 13 bytes"),
     ]
     starts = [0, *(place + 1 for place, byte in enumerate(content) if byte == 10)]
     assert all(found.offset == starts[found.line - 1] for found in mended)
@@ -71,10 +71,10 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "behind", "whats"),
     [
-        (b"\0\0", b"\0", ["took out 3 NUL bytes"]),
-        (b"\0\xef\xbb\xbf\0\xef\xbb\xbf", b"", ["took out 2 NUL bytes", _BOM]),
-        (b"", b"\0\r\0\r", ["took out 2 NUL bytes", _CR]),
-        (b"\xef\xbb\xbf\0", b"\r", ["took out 1 NUL bytes", _BOM, _CR]),
+        (b"\0\0", b"\0", ["removed 3 NUL bytes"]),
+        (b"\0\xef\xbb\xbf\0\xef\xbb\xbf", b"", ["removed 2 NUL bytes", _BOM]),
+        (b"", b"\0\r\0\r", ["removed 2 NUL bytes", _CR]),
+        (b"\xef\xbb\xbf\0", b"\r", ["removed 1 NUL bytes", _BOM, _CR]),
     ],
 )
 def test_what_stands_around_a_line_is_named_and_taken_out_at_once(

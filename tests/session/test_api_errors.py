@@ -343,7 +343,7 @@ def test_contradicting_options_are_refused(session: Session, file: Path) -> None
 
 
 def test_find_needs_something_to_find() -> None:
-    with in_memory() as session, pytest.raises(UsageError, match="find what"):
+    with in_memory() as session, pytest.raises(UsageError, match="find needs"):
         session.find()
 
 
