@@ -15,11 +15,10 @@ from sessiontree.context.resolved import (
     is_shown,
     message_of,
     only_named,
-    role_of_entry,
 )
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Resolution as Contribution
-from sessiontree.core.blocks import Shown
+from sessiontree.core.blocks import Shown, role_of_entry
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import KINDS, Handle, Kind, check_metadata
 from sessiontree.core.media import base_type

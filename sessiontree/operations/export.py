@@ -61,6 +61,7 @@ from sessiontree.redact.redaction import Redaction
 from sessiontree.redact.rules import homes_in
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.oserrors import real_path
 
 if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
@@ -247,6 +248,7 @@ def _copy(
             branch = {"type": "branch", "uuid": uuid, "parentUuid": parent, "timestamp": now()}
             yield own_line(branch) + b"\n"
 
+    real_path(file)  # refuses what cannot be the name of a file
     check_free(original.disk, file)
     if not inline:
         needed = _readable_blobs(original, copied)
