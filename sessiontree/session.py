@@ -28,7 +28,6 @@ from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid, now
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.operations import branch as moves
-from sessiontree.operations import export as copies
 from sessiontree.operations import lanes, merge, outline
 from sessiontree.operations.compact import compact
 from sessiontree.recording.stream import Granularity, MessageStream
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from sessiontree.handles.registry import Resolution as HandleResolution
     from sessiontree.handles.resolve import HandleScope, ResolvedEntry
     from sessiontree.operations.convert import ConversionResult
+    from sessiontree.operations.export import Original
     from sessiontree.operations.outline import TreeRow
     from sessiontree.operations.stats import Stats
     from sessiontree.recording.events import Event
@@ -844,8 +844,10 @@ class Session:
     # Copy
 
     @property
-    def _original(self) -> copies.Original:
-        return copies.Original(self.cursor, self.handles, self.file, self.disk)
+    def _original(self) -> Original:
+        from sessiontree.operations.export import Original  # few sessions are copied
+
+        return Original(self.cursor, self.handles, self.file, self.disk)
 
     def fork(self, file: PathLike, at: Ref | None = None) -> str:
         """Copy the path to an entry, by default the leaf, into a new session file.
@@ -856,7 +858,9 @@ class Session:
         Raises:
             BlobUnreadableError: the system refuses to read a blob.
         """
-        return copies.fork(self._original, os.fspath(file), at)
+        from sessiontree.operations.export import fork  # few sessions are copied
+
+        return fork(self._original, os.fspath(file), at)
 
     def export_branch(
         self,
@@ -883,8 +887,10 @@ class Session:
             BlobError: with `inline`, content is missing; without it, the system refuses to
                 read a blob, and a lost blob is a ContentLostWarning.
         """
+        from sessiontree.operations.export import export  # few sessions are copied
+
         path = os.fspath(file)
-        return copies.export(
+        return export(
             self._original, ref, path, with_path=with_path, inline=inline, redact=redact
         )
 

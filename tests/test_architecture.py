@@ -276,6 +276,7 @@ LATE: Final = {
         "handles.resolve": "many sessions have no handles",
         "operations.attach": "few sessions have attachments",
         "operations.convert": "few sessions are converted",
+        "operations.export": "few sessions are copied",
         "operations.follow": "few sessions are followed",
         "operations.stats": "few sessions are ever counted",
         "operations.transcript": "few sessions are printed",

@@ -127,8 +127,11 @@ class _Descent:
                 self._check(found)
             elif not stat.S_ISDIR(found.st_mode):
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            below = os.open(part, flags, dir_fd=folders[-1])
+            below = os.open(
+                part,
+                os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+                dir_fd=folders[-1],
+            )
             opened.callback(os.close, below)
             folders.append(below)
         return folders[-1]

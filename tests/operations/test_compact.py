@@ -129,7 +129,7 @@ def test_a_first_kept_entry_off_the_path_is_refused(session: Session) -> None:
     count = len(list(session.entries()))
     with pytest.raises(UsageError, match="not on the current path"):
         session.compact("s", first_kept=off)
-    with pytest.raises(RefError, match="not on the path"):
+    with pytest.raises(RefError, match="not on the compacted path"):
         session.append("compaction", summary="s", firstKeptEntryUuid=off.uuid, tokensBefore=1)
     with pytest.raises(RefError):
         session.compact("s", first_kept="nowhere")
