@@ -890,9 +890,7 @@ class Session:
         from sessiontree.operations.export import export  # few sessions are copied
 
         path = os.fspath(file)
-        return export(
-            self._original, ref, path, with_path=with_path, inline=inline, redact=redact
-        )
+        return export(self._original, ref, path, with_path=with_path, inline=inline, redact=redact)
 
     def to_markdown(
         self,

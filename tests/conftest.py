@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import pytest
@@ -35,10 +37,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@cache
+def _permissions_bind() -> bool:
+    """Whether a file that nobody may read cannot be read; root may read it as a rule."""
+    with tempfile.NamedTemporaryFile() as file:
+        os.chmod(file.name, 0)
+        return not os.access(file.name, os.R_OK)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each soak as slow: `-m "not slow"` takes the place of the default `-m "not soak"`."""
+    """Mark each soak as slow: `-m "not slow"` takes the place of the default `-m "not soak"`.
+
+    A test of what permissions forbid is skipped for root, whom they do not bind.
+    """
     for item in items:
+        if item.get_closest_marker("unprivileged") and not _permissions_bind():
+            item.add_marker(pytest.mark.skip(reason="permissions do not bind root"))
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.slow)
 

@@ -229,7 +229,7 @@ def test_a_refusal_of_the_system_says_what_to_do(tmp_path: Path, code: int, hint
     assert str(making.value) == f"cannot make {tmp_path / 'new.jsonl'}: {os.strerror(code)}; {hint}"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
+@pytest.mark.unprivileged
 def test_a_file_without_permission_to_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(HEADER + b"\n")

@@ -220,7 +220,7 @@ def test_new_refuses_a_path_that_is_taken_or_cannot_be(chat: Path) -> None:
     assert "is a file, not a folder" in fails(folder, "new", chat / "x.jsonl")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write anything")
+@pytest.mark.unprivileged
 def test_a_file_without_permission_to_read_or_write_is_refused(chat: Path) -> None:
     chat.chmod(0o400)
     assert "Permission denied" in run("append", chat, "--text", "x").stderr

@@ -138,7 +138,7 @@ def test_what_is_not_there_is_missing(root: Path, path: str) -> None:
         read(root, Handle.file(path))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.unprivileged
 def test_what_may_not_be_read_is_told(root: Path) -> None:
     (root / "notes.md").chmod(0)
     with pytest.raises(TargetMissingError, match="Permission denied"):

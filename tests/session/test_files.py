@@ -145,7 +145,7 @@ def test_reading_changes_nothing(tmp_path: Path, name: str, disk: type[Disk]) ->
     assert state_of(tmp_path) == before
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
+@pytest.mark.unprivileged
 @pytest.mark.parametrize("name", FILES)
 def test_a_folder_one_may_not_write_to_can_be_read(tmp_path: Path, name: str) -> None:
     path = tmp_path / "s.jsonl"
