@@ -11,7 +11,7 @@ recognized by its uuid, its message's id or the call it answers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from sessiontree.core.usage import Usage, usage_of
 from sessiontree.errors import BlobError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Passthrough, Position
-from sessiontree.recording.response import MESSAGE_ID, PARTIAL, Response, storable
+from sessiontree.recording.response import MESSAGE_ID, PARTIAL, Response, begins_block, storable
 from sessiontree.recording.stream import Granularity
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class RecordedLane:
         session: the lane.
         granularity: of the messages of the model.
         spending: counts their usage.
+        found: gets the events.
         is_main: whether it is the agent's own lane, not a subagent's.
     """
 
@@ -150,12 +151,14 @@ class RecordedLane:
         session: Session,
         granularity: Granularity,
         spending: Spending,
+        found: list[Event],
         *,
-        is_main: bool = True,
+        is_main: bool,
     ) -> None:
         self.session = session
+        self.spending = spending
         self._granularity: Granularity = granularity
-        self._spending = spending
+        self._found = found
         self._is_main = is_main
         self._responses: dict[str, Response] = {}
         self._current: Response | None = None
@@ -163,9 +166,18 @@ class RecordedLane:
         self._own: set[str] = set()
         self._restore()
 
-    @property
-    def name(self) -> str:
-        return self.session.lane_name
+    def _emit(self, found: Iterable[Event]) -> None:
+        lane = self.session.lane_name
+        for event in found:
+            is_on_main = lane == "main"
+            self._found.append(event if is_on_main else msgspec.structs.replace(event, lane=lane))
+
+    def _response(self, granularity: Granularity, uuid: str | None = None) -> Response:
+        return Response(self.session, granularity, self._emit, uuid)
+
+    def _register(self, response: Response) -> None:
+        if response.id is not None:
+            self._responses[response.id] = response
 
     def _restore(self) -> None:
         by_uuid: dict[str, Response] = {}
@@ -175,7 +187,9 @@ class RecordedLane:
             elif entry.type == "message":
                 self._restore_message(entry.uuid, _body(entry).get("message"))
             elif entry.type == "custom" and entry.as_stored.get("customType") == BEGUN:
-                self._restore_begun(_body(entry).get("data"))
+                self._current = self._response(self._granularity)
+                self._current.restore_start(_body(entry).get("data"))
+                self._register(self._current)
         if self._current is not None and not self._current.broke_off:
             self._current = None
         if self._current is not None:
@@ -186,14 +200,13 @@ class RecordedLane:
     ) -> None:
         uuid, about = str(body.get("messageUuid")), body.get("metadata")
         about = about if isinstance(about, Mapping) else {}
-        response = by_uuid.get(uuid)
-        if response is None:
-            response = by_uuid[uuid] = Response(self.session, "block", uuid)
+        if uuid not in by_uuid:
+            by_uuid[uuid] = self._response("block", uuid)
+        response = self._current = by_uuid[uuid]
         id = about.get(MESSAGE_ID)
         if isinstance(id, str):
             response.id = id
-            self._responses[id] = response
-        self._current = response
+            self._register(response)
         index, block = body.get("index"), body.get("block")
         if entry.type == "message_end":
             response.restore_end(body)
@@ -208,25 +221,12 @@ class RecordedLane:
         id = message.get("id")
         if message.get("role") != "assistant" or not isinstance(id, str):
             return
-        response = self._responses.get(id)
-        if response is None:
-            response = self._responses[id] = Response(self.session, "message", uuid)
-            response.id = id
+        response = self._responses.setdefault(id, self._response("message", uuid))
+        response.id = id
         first = max(response.blocks, default=-1) + 1
         for index, block in enumerate(blocks_of(message), first):
             response.restore_block(index, block, uuid, broke=False)
         response.restore_end(message)
-
-    def _restore_begun(self, message: Any) -> None:
-        self._current = self._new_response()
-        if isinstance(message, Mapping):
-            self._current.begin(message)
-            self._current.is_touched = False
-        if self._current.id is not None:
-            self._responses[self._current.id] = self._current
-
-    def _new_response(self) -> Response:
-        return Response(self.session, self._granularity)
 
     def knows(self, message: Any) -> bool:
         """Whether a message of the model was recorded before, by its id."""
@@ -243,86 +243,70 @@ class RecordedLane:
 
     def keep(
         self, kind: str, data: Any, uuid: Any = None, about: Mapping[str, Any] | None = None
-    ) -> list[Event]:
+    ) -> None:
         """Keep an event in a `custom` entry."""
         named, data = PREFIX + printable(kind), storable(data)
         if not is_kept(self.session, {"uuid": uuid}):
             uuid = uuid if isinstance(uuid, str) and uuid else None
             fields = {"customType": named, "data": data}
             uuid = self.session.append("custom", uuid=uuid, metadata=about, **fields).uuid
-        return [self._on(Passthrough(event_type=named, position=Position(uuid), data=data))]
+        self._emit([Passthrough(event_type=named, position=Position(uuid), data=data)])
 
-    def _on(self, event: Event) -> Event:
-        if self.name == "main":
-            return event
-        return msgspec.structs.replace(event, lane=self.name)
+    def take(self, event: Mapping[str, Any]) -> bool:
+        """Take a message or a piece of one; False for an event that is not recognized."""
+        kind, inner, message = event.get("type"), event.get("event"), event.get("message")
+        if kind == "stream_event" and isinstance(inner, Mapping):
+            return self._stream(inner)
+        if kind not in ("assistant", "user") or not isinstance(message, Mapping):
+            return False
+        if kind == "assistant":
+            self._assistant(message, event)
+        else:
+            self._user({"role": "user", **message}, event)
+        return True
 
-    def stream(self, event: Mapping[str, Any]) -> list[Event] | None:
-        """Take a `stream_event`; None for one that is not recognized, or belongs to no message."""
-        found = self._streamed(event)
-        return None if found is None else list(map(self._on, found))
-
-    def _streamed(self, event: Mapping[str, Any]) -> list[Event] | None:
-        kind, index = event.get("type"), event.get("index")
-        found: list[Event]
-        if kind == "ping":
-            return []
-        if kind == "message_start" and isinstance(event.get("message"), Mapping):
-            return list(self._begin(event["message"]))
-        response = self._current
-        if kind == "message_delta":
-            if response is not None:
-                response.note_delta(event)
-            return None if response is None else []
-        if kind == "message_stop":
-            if response is None:
-                return None
-            found = list(response.end())
+    def _stream(self, event: Mapping[str, Any]) -> bool:
+        """Take a `stream_event`; False for one that is not recognized, or belongs to no message."""
+        kind, index, response = event.get("type"), event.get("index"), self._current
+        message, block, delta = event.get("message"), event.get("content_block"), event.get("delta")
+        is_block = isinstance(index, int) and not isinstance(index, bool) and index >= 0
+        if kind == "message_start" and isinstance(message, Mapping):
+            self._begin(message)
+        elif kind == "message_delta" and response is not None:
+            response.note_delta(event)
+        elif kind == "message_stop" and response is not None:
+            response.end()
             self._count(response)
-            return found
-        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-            return None
-        block, delta = event.get("content_block"), event.get("delta")
-        if kind == "content_block_start" and isinstance(block, Mapping):
-            found = []
-            if response is None or not response.is_streaming:  # its start was not seen
-                found = list(self.finish())
-                response = self._current = self._new_response()
-                response.is_streaming = True
-            return [*found, *response.start(index, block)]
-        if kind == "content_block_delta" and isinstance(delta, Mapping):
-            return self._delta(index, delta)
-        if kind == "content_block_stop" and response is not None:
-            return list(response.stop(index))
-        return None
+        elif kind == "content_block_start" and is_block and isinstance(block, Mapping):
+            self._streaming().start(index, block)
+        elif kind == "content_block_delta" and is_block and isinstance(delta, Mapping):
+            is_begun = response is not None and response.is_streaming
+            return (is_begun or begins_block(delta)) and self._streaming().delta(index, delta)
+        elif kind == "content_block_stop" and is_block and response is not None:
+            response.stop(index)
+        else:
+            return kind == "ping"
+        return True
 
-    def _delta(self, index: int, delta: Mapping[str, Any]) -> list[Event] | None:
-        current = self._current
-        if current is not None and current.is_streaming:
-            return current.delta(index, delta)
-        response = self._new_response()
-        found = response.delta(index, delta)
-        if found is not None:
-            found = [*self.finish(), *found]
-            self._current, response.is_streaming = response, True
-        return found
+    def _streaming(self) -> Response:
+        """The message that streams; a new one where its start was not seen."""
+        if self._current is None or not self._current.is_streaming:
+            self.end()
+            self._current = self._response(self._granularity)
+            self._current.is_streaming = True
+        return self._current
 
-    def _begin(self, message: Mapping[str, Any]) -> Iterator[Event]:
+    def _begin(self, message: Mapping[str, Any]) -> None:
         id = message.get("id")
         response = self._responses.get(id) if isinstance(id, str) else None
         if self._current is not response:
-            yield from self.finish()
-        response = response or self._new_response()
-        if isinstance(id, str) and id:
-            self._responses[id] = response
-        self._current = response
-        response.begin(message)
+            self.end()
+        self._current = response or self._response(self._granularity)
+        self._current.begin(message)
+        self._register(self._current)
 
-    def assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
+    def _assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         """Take a message of the model, or some whole blocks of it."""
-        return list(map(self._on, self._assistant(message, event)))
-
-    def _assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
         uuid = event.get("uuid")
         if isinstance(uuid, str):
             if uuid in self._own:
@@ -330,13 +314,11 @@ class RecordedLane:
             self._own.add(uuid)
         response = self._response_of(message.get("id"))
         if response is not self._current or response is None:
-            yield from self.finish()
-        response = self._current = response or self._new_response()
+            self.end()
+        self._current = response = response or self._response(self._granularity)
         response.note(message)
-        if response.id is not None:
-            self._responses[response.id] = response
-        is_repeatable = not isinstance(uuid, str)
-        yield from response.full(blocks_of(message), is_repeatable=is_repeatable)
+        self._register(response)
+        response.full(blocks_of(message), is_repeatable=not isinstance(uuid, str))
 
     def _response_of(self, id: Any) -> Response | None:
         """The known message of an id, or one that is streaming and has no id yet."""
@@ -347,19 +329,14 @@ class RecordedLane:
             return None
         return self._responses.get(id)
 
-    def user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> list[Event]:
+    def _user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         """Take a message to the model: a prompt, or results."""
-        return list(map(self._on, self._user(message, event)))
-
-    def _user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> Iterator[Event]:
         if self._current is not None and not self._current.is_streaming:
-            yield from self.finish()
+            self.end()
         message = storable(dict(message))
-        uuid = self._known_as(message, event)
-        if uuid is None:
-            uuid = self._keep_user(message, event)
+        uuid = self._known_as(message, event) or self._keep_user(message, event)
         self._note_answers(message, uuid)
-        yield from heard(message, uuid)
+        self._emit(heard(message, uuid))
 
     def _keep_user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> str:
         about = {key: storable(event[key]) for key in event if key not in _ENVELOPE}
@@ -406,34 +383,31 @@ class RecordedLane:
         is_same = is_same and list(blocks_of(prompt)) == list(blocks_of(message))
         return last.uuid if is_same else None
 
-    def finish(self) -> Iterator[Event]:
+    def end(self) -> None:
         """End the open message; one in the middle of its deltas has broken off."""
         response, self._current = self._current, None
         if response is None:
             return
-        is_broken = response.is_streaming and not response.is_complete
-        yield from response.break_off() if is_broken else response.end()
+        if response.is_streaming and not response.is_complete:
+            response.break_off()
+        else:
+            response.end()
         self._count(response)
 
     def _count(self, response: Response) -> None:
-        usage = usage_of(response.facts.get("usage"))
-        model = response.facts.get("model")
-        self._spending.count(response.uuid, usage, model, is_main=self._is_main)
+        usage, model = usage_of(response.facts.get("usage")), response.facts.get("model")
+        self.spending.count(response.uuid, usage, model, is_main=self._is_main)
 
-    def end(self) -> list[Event]:
-        """End what is open."""
-        return list(map(self._on, self.finish()))
-
-    def close(self) -> list[Event]:
+    def close(self) -> None:
         """End what is open, so that it can be continued."""
         response = self._current
-        is_begun = response is not None and response.is_streaming and response.is_touched
-        if response is not None:
-            response.stay_open()
-        found = self.end()
-        if response is not None and is_begun and not response.blocks:
-            found += self.keep("message_start", {"id": response.id, **response.facts})
-        return found
+        if response is None:
+            return
+        is_begun = response.is_streaming and response.is_touched
+        response.stay_open()
+        self.end()
+        if is_begun and not response.blocks:
+            self.keep("message_start", {"id": response.id, **response.facts})
 
 
 def _digest(block: Mapping[str, Any]) -> bytes:

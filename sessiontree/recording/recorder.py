@@ -138,11 +138,10 @@ class StreamAccumulator:
         self._prompt = prompt
         self._lines = Lines()
         self._waiting: deque[bytes] = deque()
+        self._events: list[Event] = []
         self._spending: Spending | None = None
-        self._main: RecordedLane | None = None
-        self._subagents: dict[str, RecordedLane] = {}
+        self._lanes: dict[str, RecordedLane] = {}
         self._agent_session: str | None = None
-        self._metadata: dict[str, Any] | None = None
         self._is_asking = False
         self._is_closed = False
         self.recognized = 0
@@ -157,10 +156,11 @@ class StreamAccumulator:
             HookRejectedError: a hook refused; the next call takes the lines after that one.
             StorageError: the session could not be written.
         """
-        self._check_open()
+        self._begin_call()
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
         self._waiting.extend(self._lines.add(data))
-        return self._take_lines()
+        self._take_lines()
+        return self._events.copy()
 
     def take(self, event: Mapping[str, Any]) -> list[Event]:
         """Take a decoded event.
@@ -169,8 +169,9 @@ class StreamAccumulator:
             EntryError: it holds what JSON cannot carry.
             UsageError, HookRejectedError, StorageError: as for `feed`.
         """
-        self._check_open()
-        return self._taken(dict(event))
+        self._begin_call()
+        self._take(dict(event))
+        return self._events.copy()
 
     def close(self) -> list[Event]:
         """Take what is left, and end what is open. Closing twice is allowed.
@@ -180,23 +181,26 @@ class StreamAccumulator:
         """
         if self._is_closed:
             return []
-        found = self._take_lines()
+        self._begin_call()
+        self._take_lines()
         self._is_closed = True
         rest = self._lines.rest()
         if rest.strip():
             self._lines.number += 1
-            if _decoded(rest) is not None or (self._main is None and self._joined(rest)):
-                found, rest = found + self._line(rest), b""
-            elif self._main is None:
+            if self._event(rest) is not None:
+                self._take_line(rest)
+                rest = b""
+            elif not self._lanes:
                 rest = torn_before(self._session) + rest
         self._write_prompt()  # where no message came to write it before
-        for lane in (*self._subagents.values(), *([self._main] if self._main else ())):
-            found += lane.close()
-        for lane in self._subagents.values():
+        main, subagents = list(self._lanes.values())[:1], list(self._lanes.values())[1:]
+        for lane in (*subagents, *main):
+            lane.close()
+        for lane in subagents:
             lane.session.close()
         if rest.strip():  # written last, so that a later recording finds it
-            found += self._stray(rest, TORN, "is cut short")
-        return found
+            self._keep_line(rest, TORN, "is cut short")
+        return self._events.copy()
 
     @property
     def head(self) -> Entry:
@@ -210,70 +214,60 @@ class StreamAccumulator:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _check_open(self) -> None:
+    def _begin_call(self) -> None:
         if self._is_closed:
             raise UsageError("the recording is closed; make another StreamAccumulator to continue")
+        self._events.clear()
 
-    def _take_lines(self) -> list[Event]:
-        found: list[Event] = []
+    def _take_lines(self) -> None:
         while self._waiting:
             line = self._waiting.popleft()
             self._lines.number += 1
-            found += self._line(line)
-        return found
+            self._take_line(line)
 
-    def _line(self, line: bytes) -> list[Event]:
+    def _take_line(self, line: bytes) -> None:
         if not line.strip(b"\0\r\t \xef\xbb\xbf"):
-            return []
-        event = _decoded(line)
-        if event is None and self._main is None:
-            event = self._joined(line)
+            return
+        event = self._event(line)
         if event is None:
-            return self._stray(line, "line", "is not a JSON object")
+            self._keep_line(line, "line", "is not a JSON object")
+            return
+        before = len(self._events)
         try:
-            return self._taken(event)
+            self._take(event)
         except EntryError as error:
-            return self._stray(line, "line", f"cannot be stored as an event: {error}")
+            del self._events[before:]
+            self._keep_line(line, "line", f"cannot be stored as an event: {error}")
 
-    def _joined(self, line: bytes) -> dict[str, Any] | None:
-        """The event of the line in which the last recording was cut, continued by this line."""
-        before = torn_before(self._session)
-        return _decoded(before + line) if before else None
+    def _event(self, line: bytes) -> dict[str, Any] | None:
+        """The event of a line; the first line may continue the one where the last recording ends."""
+        event = _decoded(line)
+        if event is None and not self._lanes and (before := torn_before(self._session)):
+            return _decoded(before + line)
+        return event
 
-    def _stray(self, line: bytes, kind: str, problem: str) -> list[Event]:
+    def _keep_line(self, line: bytes, kind: str, problem: str) -> None:
         text = f"line {self._lines.number} of the stream {problem}; it is kept unchanged"
-        found = [events.Err(message=text), *self._lane().keep(kind, kept(line))]
+        self._events.append(events.Err(message=text))
+        self._lane().keep(kind, kept(line))
         warnings.warn(text, SessionTreeWarning, stacklevel=2)
-        return found
 
-    def _lane(self) -> RecordedLane:
-        if self._main is None:
-            self._main = self._recorded(self._session)
-        return self._main
+    def _lane(self, call: str = "") -> RecordedLane:
+        """The lane of the agent, which is made first, or of the subagent that a call started."""
+        if call not in self._lanes:
+            session = self._subagent(call) if call else self._session
+            if self._spending is None:
+                self._spending = spent_since_start(self._session)
+            self._lanes[call] = RecordedLane(
+                session, self._granularity, self._spending, self._events, is_main=not call
+            )
+        return self._lanes[call]
 
-    def _recorded(self, session: Session) -> RecordedLane:
-        is_main = session is self._session
-        return RecordedLane(session, self._granularity, self._counted(), is_main=is_main)
-
-    def _counted(self) -> Spending:
-        """What is counted; where the start was not seen, with the counts of earlier recordings."""
-        if self._spending is None:
-            self._spending = spent_since_start(self._session)
-        return self._spending
-
-    def _lane_of(self, event: Mapping[str, Any]) -> RecordedLane:
-        """The lane of an event: a subagent's is named by the call that started it."""
-        call = event.get("parent_tool_use_id")
-        if not isinstance(call, str) or not call:
-            return self._lane()
-        if call not in self._subagents:
-            self._subagents[call] = self._subagent(call)
-        return self._subagents[call]
-
-    def _subagent(self, call: str) -> RecordedLane:
+    def _subagent(self, call: str) -> Session:
         """The lane of a subagent. It starts below the header: a subagent sees nothing else."""
         name = "agent-" + "".join(c if c.isalnum() or c in "._-" else "-" for c in call)
-        callers = (lane.caller(call) for lane in (self._lane(), *self._subagents.values()))
+        self._lane()
+        callers = (lane.caller(call) for lane in self._lanes.values())
         caller = next((uuid for uuid in callers if uuid), None)
         session = self._session.lane(name)
         if session.leaf.lane != name:
@@ -281,30 +275,30 @@ class StreamAccumulator:
             session = self._session.lane(name, at=self._session.header)
             data = {"toolUseId": call, **({"calledBy": caller} if caller else {})}
             session.append("custom", customType=PREFIX + "subagent", data=storable(data))
-        return self._recorded(session)
+        return session
 
-    def _taken(self, event: dict[str, Any]) -> list[Event]:
+    def _take(self, event: dict[str, Any]) -> None:
         """Take an event; one that is not recognized is kept."""
-        kind = event.get("type")
         about = None
-        if self._main is None:
+        if not self._lanes:
             is_new = _is_start(event) and not is_kept(self._session, event)
             if is_new:
                 self._spending, about = Spending(), {FIRST: True}
             self._ask(event, is_new=is_new)
         elif self._is_asking:
             self._ask_unless_known(event)
-        lane = self._lane_of(event)
+        kind, call = event.get("type"), event.get("parent_tool_use_id")
+        lane = self._lane(call if isinstance(call, str) else "")
         self._note_agent_session(event)
+        is_known = True
         if _is_start(event):
-            self.recognized += 1
-            return self._start(event, lane, about)
-        found = self._recognized(str(kind), event, lane)
-        self.recognized += found is not None or kind in _OTHERS
-        if found is None:
-            named = kind if isinstance(kind, str) and kind else "event"
-            return lane.keep(named, event, event.get("uuid"))
-        return found
+            self._start(event, lane, about)
+        elif kind == "result" and not _RESULT_KEYS.isdisjoint(event):
+            self._result(event, lane)
+        elif not lane.take(event):
+            is_known = str(kind) in _OTHERS
+            lane.keep(kind if isinstance(kind, str) and kind else "event", event, event.get("uuid"))
+        self.recognized += is_known
 
     def _ask(self, event: Mapping[str, Any], *, is_new: bool) -> None:
         """Write the prompt, unless its answer is known.
@@ -332,20 +326,6 @@ class StreamAccumulator:
             self._is_asking = False
             self._session.append_message({"role": "user", "content": self._prompt})
 
-    def _recognized(
-        self, kind: str, event: dict[str, Any], lane: RecordedLane
-    ) -> list[Event] | None:
-        inner, message = event.get("event"), event.get("message")
-        if kind == "stream_event" and isinstance(inner, Mapping):
-            return lane.stream(inner)
-        if kind == "assistant" and isinstance(message, Mapping):
-            return lane.assistant(message, event)
-        if kind == "user" and isinstance(message, Mapping):
-            return lane.user({"role": "user", **message}, event)
-        if kind == "result" and not _RESULT_KEYS.isdisjoint(event):
-            return self._result(event, lane)
-        return None
-
     def _note_agent_session(self, event: Mapping[str, Any]) -> None:
         id = event.get("session_id")
         if isinstance(id, str) and id and id != self._agent_session:
@@ -353,60 +333,58 @@ class StreamAccumulator:
             self._update({AGENT_SESSION_KEY: id})
 
     def _update(self, facts: Mapping[str, Any]) -> None:
-        if self._metadata is None:
-            self._metadata = self._session.metadata
-        changed = {key: value for key, value in facts.items() if self._metadata.get(key) != value}
+        before = self._session.metadata
+        changed = {key: value for key, value in facts.items() if before.get(key) != value}
         if changed:
             self._session.update_metadata(**changed)
-            self._metadata.update(changed)
 
     def _start(
         self, event: dict[str, Any], lane: RecordedLane, about: dict[str, Any] | None
-    ) -> list[Event]:
+    ) -> None:
         """Take the start of an agent: kept whole, with some facts as metadata."""
         facts = {kept: event[key] for key, kept in _FACTS.items() if event.get(key) is not None}
         self._update(storable(facts))
         position = Position(self._session.leaf.uuid)
+        before = len(self._events)
         lane.keep("system", event, event.get("uuid"), about)
         model = event["model"] if isinstance(event.get("model"), str) else None
         id = self._agent_session
-        return [events.Start(agent_session_id=id, model=model, position=position)]
+        self._events[before:] = [events.Start(agent_session_id=id, model=model, position=position)]
 
-    def _result(self, event: dict[str, Any], lane: RecordedLane) -> list[Event]:
+    def _result(self, event: dict[str, Any], lane: RecordedLane) -> None:
         """End the turn: open messages, the cost, the place where the session continues."""
-        found = [each for other in self._subagents.values() for each in other.end()]
-        found += lane.end()
+        for other in (*list(self._lanes.values())[1:], lane):
+            other.end()
         reported = storable({key: event[key] for key in event if key != "type"})
-        self._keep_usage(reported)
+        self._keep_usage(reported, lane.spending)
         if event.get("is_error") is True:
             cause = event.get("result") or event.get("errors") or event.get("subtype")
-            found.append(events.Err(message=f"the agent reports an error: {cause}"))
+            self._events.append(events.Err(message=f"the agent reports an error: {cause}"))
         usage = events.ChatUsage(
             **msgspec.structs.asdict(spent_in_all(event)),
             turns=_count(event.get("num_turns")),
             duration_ms=_count(event.get("duration_ms")),
         )
         head, id = Position(self.head.uuid), self._agent_session
-        return [*found, events.Complete(new_head=head, agent_session_id=id, usage=usage)]
+        self._events.append(events.Complete(new_head=head, agent_session_id=id, usage=usage))
 
-    def _keep_usage(self, reported: dict[str, Any]) -> None:
+    def _keep_usage(self, reported: dict[str, Any], spending: Spending) -> None:
         """Keep the usage that no message reported: a `usage` entry with the report beside it."""
-        given = reported.get("uuid")
-        uuid = given if isinstance(given, str) and given else None
+        uuid = reported.get("uuid")
+        uuid = uuid if isinstance(uuid, str) and uuid else None
         if is_kept(self._session, reported) or (
             uuid is None and was_reported(self._session, reported)
         ):
             return
-        counted = self._counted()
-        rest, model = counted.rest(reported), counted.only_model(reported)
+        rest = spending.rest(reported)
         fields: dict[str, Any] = {
             "provider": None,
-            "model": model,
+            "model": spending.only_model(reported),
             "usage": rest.as_dict(),
             "reported": reported,
         }
         entry = self._session.append("usage", uuid=uuid, kind="result", **fields)
-        counted.end_turn(entry.uuid, rest)
+        spending.end_turn(entry.uuid, rest)
 
 
 def agents_cwd(head: bytes) -> str | None:

@@ -10,7 +10,7 @@ differ; a message that broke off is kept, marked, and can be continued, also by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.context.providers.values import clean_text
@@ -32,6 +32,8 @@ _DELTAS: Final = {
     "input_json_delta": ("partial_json", "input"),
 }
 """By type of delta: the key of its text, and the key of the block that it belongs to."""
+
+_BEGUN_BY: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 class OpenBlock:
@@ -90,6 +92,11 @@ def delta_text(delta: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def begins_block(delta: Mapping[str, Any]) -> bool:
+    """Whether a delta can belong to a block whose start was not seen."""
+    return delta.get("type") in _BEGUN_BY and delta_text(delta) is not None
+
+
 def _is_storable(value: Any) -> bool:
     """Whether JSON carries a value. It does not carry every value it can spell, such as 1e999."""
     try:
@@ -130,6 +137,7 @@ class Response:
     Args:
         session: where it is written, on its lane.
         granularity: whether each block is an entry, or the message.
+        emit: gets the events.
         uuid: the `messageUuid` of one that was recorded before.
 
     Attributes:
@@ -140,7 +148,13 @@ class Response:
         blocks: its kept blocks, by index.
     """
 
-    def __init__(self, session: Session, granularity: Granularity, uuid: str | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        granularity: Granularity,
+        emit: Callable[[Iterable[Event]], None],
+        uuid: str | None = None,
+    ) -> None:
         self.id: str | None = None
         self.uuid = uuid or fresh_uuid()
         self.is_streaming = self.is_touched = False
@@ -148,13 +162,13 @@ class Response:
         self.blocks: dict[int, dict[str, Any]] = {}
         self._session = session
         self._granularity = granularity
+        self._emit = emit
         self._stream: MessageStream | None = None
         self._entries: dict[int, str] = {}
         self._open: dict[int, OpenBlock] = {}
         self._by_deltas: set[int] = set()
         self._confirmed: set[int] = set()
         self._broken: set[int] = set()
-        self._held: set[int] = set()
         self._ended: dict[str, Any] | None = None
 
     def restore_block(
@@ -171,6 +185,12 @@ class Response:
         self._ended = self.facts.copy()
         if self.broke_off:
             del self.facts["stopReason"]
+
+    def restore_start(self, message: Any) -> None:
+        """Register the start of a message that broke off before its first block."""
+        if isinstance(message, Mapping):
+            self.begin(message)
+            self.is_touched = False
 
     @property
     def broke_off(self) -> bool:
@@ -219,46 +239,46 @@ class Response:
         if isinstance(reason, str):
             self.facts["stopReason"] = reason
 
-    def start(self, index: int, block: Mapping[str, Any]) -> Iterator[Event]:
+    def start(self, index: int, block: Mapping[str, Any]) -> None:
         """Begin a block that comes in deltas."""
         self.is_touched = True
         self._open[index] = OpenBlock(block)
-        yield from _started(index, block)
+        self._emit(_started(index, block))
 
-    def delta(self, index: int, delta: Mapping[str, Any]) -> list[Event] | None:
-        """Take a delta; None for one that belongs to no block."""
+    def delta(self, index: int, delta: Mapping[str, Any]) -> bool:
+        """Take a delta; False for one that belongs to no block."""
         if index not in self._open and not self._reopened(index, delta):
-            return None
+            return False
         self.is_touched = True
-        block = self._open[index]
-        if not block.add(delta):
-            return None
-        text = delta_text(delta)
+        if not self._open[index].add(delta):
+            return False
+        text = storable(delta_text(delta))
         if text is None:
-            return []
-        text = storable(text)
+            return True
         if delta["type"] == "input_json_delta":
-            return [events.ToolUseDelta(block_index=index, partial_json=text)]
+            self._emit([events.ToolUseDelta(block_index=index, partial_json=text)])
+            return True
         kind = events.ContentDelta if delta["type"] == "text_delta" else events.ThinkingDelta
-        return [kind(block_index=index, text=text)]
+        self._emit([kind(block_index=index, text=text)])
+        return True
 
     def _reopened(self, index: int, delta: Mapping[str, Any]) -> bool:
         """Continue a block that broke off, or whose start was never seen."""
         if index in self._broken:
             self._open[index] = OpenBlock(self.blocks[index], is_resumed=True)
             return True
-        kind = {"text_delta": "text", "thinking_delta": "thinking"}.get(str(delta.get("type")))
+        kind = _BEGUN_BY.get(str(delta.get("type")))
         if kind is None or index in self.blocks:
             return False
         self._open[index] = OpenBlock({"type": kind, kind: ""})
         return True
 
-    def stop(self, index: int) -> Iterator[Event]:
+    def stop(self, index: int) -> None:
         """End a block; no event where the whole block came before."""
         if index in self._open or self._reopened(index, {}):
-            yield from self._keep(index, self._open[index].finished())
+            self._keep(index, self._open[index].finished())
 
-    def full(self, blocks: Iterable[Any], *, is_repeatable: bool) -> Iterator[Event]:
+    def full(self, blocks: Iterable[Any], *, is_repeatable: bool) -> None:
         """Take whole blocks, as far as they are not known.
 
         Args:
@@ -272,10 +292,10 @@ class Response:
             index = self._known_index(storable(block), met, is_repeatable=is_repeatable)
             if index is None:
                 index = max((*self.blocks, *self._open), default=-1) + 1
-                yield from _started(index, block)
+                self._emit(_started(index, block))
             met.add(index)
             self._confirmed.add(index)
-            yield from self._keep(index, block)
+            self._keep(index, block)
 
     def _known_index(
         self, block: dict[str, Any], met: set[int], *, is_repeatable: bool
@@ -293,7 +313,7 @@ class Response:
         of_kind = (i for i in fresh if i in unsure and known[i].get("type") == block.get("type"))
         return next(of_kind, None)
 
-    def _keep(self, index: int, block: dict[str, Any]) -> Iterator[Event]:
+    def _keep(self, index: int, block: dict[str, Any]) -> None:
         self.is_touched = True
         block = storable(block)
         was_open = self._open.pop(index, None) is not None
@@ -304,13 +324,12 @@ class Response:
             self._put(index, block)
         self._broken.discard(index)
         if was_open or not is_kept:
-            yield from ended(block, self.position(index))
+            self._emit(ended(block, self.position(index)))
 
     def _put(self, index: int, block: dict[str, Any], *, broke: bool = False) -> None:
         about = {PARTIAL: True} if broke else None
         entry = self._writing().add(block, index, metadata=about)
         self.blocks[index] = block
-        self._held.add(index)
         if entry is not None:
             self._entries[index] = entry.uuid
 
@@ -328,7 +347,7 @@ class Response:
             self._stream = MessageStream(self._session, "assistant", {}, self._granularity, **more)
         return self._stream
 
-    def end(self) -> Iterator[Event]:
+    def end(self) -> None:
         """End the message, if it has blocks and has not ended so already."""
         self.is_streaming = False
         if not self.blocks or not self.is_touched or self._has_ended():
@@ -336,52 +355,48 @@ class Response:
             return
         entry = self._writing().end(id=self.id, **self.facts)
         self._stream = None
-        self._held.clear()
         self._ended = self.facts.copy()
         if entry is not None:
             reason = self.facts.get("stopReason")
-            yield events.AssistantMessage(position=Position(entry.uuid), stop_reason=reason)
+            message = events.AssistantMessage(position=Position(entry.uuid), stop_reason=reason)
+            self._emit([message])
 
     def _has_ended(self) -> bool:
         """Whether it has ended with these facts; a later piece may lack an end."""
         is_written = self._stream is None or self._granularity == "block"
         return is_written and self._ended == self.facts
 
-    def break_off(self) -> Iterator[Event]:
+    def break_off(self) -> None:
         """End the message as one that broke off; its content is kept in blocks."""
         opened, self._open = self._open, {}
-        pieces = {
-            index: storable(block.finished())
-            for index, block in opened.items()
-            if self._goes_further(index, block)
-        }
+        pieces = {index: storable(block.finished()) for index, block in sorted(opened.items())}
+        pieces = {i: piece for i, piece in pieces.items() if self._goes_further(i, piece)}
         self.stay_open()
-        for index, block in sorted(pieces.items()):
+        for index, block in pieces.items():
             self._put(index, block, broke=True)
             self._broken.add(index)
-            yield from ended(block, self.position(index))
+            self._emit(ended(block, self.position(index)))
         if self._ended is not None and not pieces and self._stream is None:
             self.is_streaming = False
             return
         facts = self.facts
         self.facts = {**facts, "stopReason": ABORTED}
-        yield from self.end()
+        self.end()
         self.facts = facts
 
     def stay_open(self) -> None:
         """Keep the content in blocks, also where it was to be a message, so that more can come."""
         if self._granularity == "message" and (self._stream is not None or self._ended is None):
+            held = self._stream.blocks if self._stream is not None else {}
             self._granularity, self._stream = "block", None
-            for index in sorted(self._held):
+            for index in sorted(held):
                 self._put(index, self.blocks[index])
 
-    def _goes_further(self, index: int, block: OpenBlock) -> bool:
+    def _goes_further(self, index: int, block: dict[str, Any]) -> bool:
         """Whether a block that broke off has more content than its kept part."""
-        if index not in self.blocks:
-            return True
-        return index in self._broken and (
-            len(json_text(block.finished())) > len(json_text(self.blocks[index]))
-        )
+        before = self.blocks.get(index)
+        is_longer = before is None or len(json_text(block)) > len(json_text(before))
+        return is_longer and (before is None or index in self._broken)
 
 
 def _is_call(block: Mapping[str, Any]) -> bool:

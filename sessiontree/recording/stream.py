@@ -45,6 +45,7 @@ class MessageStream:
     Attributes:
         uuid: the `messageUuid` of its blocks, and the uuid of a message in one entry.
         entries: the entries written so far, the last of them the end.
+        blocks: its blocks, by index.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class MessageStream:
         self._role = role
         self._facts = {key: value for key, value in facts.items() if value is not None}
         self._in_blocks = granularity == "block"
-        self._blocks = {index: dict(block) for index, block in (blocks or {}).items()}
+        self.blocks = {index: dict(block) for index, block in (blocks or {}).items()}
         self._metadata = metadata
         self._open: dict[str, Any] | None = None
         self._deltas: list[str] = []
@@ -130,13 +131,13 @@ class MessageStream:
         self._check_no_block()
         entry = None
         if index is None:
-            index = max(self._blocks, default=-1) + 1
+            index = max(self.blocks, default=-1) + 1
         if self._in_blocks:
             fields: dict[str, Any] = {"messageUuid": self.uuid, "index": index, "block": block}
             about = {**(self._metadata or {}), **(metadata or {})} or None
             entry = self._session.append("block", metadata=about, **fields)
             self.entries.append(entry)
-        self._blocks[index] = dict(block)
+        self.blocks[index] = dict(block)
         return entry
 
     def end(self, **facts: Any) -> Entry | None:
@@ -152,14 +153,14 @@ class MessageStream:
         if self._open is not None:
             self.stop()
         self._is_ended = True
-        if not self._blocks:
+        if not self.blocks:
             return None
         facts = {**self._facts, **{k: v for k, v in facts.items() if v is not None}}
         if self._in_blocks:
             fields = {"messageUuid": self.uuid, "role": self._role, **facts}
             entry = self._session.append("message_end", metadata=self._metadata, **fields)
         else:
-            content = [self._blocks[index] for index in sorted(self._blocks)]
+            content = [self.blocks[index] for index in sorted(self.blocks)]
             message = {"role": self._role, "content": content, **facts}
             entry = self._session.append(
                 "message", uuid=self.uuid, metadata=self._metadata, message=message
