@@ -40,6 +40,15 @@ class Place(NamedTuple):
 
 START: Final = Place(0, 1, 0)
 
+
+class SourceLine(NamedTuple):
+    """A line of an agent's file, without LF."""
+
+    place: Place
+    text: bytes
+    is_torn: bool = False  # whether it is a last line without LF
+
+
 Report = Callable[[str, Place, str], None]
 """Takes the kind of damage, its place and its cause."""
 
@@ -94,6 +103,7 @@ class Lines:
     """Makes the version 2 lines of one session and counts the unknown types.
 
     Attributes:
+        report: reports damage.
         session_id: the agent's own id of the session.
         leaf: the uuid of the last entry on the main lane.
         root: the uuid of the header.
@@ -101,7 +111,7 @@ class Lines:
 
     def __init__(self, format: Format, report: Report, session_id: str) -> None:
         self._format = format
-        self._report = report
+        self.report = report
         self.session_id = session_id
         self.root = uuid_of_line(session_id, 0, format.name.encode())
         self.leaf = self.root
@@ -127,23 +137,20 @@ class Lines:
             }
         )
 
-    def uuid(self, own: str | None, place: Place, line: bytes) -> str:
-        """The agent's own uuid if it is free, else one derived from the line."""
-        if own and own not in self._taken:
-            uuid = own
-        else:
-            number = place.number + (place.source << 40)
-            uuid = uuid_of_line(self.session_id, number, line)
-            while uuid in self._taken:  # the same message twice in one line
-                line += b" again"
-                uuid = uuid_of_line(self.session_id, number, line)
+    def uuid(self, own: str | None, line: SourceLine, name: bytes = b"") -> str:
+        """The agent's own uuid if it is free, else one derived from the line and a name."""
+        text, number = line.text + name, line.place.number + (line.place.source << 40)
+        uuid = own
+        while not uuid or uuid in self._taken:
+            uuid = uuid_of_line(self.session_id, number, text)
+            text += b" again"  # for the same message twice in one line
         self._taken.add(uuid)
         return uuid
 
     def entry(
         self,
         kind: str,
-        place: Place,
+        line: SourceLine,
         uuid: str,
         fields: Mapping[str, Any] = _NOTHING,
         *,
@@ -159,45 +166,43 @@ class Lines:
             self.leaf = uuid
         if timestamp is not None:
             made["timestamp"] = timestamp
-        return place, encoded({**fields, **made})
+        return line.place, encoded({**fields, **made})
 
     def custom(
-        self, kind: str, place: Place, uuid: str, data: Any, **more: str | None
+        self, kind: str, line: SourceLine, uuid: str, data: Any, **more: str | None
     ) -> Translated:
         """A `custom` entry, for a line that adds nothing to a context."""
         named = f"{self._format.name}:{kind}"
-        return self.entry("custom", place, uuid, {"customType": named, "data": data}, **more)
+        return self.entry("custom", line, uuid, {"customType": named, "data": data}, **more)
 
     def branch(self, leaf: str, place: Place, lane: str | None = None) -> Translated:
         """A `branch` entry that makes another entry the leaf of its lane."""
-        uuid = self.uuid(None, place, b"leaf " + leaf.encode("utf-8", "replace"))
-        return self.entry("branch", place, uuid, parent=leaf, lane=lane)
+        line = SourceLine(place, b"leaf " + leaf.encode("utf-8", "replace"))
+        return self.entry("branch", line, self.uuid(None, line), parent=leaf, lane=lane)
 
     def note_unknown(self, kind: str, place: Place) -> None:
         first, count = self._unknown.get(kind, (place, 0))
         self._unknown[kind] = (first, count + 1)
 
-    def not_an_object(
-        self, line: bytes, place: Place, is_torn: bool, **more: str | None
-    ) -> Iterator[Translated]:
+    def not_an_object(self, line: SourceLine, **more: str | None) -> Iterator[Translated]:
         """Report a line that is not a JSON object; any other JSON value becomes an entry."""
-        found = decode_leniently(line.strip(b"\0\r\t ").removeprefix(_BOM))
+        found = decode_leniently(line.text.strip(b"\0\r\t ").removeprefix(_BOM))
         if found is not None:
-            self._report("foreign line", place, "the line is JSON, but not an object")
-            yield self.custom("line", place, self.uuid(None, place, line), found, **more)
-        elif not line.strip(b"\0\r\t " + _BOM):
+            self.report("foreign line", line.place, "the line is JSON, but not an object")
+            yield self.custom("line", line, self.uuid(None, line), found, **more)
+        elif not line.text.strip(b"\0\r\t " + _BOM):
             return
-        elif is_torn:
-            self._report("cut short", place, "the file ends in the middle of a line")
+        elif line.is_torn:
+            self.report("cut short", line.place, "the file ends in the middle of a line")
         else:
-            self._report("unreadable", place, "the line is not JSON and was skipped")
+            self.report("unreadable", line.place, "the line is not JSON and was skipped")
 
     def report_unknown(self) -> None:
         """Report each unknown type once, with its number of lines."""
         for kind, (place, count) in self._unknown.items():
             lines = "a line" if count == 1 else f"{count:,} lines, the first of them here,"
             cause = f"{lines} of a type that is not known for {self._format.program}: {kind!r:.60}"
-            self._report("foreign line", place, cause)
+            self.report("foreign line", place, cause)
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:
@@ -217,15 +222,15 @@ def _escaped(value: Any) -> orjson.Fragment:
         return orjson.Fragment(b"null")
 
 
-def numbered(source: Source, number: int = 0) -> Iterator[tuple[Place, bytes, bool]]:
-    """The place of each line, its bytes, and whether it is a last line without LF."""
-    previous: tuple[Place, bytes] | None = None
-    for line_number, (offset, line) in enumerate(source.lines(), 1):
+def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
+    """The lines of the file with this `Place.source`."""
+    previous: SourceLine | None = None
+    for line_number, (offset, text) in enumerate(source.lines(), 1):
         if previous is not None:
-            yield *previous, False
-        previous = Place(number, line_number, offset), line
+            yield previous
+        previous = SourceLine(Place(number, line_number, offset), text)
     if previous is not None:
-        yield *previous, not source.is_complete()
+        yield previous._replace(is_torn=not source.is_complete())
 
 
 _BOM: Final = b"\xef\xbb\xbf"

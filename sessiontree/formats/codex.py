@@ -67,18 +67,18 @@ class Codex:
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         rollout: _Rollout | None = None
-        for place, line, is_torn in base.numbered(source):
+        for line in base.numbered(source):
             if rollout is None:
-                found = base.values(line) or base.Values({})
+                found = base.values(line.text) or base.Values({})
                 payload = found.inside("payload")
                 is_meta = found.text("type") == "session_meta"
                 facts = _facts(found, payload) if is_meta else base.Facts()
                 lines = base.Lines(self, report, facts.id or "")
                 rollout = _Rollout(lines, payload.text("model_provider"))
-                yield rollout.header(place, facts, payload if is_meta else base.Values({}))
+                yield rollout.header(line.place, facts, payload if is_meta else base.Values({}))
                 if is_meta:
                     continue
-            yield from rollout.translated(place, line, is_torn)
+            yield from rollout.translated(line)
         if rollout is not None:
             rollout.lines.report_unknown()
 
@@ -112,16 +112,14 @@ class _Rollout:
             git=meta.value("git"),
         )
 
-    def translated(
-        self, place: base.Place, line: bytes, is_torn: bool
-    ) -> Iterator[base.Translated]:
+    def translated(self, line: base.SourceLine) -> Iterator[base.Translated]:
         lines = self.lines
-        found = base.values(line)
+        found = base.values(line.text)
         if found is None:
-            yield from lines.not_an_object(line, place, is_torn)
+            yield from lines.not_an_object(line)
             return
         kind, payload = found.text("type") or "", found.inside("payload")
-        uuid = lines.uuid(None, place, line)
+        uuid = lines.uuid(None, line)
         at = found.text("timestamp")
         if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
             prompt = _prompt_item(payload, found)
@@ -129,20 +127,20 @@ class _Rollout:
             fields: dict[str, Any] = {"message": found.fragment("payload")}
             if prompt is None and payload.text("role") == "user":
                 fields |= _META
-            yield lines.entry("message", place, uuid, fields, timestamp=at)
+            yield lines.entry("message", line, uuid, fields, timestamp=at)
         elif kind == "compacted":
-            yield from self._compacted(place, line, uuid, at, payload)
+            yield from self._compacted(line, uuid, at, payload)
         elif kind == "event_msg" and payload.text("type") == "thread_rolled_back":
             parent = self._rolled_back(payload.value("num_turns"))
-            yield lines.entry("branch", place, uuid, parent=parent, timestamp=at)
+            yield lines.entry("branch", line, uuid, parent=parent, timestamp=at)
         else:
             if kind not in _SIDE_TYPES:
-                lines.note_unknown(kind, place)
-            yield lines.custom(kind or "line", place, uuid, found.as_fragment(), timestamp=at)
-            yield from self._settings(place, line, at, kind, payload)
+                lines.note_unknown(kind, line.place)
+            yield lines.custom(kind or "line", line, uuid, found.as_fragment(), timestamp=at)
+            yield from self._settings(line, at, kind, payload)
 
     def _settings(
-        self, place: base.Place, line: bytes, at: str | None, kind: str, payload: base.Values
+        self, line: base.SourceLine, at: str | None, kind: str, payload: base.Values
     ) -> Iterator[base.Translated]:
         """The changes of the model and the effort, and the usage, that a line reports."""
         if kind == "turn_context":
@@ -150,11 +148,11 @@ class _Rollout:
             if model and model != self._model:
                 self._model = model
                 fields: dict[str, Any] = {"provider": self._provider, "modelId": model}
-                yield self._extra("model_change", place, line + b" model", fields, at)
+                yield self._extra("model_change", line, b" model", fields, at)
             if effort and effort != self._effort:
                 self._effort = effort
                 fields = {"thinkingLevel": effort}
-                yield self._extra("thinking_level_change", place, line + b" effort", fields, at)
+                yield self._extra("thinking_level_change", line, b" effort", fields, at)
         elif kind == "event_msg" and payload.text("type") == "token_count":
             info = payload.inside("info")
             total, last = info.value("total_token_usage"), info.value("last_token_usage")
@@ -162,14 +160,14 @@ class _Rollout:
                 self._usage = total
                 model_of_turn = {"provider": self._provider, "model": self._model}
                 fields = {"kind": "turn", **model_of_turn, "usage": last}
-                yield self._extra("usage", place, line + b" usage", fields, at)
+                yield self._extra("usage", line, b" usage", fields, at)
 
     def _extra(
-        self, kind: str, place: base.Place, name: bytes, fields: dict[str, Any], at: str | None
+        self, kind: str, line: base.SourceLine, name: bytes, fields: dict[str, Any], at: str | None
     ) -> base.Translated:
         """One more entry made from a line; `name` determines its uuid."""
-        uuid = self.lines.uuid(None, place, name)
-        return self.lines.entry(kind, place, uuid, fields, timestamp=at)
+        uuid = self.lines.uuid(None, line, name)
+        return self.lines.entry(kind, line, uuid, fields, timestamp=at)
 
     def _rolled_back(self, turns: Any) -> str:
         """Remove the last turns from the history; the uuid of the entry before them."""
@@ -182,7 +180,7 @@ class _Rollout:
         return parent
 
     def _compacted(
-        self, place: base.Place, line: bytes, uuid: str, at: str | None, payload: base.Values
+        self, line: base.SourceLine, uuid: str, at: str | None, payload: base.Values
     ) -> Iterator[base.Translated]:
         lines = self.lines
         summary = payload.text("message") or ""
@@ -192,9 +190,9 @@ class _Rollout:
             text = {"type": "input_text", "text": summary}
             replacement = [*prompts, {"type": "message", "role": "user", "content": [text]}]
         fields: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": uuid}
-        yield lines.entry("compaction", place, uuid, fields, timestamp=at)
+        yield lines.entry("compaction", line, uuid, fields, timestamp=at)
         fields = {"targetUuid": uuid, "replacement": None}
-        yield self._extra("context_edit", place, line + b" edit", fields, at)
+        yield self._extra("context_edit", line, b" edit", fields, at)
         self._history = []
         for number, item in enumerate(replacement):
             if not isinstance(item, dict) or item.get("type") in _SILENT_ITEMS:
@@ -203,7 +201,7 @@ class _Rollout:
             self._history.append(_Item(lines.leaf, item if is_prompt else None))
             is_meta = item.get("role") == "user" and not is_prompt
             fields = {"message": item, **(_META if is_meta else {})}
-            yield self._extra("message", place, line + b" %d" % number, fields, at)
+            yield self._extra("message", line, b" %d" % number, fields, at)
 
 
 def _facts(line: base.Values, meta: base.Values) -> base.Facts:

@@ -269,7 +269,7 @@ class RecordedLane:
         """Take a `stream_event`; False for one that is not recognized, or belongs to no message."""
         kind, index, response = event.get("type"), event.get("index"), self._current
         message, block, delta = event.get("message"), event.get("content_block"), event.get("delta")
-        is_block = isinstance(index, int) and not isinstance(index, bool) and index >= 0
+        at = index if isinstance(index, int) and not isinstance(index, bool) else -1
         if kind == "message_start" and isinstance(message, Mapping):
             self._begin(message)
         elif kind == "message_delta" and response is not None:
@@ -277,13 +277,13 @@ class RecordedLane:
         elif kind == "message_stop" and response is not None:
             response.end()
             self._count(response)
-        elif kind == "content_block_start" and is_block and isinstance(block, Mapping):
-            self._streaming().start(index, block)
-        elif kind == "content_block_delta" and is_block and isinstance(delta, Mapping):
+        elif kind == "content_block_start" and at >= 0 and isinstance(block, Mapping):
+            self._streaming().start(at, block)
+        elif kind == "content_block_delta" and at >= 0 and isinstance(delta, Mapping):
             is_begun = response is not None and response.is_streaming
-            return (is_begun or begins_block(delta)) and self._streaming().delta(index, delta)
-        elif kind == "content_block_stop" and is_block and response is not None:
-            response.stop(index)
+            return (is_begun or begins_block(delta)) and self._streaming().delta(at, delta)
+        elif kind == "content_block_stop" and at >= 0 and response is not None:
+            response.stop(at)
         else:
             return kind == "ping"
         return True

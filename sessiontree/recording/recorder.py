@@ -240,7 +240,7 @@ class StreamAccumulator:
             self._keep_line(line, "line", f"cannot be stored as an event: {error}")
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
-        """The event of a line; the first line may continue the one where the last recording ends."""
+        """The event of a line; the first may continue the line where a recording was cut."""
         event = _decoded(line)
         if event is None and not self._lanes and (before := torn_before(self._session)):
             return _decoded(before + line)

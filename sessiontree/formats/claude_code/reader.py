@@ -107,9 +107,9 @@ class ClaudeCode:
         lines = base.Lines(self, report, facts.id or "")
         about = {"agentVersion": collected.version, "gitBranch": collected.branch}
         yield lines.header(base.START, facts, **about)
-        yield from main.translated(lines, report)
+        yield from main.translated(lines)
         for number, beside in enumerate(source.beside(), 1):
-            yield from _subagent(beside, number, main, lines, report)
+            yield from _subagent(beside, number, main, lines)
         yield from main.end(lines)
         lines.report_unknown()
 
@@ -119,20 +119,19 @@ def lane_name(agent: str) -> str:
 
 
 def _subagent(
-    source: base.Source, number: int, main: _Transcript, lines: base.Lines, report: base.Report
+    source: base.Source, number: int, main: _Transcript, lines: base.Lines
 ) -> Iterator[base.Translated]:
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
     lane = lane_name(agent)
     transcript = _Transcript(source, number, _CollectedFacts(), lane)
     transcript.folder = main.folder
-    place = base.Place(number, 1, 0)
+    line = base.SourceLine(base.Place(number, 1, 0), b"lane " + lane.encode())
     sidecar = decode_leniently(source.sidecar) if source.sidecar is not None else None
     known = sidecar if isinstance(sidecar, dict) else {}
     caller = main.callers.get(known.get("toolUseId", ""), main.agents.get(agent))
-    uuid = lines.uuid(None, place, b"lane " + lane.encode())
     data = {"agentId": agent, **known, **({"calledBy": caller} if caller else {})}
-    yield lines.custom("subagent", place, uuid, data, parent=lines.root, lane=lane)
-    yield from transcript.translated(lines, report)
+    yield lines.custom("subagent", line, lines.uuid(None, line), data, parent=lines.root, lane=lane)
+    yield from transcript.translated(lines)
     yield from transcript.end(lines)
 
 
@@ -158,8 +157,9 @@ class _Transcript:
         self.agents: dict[str, str] = {}
         self._tokens: dict[str, int] = {}
         self._nodes: list[Node | None] = []
-        for self._last, line, _ in base.numbered(source, number):
-            self._nodes.append(self._node(line, collected))
+        for line in base.numbered(source, number):
+            self._last = line.place
+            self._nodes.append(self._node(line.text, collected))
         nodes = [node for node in self._nodes if node is not None]
         self._by_uuid = by_uuid(nodes)
         self._given: dict[str, str] = {}
@@ -219,31 +219,30 @@ class _Transcript:
                 self._parents[node.uuid] = above.uuid
         return whole
 
-    def translated(self, lines: base.Lines, report: base.Report) -> Iterator[base.Translated]:
+    def translated(self, lines: base.Lines) -> Iterator[base.Translated]:
         """The version 2 lines; an entry waits until its parent is there."""
-        waiting: dict[str, list[tuple[base.Place, bytes, Node]]] = {}
-        for (place, line, is_torn), node in zip(
-            base.numbered(self._source, self._number), self._nodes, strict=False
-        ):
+        waiting: dict[str, list[tuple[base.SourceLine, Node]]] = {}
+        numbered = base.numbered(self._source, self._number)
+        for line, node in zip(numbered, self._nodes, strict=False):
             if node is None:
-                yield from self._side_line(place, line, is_torn, lines)
+                yield from self._side_line(line, lines)
                 continue
             if self._by_uuid[node.uuid] is not node:
-                report("repeated", place, f"the uuid {node.uuid} is on a later line too")
-                yield from self._side_line(place, line, is_torn, lines)
+                lines.report("repeated", line.place, f"the uuid {node.uuid} is on a later line too")
+                yield from self._side_line(line, lines)
                 continue
             parent = self._parents.get(node.uuid, node.parent)
             if parent is not None and parent in self._by_uuid and parent not in self._given:
-                waiting.setdefault(parent, []).append((place, line, node))
+                waiting.setdefault(parent, []).append((line, node))
                 continue
-            ready = [(place, line, node)]
+            ready = [(line, node)]
             while ready:
-                next_place, next_line, next_node = ready.pop()
-                yield self._entry(next_place, next_line, next_node, lines, report)
+                next_line, next_node = ready.pop()
+                yield self._entry(next_line, next_node, lines)
                 ready.extend(reversed(waiting.pop(next_node.uuid, ())))
         rest = (held for children in waiting.values() for held in children)
-        for place, line, node in sorted(rest, key=lambda held: held[0]):
-            yield self._entry(place, line, node, lines, report)
+        for line, node in sorted(rest, key=lambda held: held[0].place):
+            yield self._entry(line, node, lines)
 
     def end(self, lines: base.Lines) -> Iterator[base.Translated]:
         """A branch to the end of the conversation, if another entry is the lane's leaf."""
@@ -252,54 +251,50 @@ class _Transcript:
         if leaf is not None and current != leaf:
             yield lines.branch(leaf, self._last, self._lane)
 
-    def _side_line(
-        self, place: base.Place, line: bytes, is_torn: bool, lines: base.Lines
-    ) -> Iterator[base.Translated]:
+    def _side_line(self, line: base.SourceLine, lines: base.Lines) -> Iterator[base.Translated]:
         """A line without a place in the tree, below the entry before it."""
-        found = base.values(line)
+        found = base.values(line.text)
         more = {"parent": self._lane_leaf, "lane": self._lane}
         if found is None:
-            yield from lines.not_an_object(line, place, is_torn, **more)
+            yield from lines.not_an_object(line, **more)
             return
         kind = found.text("type") or ""
         if kind not in _SIDE_TYPES and kind not in CHAIN:
-            lines.note_unknown(kind, place)
-        uuid = lines.uuid(None, place, line)
+            lines.note_unknown(kind, line.place)
+        uuid = lines.uuid(None, line)
         if self._lane is not None:
             self._lane_leaf = uuid
         at = found.text("timestamp")
-        yield lines.custom(kind or "line", place, uuid, found.as_fragment(), timestamp=at, **more)
+        yield lines.custom(kind or "line", line, uuid, found.as_fragment(), timestamp=at, **more)
 
-    def _entry(
-        self, place: base.Place, line: bytes, node: Node, lines: base.Lines, report: base.Report
-    ) -> base.Translated:
-        uuid = self._given[node.uuid] = lines.uuid(node.uuid, place, line)
+    def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.Translated:
+        uuid = self._given[node.uuid] = lines.uuid(node.uuid, line)
         parent = self._parent_of(node, lines)
         if node.uuid in self._cycles:
             cause = f"entry {node.uuid} is an ancestor of its own parent {node.parent}"
-            report("cycle", place, cause)
+            lines.report("cycle", line.place, cause)
         if node.type not in CHAIN:
-            lines.note_unknown(node.type, place)
-        found = base.values(line) or base.Values({})
+            lines.note_unknown(node.type, line.place)
+        found = base.values(line.text) or base.Values({})
         lane = self._lane_of(node)
         if self._lane is not None:
             self._lane_leaf = uuid
         more = {"parent": parent, "lane": lane, "timestamp": node.timestamp or None}
         if not self._is_in_conversation(node, lane):
-            return lines.custom(node.type or "line", place, uuid, found.as_fragment(), **more)
+            return lines.custom(node.type or "line", line, uuid, found.as_fragment(), **more)
         if node.summary and (mark := self._mark_of(node)) is not None:
             summary = text_of({"content": found.inside("message").value("content")})
             if summary:
                 kept: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": uuid}
                 if mark in self._tokens:
                     kept["tokensBefore"] = self._tokens[mark]
-                return lines.entry("compaction", place, uuid, kept, **more)
+                return lines.entry("compaction", line, uuid, kept, **more)
         fields: dict[str, Any] = {"message": found.fragment("message")}
         if node.type == "user" and not node.has_result and _is_meta(node, found):
             fields["metadata"] = {"isMeta": True}
         if node.has_result and (files := self._result_files(found.raw("message"))):
             fields["metadata"] = {"toolResults": files}
-        return lines.entry("message", place, uuid, fields, **more)
+        return lines.entry("message", line, uuid, fields, **more)
 
     def _parent_of(self, node: Node, lines: base.Lines) -> str:
         parent = self._parents.get(node.uuid, node.parent)

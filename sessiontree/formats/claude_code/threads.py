@@ -136,37 +136,26 @@ def _decode_leniently(line: bytes) -> _Line | None:
     whole = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf").strip())
     if not isinstance(whole, dict):
         return None
-    texts = {
-        field.name: whole[field.encode_name]
-        for field in msgspec.structs.fields(_Line)
-        if isinstance(whole.get(field.encode_name), str)
-    }
     flags = {
         "is_sidechain": bool(whole.get("isSidechain")),
         "is_meta": bool(whole.get("isMeta")),
         "is_compact_summary": bool(whole.get("isCompactSummary")),
         "team_name": str(whole.get("teamName") or ""),
     }
-    return _Line(**{**texts, **flags, "message": _message(whole.get("message"))})
+    message = whole.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = [_Block(**_texts(b, _Block)) for b in content] if isinstance(content, list) else None
+    made = _Message(_texts(message, _Message).get("id"), blocks)
+    return _Line(**{**_texts(whole, _Line), **flags, "message": made})
 
 
-def _message(message: Any) -> _Message | None:
-    if not isinstance(message, dict):
-        return None
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    return _Message(
-        id=_text(message.get("id")),
-        content=[
-            _Block(_text(b.get("type")), _text(b.get("id")), _text(b.get("tool_use_id")))
-            for b in blocks
-            if isinstance(b, dict)
-        ],
-    )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _texts(value: Any, kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The strings of a decoded object that are fields of a struct, by the fields' names."""
+    found = value if isinstance(value, dict) else {}
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
+    return {
+        names[key]: text for key, text in found.items() if key in names and isinstance(text, str)
+    }
 
 
 def by_uuid(nodes: Iterable[Node]) -> dict[str, Node]:

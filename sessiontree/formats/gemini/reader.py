@@ -63,8 +63,8 @@ class Gemini:
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         lines = base.numbered(source)
-        _, first, _ = next(lines, (base.START, b"", False))
-        opening = base.values(first)
+        first = next(lines, base.SourceLine(base.START, b""))
+        opening = base.values(first.text)
         if opening is None:
             yield from self._document(source, report)
             return
@@ -72,9 +72,9 @@ class Gemini:
         yield chat.header(base.START, opening)
         messages = opening.value("messages")
         if isinstance(messages, list):
-            yield from chat.replaced(messages, base.START, first)
-        for place, line, is_torn in lines:
-            yield from chat.take(place, line, is_torn)
+            yield from chat.replaced(messages, first)
+        for line in lines:
+            yield from chat.take(line)
         yield from chat.finish()
 
     def translate_alone(
@@ -82,7 +82,7 @@ class Gemini:
     ) -> Iterator[bytes]:
         """The lines made from one message of a document; only their parents differ."""
         chat = _Chat(base.Lines(self, _ignore, session_id))
-        for _, line in chain(chat.take(place, message, False), chat.finish()):
+        for _, line in chain(chat.take(base.SourceLine(place, message)), chat.finish()):
             yield line
 
     def _document(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
@@ -94,7 +94,7 @@ class Gemini:
         for offset, message in _messages_of(text):
             end = offset + len(message)
             place = base.Place(0, text.count(b"\n", 0, offset) + 1, offset)
-            yield from chat.take(place, message, False)
+            yield from chat.take(base.SourceLine(place, message))
         if decode_leniently(text) is None:
             start = text.rfind(b"\n", 0, end) + 1
             place = base.Place(0, text.count(b"\n", 0, end) + 1, start)
@@ -111,8 +111,7 @@ class _Turn(NamedTuple):
 
     id: str
     parent: str
-    line: bytes
-    place: base.Place
+    line: base.SourceLine
 
 
 class _Chat:
@@ -124,7 +123,7 @@ class _Chat:
     def __init__(self, lines: base.Lines) -> None:
         self._lines = lines
         self._turns: list[_Turn] = []
-        self._waiting: tuple[str, base.Place, bytes, base.Values] | None = None
+        self._waiting: tuple[str, base.SourceLine, base.Values] | None = None
 
     def header(self, place: base.Place, opening: base.Values) -> base.Translated:
         id, name, created = map(opening.text, ("sessionId", "summary", "startTime"))
@@ -133,24 +132,24 @@ class _Chat:
             place, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
         )
 
-    def take(self, place: base.Place, line: bytes, is_torn: bool) -> Iterator[base.Translated]:
+    def take(self, line: base.SourceLine) -> Iterator[base.Translated]:
         """Read the next line of a log, or message of a document."""
-        found = base.values(line)
+        found = base.values(line.text)
         if found is None:
-            yield from self._lines.not_an_object(line, place, is_torn)
+            yield from self._lines.not_an_object(line)
             return
         id = found.text("id")
         if id is not None and found.text("type") in _MESSAGES:
-            yield from self._message(id, place, line, found)
+            yield from self._message(id, line, found)
             return
         yield from self.settled()
         if "$rewindTo" in found:
-            yield from self._rewound(found.text("$rewindTo"), place, line)
+            yield self._branch(self._index_of(found.text("$rewindTo")) or 0, line)
         elif "$set" in found and "messages" in found.inside("$set"):
             messages = found.inside("$set").value("messages")
-            yield from self.replaced(messages if isinstance(messages, list) else [], place, line)
+            yield from self.replaced(messages if isinstance(messages, list) else [], line)
         else:
-            yield self._custom(place, line, found)
+            yield self._custom(line, found)
 
     def finish(self) -> Iterator[base.Translated]:
         yield from self.settled()
@@ -161,81 +160,79 @@ class _Chat:
             waiting, self._waiting = self._waiting, None
             yield from self._entries(*waiting)
 
-    def replaced(
-        self, messages: list[Any], place: base.Place, line: bytes
-    ) -> Iterator[base.Translated]:
+    def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.Translated]:
         """Replace the conversation; the messages that both begin with stay."""
         new = [(message, _line_of(message)) for message in messages if isinstance(message, dict)]
         same = 0
         for turn, (message, text) in zip(self._turns, new, strict=False):
-            if turn.id != message.get("id") or _line_of(decode_leniently(turn.line)) != text:
+            if turn.id != message.get("id") or _line_of(decode_leniently(turn.line.text)) != text:
                 break
             same += 1
         if same < len(self._turns):
-            yield self._branch(same, place, line)
+            yield self._branch(same, line)
         for message, text in new[same:]:
             found = base.values(text)
             if found is not None and found.text("type") in _MESSAGES:
-                yield from self._entries(str(message.get("id", "")), place, text, found)
+                new_line = base.SourceLine(line.place, text)
+                yield from self._entries(str(message.get("id", "")), new_line, found)
 
-    def _custom(self, place: base.Place, line: bytes, found: base.Values) -> base.Translated:
+    def _custom(self, line: base.SourceLine, found: base.Values) -> base.Translated:
         lines = self._lines
         kind = "set" if "$set" in found else found.text("type") or ""
         if kind not in _NOTES and kind != "set" and "sessionId" not in found:
-            lines.note_unknown(kind, place)
-        uuid = lines.uuid(found.text("id"), place, line)
+            lines.note_unknown(kind, line.place)
+        uuid = lines.uuid(found.text("id"), line)
         at = found.text("timestamp")
-        return lines.custom(kind or "line", place, uuid, found.as_fragment(), timestamp=at)
+        return lines.custom(kind or "line", line, uuid, found.as_fragment(), timestamp=at)
 
     def _message(
-        self, id: str, place: base.Place, line: bytes, found: base.Values
+        self, id: str, line: base.SourceLine, found: base.Values
     ) -> Iterator[base.Translated]:
         if self._waiting is not None and self._waiting[0] == id:
-            _, old_place, old_line, old = self._waiting
-            uuid = self._lines.uuid(None, old_place, old_line)
-            yield self._lines.custom("replaced", old_place, uuid, old.as_fragment())
-            self._waiting = (id, place, line, found)
+            _, old_line, old = self._waiting
+            uuid = self._lines.uuid(None, old_line)
+            yield self._lines.custom("replaced", old_line, uuid, old.as_fragment())
+            self._waiting = (id, line, found)
             return
         yield from self.settled()
-        at = next((n for n, turn in enumerate(self._turns) if turn.id == id), None)
+        at = self._index_of(id)
         if at is None:
-            self._waiting = (id, place, line, found)
+            self._waiting = (id, line, found)
             return
         later = self._turns[at + 1 :]
-        yield self._branch(at, place, line)
-        for turn in (_Turn(id, "", line, place), *later):
-            yield from self._entries(turn.id, turn.place, turn.line, base.values(turn.line))
+        yield self._branch(at, line)
+        for turn in (_Turn(id, "", line), *later):
+            yield from self._entries(turn.id, turn.line, base.values(turn.line.text))
 
-    def _rewound(self, id: str | None, place: base.Place, line: bytes) -> Iterator[base.Translated]:
-        at = next((n for n, turn in enumerate(self._turns) if turn.id == id), 0)
-        yield self._branch(at, place, line)
+    def _index_of(self, id: str | None) -> int | None:
+        return next((n for n, turn in enumerate(self._turns) if turn.id == id), None)
 
-    def _branch(self, at: int, place: base.Place, line: bytes) -> base.Translated:
+    def _branch(self, at: int, line: base.SourceLine) -> base.Translated:
         """Remove the turns from `at` on, and go on from before them."""
         parent = self._turns[at].parent if self._turns else self._lines.leaf
         del self._turns[at:]
-        uuid = self._lines.uuid(None, place, line + b" branch")
-        return self._lines.entry("branch", place, uuid, parent=parent)
+        uuid = self._lines.uuid(None, line, b" branch")
+        return self._lines.entry("branch", line, uuid, parent=parent)
 
     def _entries(
-        self, id: str, place: base.Place, line: bytes, found: base.Values | None
+        self, id: str, line: base.SourceLine, found: base.Values | None
     ) -> Iterator[base.Translated]:
         lines = self._lines
-        message = decode_leniently(line) if found is not None else None
+        message = decode_leniently(line.text) if found is not None else None
         if found is None or not isinstance(message, dict):
             return
-        self._turns.append(_Turn(id, lines.leaf, line, place))
+        self._turns.append(_Turn(id, lines.leaf, line))
         is_user = message.get("type") == "user"
         content = _content(message.get("content"))
         made = {"role": "user", "content": content} if is_user else _answer(message, content)
         at = found.text("timestamp")
-        uuid = lines.uuid(id, place, line)
-        yield lines.entry("message", place, uuid, {"message": made}, timestamp=at)
+        uuid = lines.uuid(id, line)
+        yield lines.entry("message", line, uuid, {"message": made}, timestamp=at)
         for number, call in enumerate(() if is_user else _calls_of(message)):
             result = _result_of(call)
             if result is not None:
-                uuid = lines.uuid(None, place, line + b" %d" % number)
-                yield lines.entry("message", place, uuid, {"message": result}, timestamp=at)
+                uuid = lines.uuid(None, line, b" %d" % number)
+                yield lines.entry("message", line, uuid, {"message": result}, timestamp=at)
 
 
 def _line_of(message: Any) -> bytes:

@@ -78,14 +78,14 @@ class Pi:
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         entries: _Entries | None = None
-        for place, line, is_torn in base.numbered(source):
+        for line in base.numbered(source):
             if entries is not None:
-                yield from entries.translated(place, line, is_torn)
+                yield from entries.translated(line)
                 continue
-            header = base.values(line)
+            header = base.values(line.text)
             if header is not None and header.text("type") == "session":
                 entries = _Entries(base.Lines(self, report, header.text("id") or ""))
-                yield entries.header(place, header)
+                yield entries.header(line.place, header)
         if entries is not None:
             entries.lines.report_unknown()
 
@@ -120,23 +120,21 @@ class _Entries:
         }
         return self.lines.header(place, facts, agentVersion=header.value("version"), **rest)
 
-    def translated(
-        self, place: base.Place, line: bytes, is_torn: bool
-    ) -> Iterator[base.Translated]:
+    def translated(self, line: base.SourceLine) -> Iterator[base.Translated]:
         lines = self.lines
-        entry = base.values(line)
+        entry = base.values(line.text)
         if entry is None:
-            yield from lines.not_an_object(line, place, is_torn)
+            yield from lines.not_an_object(line)
             return
         kind, id = entry.text("type"), entry.text("id")
-        uuid = lines.uuid(id, place, line)
+        uuid = lines.uuid(id, line)
         prompt = self._prompts.get(parent := self._parent(entry))
         more = {"parent": parent, "timestamp": entry.text("timestamp")}
         if prompt is not None:
             self._prompts[uuid] = prompt
         if kind not in _KNOWN or not id:
-            lines.note_unknown(kind or "", place)
-            yield lines.custom(kind or "line", place, uuid, entry.as_fragment(), **more)
+            lines.note_unknown(kind or "", line.place)
+            yield lines.custom(kind or "line", line, uuid, entry.as_fragment(), **more)
             return
         fields: dict[str, Any] = {
             _RENAMED.get(key, key): entry.fragment(key)
@@ -145,9 +143,9 @@ class _Entries:
         }
         adjusted = self._adjusted(kind, uuid, entry, fields)
         if adjusted is None:
-            yield lines.custom(kind, place, uuid, entry.as_fragment(), **more)
+            yield lines.custom(kind, line, uuid, entry.as_fragment(), **more)
         else:
-            yield lines.entry(adjusted, place, uuid, fields, **more)
+            yield lines.entry(adjusted, line, uuid, fields, **more)
 
     def _parent(self, entry: base.Values) -> str:
         if "parentId" not in entry:
