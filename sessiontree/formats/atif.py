@@ -1,18 +1,15 @@
 """A session as a trajectory: the Agent Trajectory Interchange Format, version 1.7.
 
-A trajectory is one line of work from its start to its end, for training and for showing:
-the path to the current leaf, as it happened. Compacted messages are in it, and the summary
-is a step of the system that says so; edits apply. A lane is a subagent's trajectory inside
-it, and the steps that it shares with the main one are marked as copied. Images are files
-beside the document, in `NAME.images/`, because the format refers to them by path.
+A trajectory is one line of work: the path to the current leaf, as it happened. Compacted messages
+are in it, and the summary is a step of the system that says so; edits apply. A lane is a subagent's
+trajectory inside it, and the steps that it shares with the main one are marked as copied. Images
+are files in `NAME.images/`, because the format refers to them by path.
 
-A step is the user's, the agent's or the system's. The agent's holds one response of the
-model, its tool calls and their results; the parts of a response that is stored in parts,
-all with one `message.id`, are one step. A step may grow until the next one follows; only
-results of its calls may come later.
+A step is the user's, the agent's or the system's. The agent's holds one response of the model (all
+parts with one `message.id`), its tool calls and their results. A step may grow until the next one
+follows; only results of its calls may come later.
 
-The steps are made twice: first for the totals that the document begins with, then to be
-written. None is kept.
+The steps are made twice, for the totals at the beginning and to be written. None is kept.
 
 The format: https://harborframework.com/docs/trajectory-format
 """
@@ -87,11 +84,7 @@ _TOTALS: Final = {
 
 
 class AtifWriter:
-    """Writes the trajectory of one session.
-
-    Raises:
-        NothingToDoError: there is no message on the path to the leaf.
-    """
+    """Writes the trajectory of one session."""
 
     def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
@@ -210,7 +203,6 @@ class AtifWriter:
                 line.totals[total] = line.totals.get(total, 0) + value
 
     def _start(self, line: _Line) -> dict[str, Any]:
-        """The part of a trajectory before its steps."""
         metadata = self._source.metadata
         agent: dict[str, Any] = {
             "name": writing.text_in(metadata.get("agent")) or writing.UNKNOWN,
@@ -294,12 +286,7 @@ class _Line:
 
 
 class _Steps:
-    """Makes the steps of one path.
-
-    Attributes:
-        steps: the steps that were not removed yet, in order, numbered from 1.
-        touched: for each step, removed or not, the number of the last message in it.
-    """
+    """Makes the steps of one path."""
 
     def __init__(self, losses: writing.Losses, save_image: SaveImage) -> None:
         self.steps: deque[Step] = deque()

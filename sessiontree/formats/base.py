@@ -100,14 +100,7 @@ class Format(Protocol):
 
 
 class Lines:
-    """Makes the version 2 lines of one session and counts the unknown types.
-
-    Attributes:
-        report: reports damage.
-        session_id: the agent's own id of the session.
-        leaf: the uuid of the last entry on the main lane.
-        root: the uuid of the header.
-    """
+    """Makes the version 2 lines of one session and counts the unknown types."""
 
     def __init__(self, format: Format, report: Report, session_id: str) -> None:
         self._format = format
@@ -198,7 +191,6 @@ class Lines:
             self.report("unreadable", line.place, "the line is not JSON and was skipped")
 
     def report_unknown(self) -> None:
-        """Report each unknown type once, with its number of lines."""
         for kind, (place, count) in self._unknown.items():
             lines = "a line" if count == 1 else f"{count:,} lines, the first of them here,"
             cause = f"{lines} of a type that is not known for {self._format.program}: {kind!r:.60}"
@@ -278,7 +270,6 @@ class Values:
         return values(self.raw(key)) or Values({})
 
     def as_json(self) -> bytes:
-        """The whole object as written."""
         if self._line is not None:
             return self._line
         pairs = (json.dumps(key).encode() + b":" + self.raw(key) for key in self._raw)

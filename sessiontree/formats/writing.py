@@ -171,11 +171,7 @@ class SideFile(NamedTuple):
 
 
 class Writer(Protocol):
-    """A session as the files of another program.
-
-    Attributes:
-        default_name: the name that the program would give to the file.
-    """
+    """A session as the files of another program, which would give the main one `default_name`."""
 
     @property
     def default_name(self) -> str: ...
@@ -241,7 +237,6 @@ def moment_of(timestamp: Any) -> datetime | None:
 
 
 def no_message(source: SessionSource, made: str) -> NothingToDoError:
-    """The error for a path to the leaf without a message."""
     return NothingToDoError(
         f"{source.title} has no message on the path to its leaf, and a {made} needs one; "
         "go to a branch that has messages"
@@ -254,17 +249,13 @@ def text_in(value: Any) -> str:
 
 
 def are_texts(block: Mapping[str, Any], *keys: str) -> bool:
-    """Whether the values of these keys are strings."""
     return all(isinstance(block.get(key), str) for key in keys)
 
 
 def json_of(value: Any) -> bytes:
     """A value as JSON on one line; lone surrogates become escapes, as Node writes them.
 
-    Numbers that JSON cannot express become text.
-
-    Raises:
-        RecursionError: it is nested too deep.
+    Numbers that JSON cannot express become text. A RecursionError says that it is too deep.
     """
     try:
         return dumps(value)

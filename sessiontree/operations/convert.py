@@ -92,10 +92,7 @@ def convert(
 
 
 def converted(original: Original, to: str) -> tuple[Iterator[bytes], Source]:
-    """The bytes of the main file, for a pipe.
-
-    Returns:
-        Its blocks, and the source, whose losses are complete after the last block.
+    """The bytes of the main file, for a pipe, and the source; its losses are complete at the end.
 
     Raises:
         UsageError: the target needs files beside it.
@@ -107,11 +104,7 @@ def converted(original: Original, to: str) -> tuple[Iterator[bytes], Source]:
 
 
 class Source:
-    """The session to convert (`formats.writing.SessionSource`), read whole.
-
-    Attributes:
-        disk: the file system that the session is on.
-    """
+    """The session to convert (`formats.writing.SessionSource`), read whole."""
 
     def __init__(self, original: Original) -> None:
         reader, cursor = original.reader, original.cursor
@@ -131,7 +124,6 @@ class Source:
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be read, each once."""
         return list(self._warnings)
 
     def _warn(self, warnings: Iterable[str]) -> None:
@@ -295,12 +287,7 @@ def _opened(original: Original, to: str) -> tuple[Source, Writer]:
 
 
 def _write(fs: FileSystem, path: str, blocks: Iterator[bytes], beside: Sequence[SideFile]) -> None:
-    """Make the files, the main one last; if one fails, remove the others.
-
-    Raises:
-        SessionExistsError: one of them exists.
-        StorageError: one cannot be made.
-    """
+    """Make the files, the main one last; if one exists or cannot be made, remove the others."""
     for name in (path, *(file.path for file in beside)):
         check_free(fs, name)
     made: list[str] = []

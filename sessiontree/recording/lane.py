@@ -136,15 +136,7 @@ _ENVELOPE: Final = frozenset(
 
 
 class RecordedLane:
-    """One lane of a session that is being recorded.
-
-    Args:
-        session: the lane.
-        granularity: of the messages of the model.
-        spending: counts their usage.
-        found: gets the events.
-        is_main: whether it is the agent's own lane, not a subagent's.
-    """
+    """One lane of a session that is being recorded; `found` gets its events."""
 
     def __init__(
         self,

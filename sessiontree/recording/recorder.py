@@ -44,11 +44,7 @@ if TYPE_CHECKING:
 
 
 class Lines:
-    """Splits chunks of bytes into whole lines; a chunk may end anywhere.
-
-    Attributes:
-        number: how many lines were taken, the current one included.
-    """
+    """Splits chunks of bytes into whole lines, and counts them; a chunk may end anywhere."""
 
     def __init__(self) -> None:
         self.number = 0

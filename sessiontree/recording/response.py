@@ -37,12 +37,7 @@ _BEGUN_BY: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 class OpenBlock:
-    """A block that has not ended.
-
-    Args:
-        start: the block as it started, or as far as it came before it broke off.
-        is_resumed: whether it broke off.
-    """
+    """A block that has not ended; a resumed one starts as far as it came before it broke off."""
 
     def __init__(self, start: Mapping[str, Any], *, is_resumed: bool = False) -> None:
         self.start = dict(start)
@@ -107,10 +102,9 @@ def _is_storable(value: Any) -> bool:
 
 
 def storable(value: Any) -> Any:
-    """The same value with lone surrogates corrected.
+    """The same value with surrogate pairs joined, and lone surrogates as U+FFFD.
 
-    A stream that was cut between the halves of a surrogate pair has them in two pieces: joined they
-    are a character again. A lone one becomes U+FFFD.
+    A stream that is cut between the halves of a pair has them in two pieces.
     """
     if isinstance(value, str):
         return clean_text(value)
@@ -132,13 +126,7 @@ _NOT_A_MODEL: Final = "<synthetic>"
 
 
 class Response:
-    """One message, being recorded.
-
-    Args:
-        session: where it is written, on its lane.
-        granularity: whether each block is an entry, or the message.
-        emit: gets the events.
-        uuid: the `messageUuid` of one that was recorded before.
+    """One message, being recorded; `uuid` is the `messageUuid` of one that was recorded before.
 
     Attributes:
         id: the provider's; None until it is known.
@@ -174,13 +162,11 @@ class Response:
     def restore_block(
         self, index: int, block: Mapping[str, Any], entry: str, *, broke: bool
     ) -> None:
-        """Register a block that was kept before."""
         self.blocks[index] = dict(block)
         self._entries[index] = entry
         (self._broken.add if broke else self._broken.discard)(index)
 
     def restore_end(self, facts: Mapping[str, Any]) -> None:
-        """Register the end that was kept before."""
         self.facts = {key: facts[key] for key in ("model", "usage", "stopReason") if key in facts}
         self._ended = self.facts.copy()
         if self.broke_off:
@@ -240,7 +226,6 @@ class Response:
             self.facts["stopReason"] = reason
 
     def start(self, index: int, block: Mapping[str, Any]) -> None:
-        """Begin a block that comes in deltas."""
         self.is_touched = True
         self._open[index] = OpenBlock(block)
         self._emit(_started(index, block))
@@ -279,12 +264,7 @@ class Response:
             self._keep(index, self._open[index].finished())
 
     def full(self, blocks: Iterable[Any], *, is_repeatable: bool) -> None:
-        """Take whole blocks, as far as they are not known.
-
-        Args:
-            blocks: of one event.
-            is_repeatable: whether an equal event is the same event again.
-        """
+        """Take whole blocks, as far as they are not known; an equal event may be a repetition."""
         whole = [dict(block) for block in blocks if isinstance(block, Mapping)]
         is_repeatable = is_repeatable or len(whole) > 1 or bool(self._by_deltas)
         met: set[int] = set()
@@ -334,7 +314,6 @@ class Response:
             self._entries[index] = entry.uuid
 
     def position(self, index: int) -> Position:
-        """The position of a block."""
         return Position(self._entries.get(index, self.uuid), index)
 
     def _writing(self) -> MessageStream:

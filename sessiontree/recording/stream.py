@@ -59,14 +59,7 @@ class MessageStream:
         blocks: Mapping[int, Mapping[str, Any]] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Begin a message, or continue one.
-
-        Args:
-            session, role, facts, granularity: as for `Session.stream_message`.
-            uuid: the `messageUuid` of the message to continue, by default a fresh one.
-            blocks: the blocks that it has already, by index.
-            metadata: of each entry written.
-        """
+        """Begin a message; `uuid` and `blocks`, by index, are those of one to continue."""
         if granularity not in ("message", "block"):
             raise UsageError(f"granularity is 'message' or 'block', not {granularity!r}")
         self.uuid = uuid or fresh_uuid()

@@ -145,7 +145,6 @@ def _usage(reported: Any) -> dict[str, Any]:
 
 
 def _is_anthropic(message: Message) -> bool:
-    """Whether a message has the shape of Anthropic's Messages API."""
     role = message.get("role")
     if role not in ("user", "assistant") or any(message.get(key) for key in _FOREIGN_KEYS):
         return False

@@ -1,27 +1,22 @@
 """Claude Code's transcripts: `~/.claude/projects/<folder>/<session id>.jsonl`.
 
-A line with a `uuid` has its place in a tree by `parentUuid`: messages (`user`,
-`assistant`, one for each content block), and between them hooks, progress and system
-notes. Lines without one are side lines: titles, snapshots, queues. A subagent has a file
-of its own, `<session id>/subagents/**/agent-<id>.jsonl`, which becomes the lane
-`agent-<id>`; older versions write its lines between the others, marked `isSidechain`.
+A line with a `uuid` has its place in a tree by `parentUuid`: messages (`user`, `assistant`, one
+for each content block), hooks, progress and system notes. The others are side lines: titles,
+snapshots, queues. A subagent has a file of its own, `<session id>/subagents/**/agent-<id>.jsonl`,
+which becomes the lane `agent-<id>`; older versions mark its lines `isSidechain`.
 
-A message keeps its uuid, and is the API's message as stored. The context of the main lane
-is the conversation that `formats.claude_code.threads` finds; only the entries of parallel
-tool calls get another parent for it. A line that is not part of the conversation (a hook,
-a side line, a meta message, another agent's message) becomes a `custom` entry that holds
-the whole line, below its parent or else below the line before.
+A message keeps its uuid, and is the API's message as stored. The context of the main lane is the
+conversation that `formats.claude_code.threads` finds; only the entries of parallel tool calls get
+another parent for it. A line that is not part of the conversation becomes a `custom` entry that
+holds the whole line, below its parent or else below the line before.
 
-The summary of a compaction becomes a `compaction` that keeps nothing; the parent of its
-mark is the last compacted entry. A result that Claude Code stored in
-`<session id>/tool-results/` stays the preview that the model saw; `metadata.toolResults`
-names the files, relative to the transcript's folder.
+The summary of a compaction becomes a `compaction` that keeps nothing; the parent of its mark is
+the last compacted entry. A result in `<session id>/tool-results/` stays the preview that the model
+saw; `metadata.toolResults` names the files, relative to the transcript's folder.
 
-A file is read twice: for its structure, of which one node a line is kept, then to
-translate it.
-
-Invariants: a parent comes before its children if it is in the file; every line becomes an
-entry; the leaf is the end of the conversation.
+Invariants: a parent comes before its children if it is in the file; every line becomes an entry;
+the leaf is the end of the conversation. A file is read twice: for its structure, of which one node
+a line is kept, then to translate it.
 """
 
 from __future__ import annotations
@@ -136,13 +131,7 @@ def _subagent(
 
 
 class _Transcript:
-    """One file, with the number `Place.source`: its structure, and then its lines.
-
-    Attributes:
-        callers: for each tool call the uuid of the entry that made it.
-        agents: for each subagent the uuid of the entry that answers its call.
-        folder: the name of the folder in which its session keeps large results.
-    """
+    """One file, with the number `Place.source`: its structure, and then its lines."""
 
     def __init__(
         self, source: base.Source, number: int, collected: _CollectedFacts, lane: str | None = None
@@ -326,8 +315,7 @@ class _Transcript:
     def _mark_of(self, summary: Node) -> str | None:
         """The uuid of a summary's compaction mark, or its own uuid if nothing is above it.
 
-        None if there is a message between the summary and the top: then the summary is an
-        ordinary message.
+        None if a message is above it: then it is an ordinary message.
         """
         current = summary
         visited = {summary.uuid}
@@ -347,7 +335,7 @@ class _Transcript:
 
 
 def _is_meta(node: Node, line: base.Values) -> bool:
-    """Whether a user message was not written by the user."""
+    """Whether the program wrote a user message."""
     if node.meta or node.summary:
         return True
     message = line.value("message")
@@ -379,7 +367,6 @@ class _CollectedFacts:
         return None not in (self._id, self._cwd, self._created, self._prompt)
 
     def note(self, line: base.Values) -> None:
-        """Take from a line what is not known yet."""
         self._id = self._id or line.text("sessionId")
         self._cwd = self._cwd or line.text("cwd")
         self._created = self._created or line.text("timestamp")
@@ -390,7 +377,6 @@ class _CollectedFacts:
             self._note_prompt(line)
 
     def note_title(self, line: base.Values) -> None:
-        """Take the titles from a line; a later title replaces an earlier one."""
         for key in TITLES:
             title = line.text(key)
             if title:

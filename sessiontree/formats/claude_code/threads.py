@@ -1,22 +1,20 @@
 """The conversation in a transcript of Claude Code: which entries belong to it, in what order.
 
-Entries name their parents, but the parent is the entry written before, not always the
-message before. So the conversation is found from its end, as Claude Code's own readers
-find it:
+An entry's parent is the entry written before, not always the message before. So the conversation
+is found from its end, as Claude Code's own readers find it:
 
-- It ends at the last `user` or `assistant` entry of the main agent that has no children,
-  or only hooks and progress below it.
+- It ends at the last `user` or `assistant` entry of the main agent that has no children, or only
+  hooks and progress below it.
 - It goes up by `parentUuid`, and stops where a parent is missing, absent or visited before.
-- A response is one entry for each content block, all with the same `message.id`, and a
-  tool's result is below its call. With parallel calls the path up misses some of them.
-  They follow the last entry of the response that is on the path: first the response's own
-  entries, then the results, each by time.
-- It stops above at the mark of a compaction. The compacted part is a conversation of its
-  own, found in the same path from the entry that the mark names.
+- A response is one entry for each content block, all with the same `message.id`, and a tool's
+  result is below its call. With parallel calls the path up misses some of them. They follow the
+  last entry of the response that is on the path: first the response's own, then the results, each
+  by time.
+- It stops above at the mark of a compaction. The compacted part is a conversation of its own,
+  found in the same way from the entry that the mark names.
 
-A line is a node if it has a `uuid` and either a type with a place in the tree or a parent.
-Only the keys that determine its place are decoded; a value of a wrong type counts as
-absent. `formats.claude_code.reader` reads the rest.
+A line is a node if it has a `uuid` and either a type with a place in the tree or a parent. Only the
+keys that determine its place are decoded; a value of a wrong type counts as absent.
 """
 
 from __future__ import annotations
@@ -136,7 +134,7 @@ def _decode_leniently(line: bytes) -> _Line | None:
     whole = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf").strip())
     if not isinstance(whole, dict):
         return None
-    flags = {
+    flags: dict[str, Any] = {
         "is_sidechain": bool(whole.get("isSidechain")),
         "is_meta": bool(whole.get("isMeta")),
         "is_compact_summary": bool(whole.get("isCompactSummary")),

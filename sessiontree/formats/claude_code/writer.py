@@ -1,19 +1,16 @@
 """A session as a transcript of Claude Code: the conversations of its branches, and subagents.
 
-Claude Code's readers go up from the last message of the file by `parentUuid`, and so find
-the conversation. So each branch is written as the messages of its context. Messages that
-branches begin with are written once, and the conversation of the current leaf last. A
-compaction is written in Claude Code's own way: a mark that starts a new chain, the
-summary, and then the kept messages again. A lane is a subagent, with a file of its own
-beside the transcript.
+Claude Code's readers find the conversation upwards from the last message by `parentUuid`. So each
+branch is written as the messages of its context, shared beginnings once, and the conversation of
+the current leaf last. A compaction is a mark that starts a new chain, the summary, and then the
+kept messages again. A lane is a subagent, with a file of its own beside the transcript.
 
-Branches share a node where the same entry gives the same message after the same messages;
-where an edit, a compaction or a merge changes one, the rest has nodes of its own. A node
-holds no message that its entry can give again: the memory is that of the nodes, and each
-message is translated twice, to count losses and to be written.
+Branches share a node where the same entry gives the same message after the same messages. A node
+holds no message that its entry can give again: the memory is that of the nodes, and each message
+is translated twice, to count losses and to be written.
 
-A response's `message.id` is left out where another branch goes on from inside the
-response: readers gather all entries with one id, those of other branches included.
+A response's `message.id` is left out where another branch goes on from inside the response:
+readers gather all entries with one id, those of other branches included.
 """
 
 from __future__ import annotations
@@ -59,11 +56,7 @@ _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end
 
 
 class ClaudeCodeWriter:
-    """Writes one session as a transcript, and its lanes as subagents' transcripts.
-
-    Raises:
-        NothingToDoError: there is no message on the path to the leaf.
-    """
+    """Writes one session as a transcript, and its lanes as subagents' transcripts."""
 
     def __init__(self, source: writing.SessionSource) -> None:
         self.source = source
@@ -177,7 +170,6 @@ class _Node:
             node = node.parent
 
     def below(self) -> Iterator[_Node]:
-        """All nodes under this one, each parent before its children."""
         waiting = [*reversed(self.children)]
         while waiting:
             node = waiting.pop()
@@ -361,7 +353,6 @@ class _Transcript:
         return {} if shared is None else shared.found()
 
     def _free_uuid(self, wanted: str) -> str:
-        """A uuid for a line: the wanted one if it is free."""
         used = self._writer.used
         uuid, number = wanted, 0
         while uuid in used or not _UUID.fullmatch(uuid):

@@ -39,14 +39,9 @@ _OUTPUT: Final = re.compile(
 
 
 def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place, bytes] | None]:
-    """The messages that hold one of the lines, and their places.
+    """The messages that hold one of the lines, given by their offsets in order, and their places.
 
-    Args:
-        lines: the offsets at which they start, in order.
-        document: the whole file.
-
-    Yields:
-        None, once and last, if a line is not known to be part of one message.
+    None, once and last, if a line is not known to be part of one message.
     """
     ids: frozenset[bytes] | None = None
     end = counted = 0

@@ -115,10 +115,7 @@ class _Turn(NamedTuple):
 
 
 class _Chat:
-    """The state of one chat while its lines are read in order.
-
-    The last message waits, because the next line may replace it.
-    """
+    """The state of one chat. The last message waits, because the next line may replace it."""
 
     def __init__(self, lines: base.Lines) -> None:
         self._lines = lines
@@ -133,7 +130,6 @@ class _Chat:
         )
 
     def take(self, line: base.SourceLine) -> Iterator[base.Translated]:
-        """Read the next line of a log, or message of a document."""
         found = base.values(line.text)
         if found is None:
             yield from self._lines.not_an_object(line)

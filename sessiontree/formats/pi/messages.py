@@ -202,7 +202,6 @@ def _pi_usage(reported: Any) -> dict[str, Any]:
 
 
 def _is_pi(message: Message) -> bool:
-    """Whether a message has the shape of the pi coding agent."""
     role, content = message.get("role"), message.get("content")
     if role == "bashExecution":
         return isinstance(message.get("command"), str)

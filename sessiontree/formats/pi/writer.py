@@ -454,10 +454,7 @@ def new_id(uuid: str, used: set[str]) -> str:
 
 
 def _pieces_of(source: writing.SessionSource) -> dict[int, list[int]]:
-    """For each piece of a streamed message that is written, the rows of all its pieces.
-
-    Those on the current path are written, or else those on the last piece's path.
-    """
+    """For each piece of a message, the rows of all: those on the current path, or the last's."""
     tree = source.tree
     groups: dict[str, list[int]] = {}
     for row in tree.rows_of_type(*writing.PIECES):
