@@ -51,7 +51,7 @@ SaveImage = Callable[[parts.Media], str | None]
 """Keeps an image for a file beside the document; gives its path, or None if it cannot."""
 
 _SUMMARIES: Final = frozenset({"compactionSummary", "branchSummary"})
-_SYSTEM: Final = _SUMMARIES | {"custom", "hookMessage"}
+_SYSTEM: Final = frozenset({"custom", "hookMessage"})
 _SIGNATURES: Final = ("signature", "thinkingSignature", "encrypted_content")
 _COMPACTION: Final = {"context_management": {"type": "compaction", "boundary": "replace"}}
 _SUFFIXES: Final = {
@@ -306,8 +306,12 @@ class _Steps:
         role = role_of(message)
         if role == "system":
             self._add("system", clean_text(system_text(message)), entry)
+        elif role in _SUMMARIES:
+            step = self._add("system", clean_text(text_of(message)), entry)
+            step["extra"].update(_COMPACTION if role == "compactionSummary" else {})
         elif role in _SYSTEM:
-            self._system(message, role, entry)
+            pieces = [part for _, part in self._reading.parts_of(message)]
+            self._add("system", self._content(pieces), entry)
         else:
             self._turn(message, entry, effort)
         for step in self.steps if copied else ():
@@ -323,15 +327,6 @@ class _Steps:
         """Remove the steps that are complete, given the `touched` of an earlier run."""
         while self.steps and touched[self.steps[0]["step_id"] - 1] <= self._taken:
             yield self.steps.popleft()
-
-    def _system(self, message: Message, role: str, entry: Entry) -> None:
-        if role not in _SUMMARIES:
-            pieces = [part for _, part in self._reading.parts_of(message)]
-            self._add("system", self._content(pieces), entry)
-            return
-        self._add("system", clean_text(text_of(message)), entry)
-        if role == "compactionSummary":
-            self.steps[-1]["extra"].update(_COMPACTION)
 
     def _turn(self, message: Message, entry: Entry, effort: str | None) -> None:
         user: list[parts.Part] = []

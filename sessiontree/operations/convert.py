@@ -73,7 +73,9 @@ def convert(
     original: Original, to: str, file: os.PathLike[str] | str | None = None
 ) -> ConversionResult:
     """See `Session.convert`."""
-    given = None if file is None else _path(file)
+    given = os.fspath(file) if isinstance(file, os.PathLike) else file
+    if given is not None and not isinstance(given, str):
+        raise UsageError(f"the file to make must be a string or a Path, not {given!r:.60}")
     source, writer = _opened(original, to)
     path = writer.default_name if given is None else given
     stem = os.path.splitext(path)[0]
@@ -257,13 +259,6 @@ class _Uncompacted:
         self.compaction: Entry | None = None
         self.whole = True
         self.cut_above = False
-
-
-def _path(file: object) -> str:
-    path = os.fspath(file) if isinstance(file, os.PathLike) else file
-    if isinstance(path, str):
-        return path
-    raise UsageError(f"the file to make must be a string or a Path, not {path!r:.60}")
 
 
 def _opened(original: Original, to: str) -> tuple[Source, Writer]:

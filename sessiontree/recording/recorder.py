@@ -285,7 +285,10 @@ class StreamAccumulator:
             self._ask_unless_known(event)
         kind, call = event.get("type"), event.get("parent_tool_use_id")
         lane = self._lane(call if isinstance(call, str) else "")
-        self._note_agent_session(event)
+        id = event.get("session_id")
+        if isinstance(id, str) and id and id != self._agent_session:
+            self._agent_session = id
+            self._update({AGENT_SESSION_KEY: id})
         is_known = True
         if _is_start(event):
             self._start(event, lane, about)
@@ -321,12 +324,6 @@ class StreamAccumulator:
         if self._is_asking:
             self._is_asking = False
             self._session.append_message({"role": "user", "content": self._prompt})
-
-    def _note_agent_session(self, event: Mapping[str, Any]) -> None:
-        id = event.get("session_id")
-        if isinstance(id, str) and id and id != self._agent_session:
-            self._agent_session = id
-            self._update({AGENT_SESSION_KEY: id})
 
     def _update(self, facts: Mapping[str, Any]) -> None:
         before = self._session.metadata

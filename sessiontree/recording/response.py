@@ -329,7 +329,10 @@ class Response:
     def end(self) -> None:
         """End the message, if it has blocks and has not ended so already."""
         self.is_streaming = False
-        if not self.blocks or not self.is_touched or self._has_ended():
+        # A later piece of a message may end like the one before it.
+        is_written = self._stream is None or self._granularity == "block"
+        has_ended = is_written and self._ended == self.facts
+        if not self.blocks or not self.is_touched or has_ended:
             self._stream = None
             return
         entry = self._writing().end(id=self.id, **self.facts)
@@ -339,11 +342,6 @@ class Response:
             reason = self.facts.get("stopReason")
             message = events.AssistantMessage(position=Position(entry.uuid), stop_reason=reason)
             self._emit([message])
-
-    def _has_ended(self) -> bool:
-        """Whether it has ended with these facts; a later piece may lack an end."""
-        is_written = self._stream is None or self._granularity == "block"
-        return is_written and self._ended == self.facts
 
     def break_off(self) -> None:
         """End the message as one that broke off; its content is kept in blocks."""

@@ -34,7 +34,6 @@ from sessiontree.formats.claude_code.threads import (
     Node,
     Responses,
     by_uuid,
-    last_message,
     main_leaf,
     node_of,
     path_to,
@@ -166,7 +165,7 @@ class _Transcript:
 
     def _node(self, line: bytes, collected: _CollectedFacts) -> Node | None:
         node = node_of(line, len(self._nodes))
-        if node is None or not collected.has_prompt:
+        if node is None or collected.prompt is None:
             facts = base.values(line)
             if facts is not None:
                 collected.note(facts)
@@ -187,7 +186,7 @@ class _Transcript:
     def _conversation(self, nodes: list[Node]) -> list[Node]:
         """The conversation in order, compacted parts included; notes each changed parent."""
         leaf = None if self._is_subagents else main_leaf(nodes, self._by_uuid)
-        leaf = leaf or last_message(nodes)
+        leaf = leaf or next((node for node in reversed(nodes) if node.is_message), None)
         responses = None if self._is_subagents else Responses(self._by_uuid.values())
         paths: list[list[Node]] = []
         visited: set[str] = set()
@@ -328,8 +327,6 @@ class _Transcript:
         return current.uuid if current.boundary or current is summary else None
 
     def _result_files(self, message: bytes) -> list[str]:
-        if b"tool-results" not in message:
-            return []
         names = dict.fromkeys(name.decode() for name in _RESULT_FILE.findall(message))
         return [f"{self.folder}/tool-results/{name}" for name in names]
 
@@ -339,11 +336,7 @@ def _is_meta(node: Node, line: base.Values) -> bool:
     if node.meta or node.summary:
         return True
     message = line.value("message")
-    return isinstance(message, dict) and _is_generated(text_of(message).lstrip())
-
-
-def _is_generated(text: str) -> bool:
-    return _GENERATED.match(text) is not None
+    return isinstance(message, dict) and bool(_GENERATED.match(text_of(message).lstrip()))
 
 
 class _CollectedFacts:
@@ -351,20 +344,16 @@ class _CollectedFacts:
         self._id: str | None = None
         self._cwd: str | None = None
         self._created: str | None = None
-        self._prompt: str | None = None
+        self.prompt: str | None = None
         self._command: str | None = None
         self._titles: dict[str, str] = {}
         self.version: str | None = None
         self.branch: str | None = None
 
     @property
-    def has_prompt(self) -> bool:
-        return self._prompt is not None
-
-    @property
     def is_complete(self) -> bool:
         """Whether no further line changes anything but the titles."""
-        return None not in (self._id, self._cwd, self._created, self._prompt)
+        return None not in (self._id, self._cwd, self._created, self.prompt)
 
     def note(self, line: base.Values) -> None:
         self._id = self._id or line.text("sessionId")
@@ -373,7 +362,7 @@ class _CollectedFacts:
         self.version = self.version or line.text("version")
         self.branch = self.branch or line.text("gitBranch")
         self.note_title(line)
-        if self._prompt is None and line.text("type") == "user":
+        if self.prompt is None and line.text("type") == "user":
             self._note_prompt(line)
 
     def note_title(self, line: base.Values) -> None:
@@ -389,12 +378,12 @@ class _CollectedFacts:
         text = base.prompt_text(message)
         if text is None:
             return
-        if not _is_generated(text):
-            self._prompt = text
+        if not _GENERATED.match(text):
+            self.prompt = text
         elif self._command is None:
             self._command = slash_command(text)
 
     def facts(self) -> base.Facts:
         name = next((self._titles[key] for key in TITLES if key in self._titles), None)
-        prompt = self._prompt or self._command
+        prompt = self.prompt or self._command
         return base.Facts(self._id, self._cwd, name, prompt, self._created)

@@ -170,15 +170,9 @@ def main_leaf(nodes: Sequence[Node], nodes_by_uuid: Mapping[str, Node]) -> Node 
         if node.uuid in parents:
             continue
         leaf = _nearest_message(nodes_by_uuid[node.uuid], nodes_by_uuid, seen)
-        if leaf is not None and (best is None or _later(leaf, best)):
-            best = leaf
+        if leaf is not None:
+            best = max(best or leaf, leaf, key=lambda node: (node.is_main, node.place))
     return best
-
-
-def _later(one: Node, other: Node) -> bool:
-    if one.is_main != other.is_main:
-        return one.is_main
-    return one.place > other.place
 
 
 def _nearest_message(node: Node, nodes_by_uuid: Mapping[str, Node], seen: set[str]) -> Node | None:
@@ -190,11 +184,6 @@ def _nearest_message(node: Node, nodes_by_uuid: Mapping[str, Node], seen: set[st
             return current
         current = nodes_by_uuid.get(current.parent) if current.parent else None
     return None
-
-
-def last_message(nodes: Sequence[Node]) -> Node | None:
-    """The last message, which is where a subagent's conversation ends."""
-    return next((node for node in reversed(nodes) if node.is_message), None)
 
 
 def path_to(leaf: Node, nodes_by_uuid: Mapping[str, Node], visited: set[str]) -> list[Node]:
@@ -221,8 +210,10 @@ class Responses:
             self._order[node.uuid] = number
             if node.response is not None:
                 self._members.setdefault(node.response, []).append(node)
-                for call in node.calls:
-                    self._own(call, node)
+                for call in node.calls:  # a call in two responses has no owner
+                    owner = self._owners.get(call, node)
+                    is_same = owner is not None and owner.response == node.response
+                    self._owners[call] = node if is_same else None
             elif node.type == "user" and node.has_result and node.parent:
                 results.append(node)
         assistants = {node.uuid: node for members in self._members.values() for node in members}
@@ -231,19 +222,14 @@ class Responses:
             for uuid in self._answered(result, assistants):
                 self._results.setdefault(uuid, []).append(result)
 
-    def _own(self, call: str, node: Node) -> None:
-        """Note the owner of a call; a call in two responses has none."""
-        owner = self._owners.get(call, node)
-        same = owner is not None and owner.response == node.response
-        self._owners[call] = node if same else None
-
     def _answered(self, result: Node, assistants: Mapping[str, Node]) -> Iterator[str]:
         """The uuids of the entries that a result may answer."""
         if result.parent is not None:
             yield result.parent
         source = assistants.get(result.source) if result.source is not None else None
+        writer = result.sidechain, result.agent
         for node in (source, *(self._owners.get(call) for call in result.results)):
-            if node is not None and _same_writer(result, node):
+            if node is not None and (node.sidechain, node.agent) == writer:
                 yield node.uuid
 
     def completed(self, path: list[Node], visited: set[str]) -> list[Node]:
@@ -286,7 +272,3 @@ class Responses:
                 answered.update(stray.results)
                 wanted.append(stray)
         return wanted
-
-
-def _same_writer(one: Node, other: Node) -> bool:
-    return one.sidechain == other.sidechain and one.agent == other.agent

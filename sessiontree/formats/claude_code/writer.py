@@ -16,7 +16,7 @@ readers gather all entries with one id, those of other branches included.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -182,37 +182,6 @@ class _Node:
         return next((above.uuids[-1] for above in self.up() if above.uuids), None)
 
 
-class _Conversations:
-    """Conversations that share the nodes they begin with, by `is_same`."""
-
-    def __init__(self, is_same: Callable[[_Node, _Node], bool]) -> None:
-        self._roots: tuple[_Node, ...] = ()
-        self._is_same = is_same
-
-    def add(self, nodes: Iterable[_Node]) -> _Node | None:
-        """Add a conversation; its last node, or None for an empty one."""
-        last: _Node | None = None
-        for node in nodes:
-            siblings = self._roots if last is None else last.children
-            known = next((other for other in siblings if self._is_same(other, node)), None)
-            if known is None:
-                node.parent = last
-                if last is None:
-                    self._roots += (node,)
-                else:
-                    last.children += (node,)
-            last = known or node
-        return last
-
-    def in_order(self, last: _Node | None) -> list[_Node]:
-        """All nodes, each parent before its children, but `last` after all others."""
-        below = set(last.below()) if last is not None else set()
-        nodes = [node for root in self._roots for node in (root, *root.below())]
-        early = [node for node in nodes if node not in below and node is not last]
-        late = [node for node in nodes if node in below]
-        return [*early, *late, *([last] if last is not None else [])]
-
-
 class _SharedIds:
     """Finds the response ids in the current conversation that other branches go on from."""
 
@@ -259,7 +228,7 @@ class _Transcript:
         self._source = writer.source
         self._lane = lane
         self._agent = ""
-        self._conversations = _Conversations(self._is_same)
+        self._roots: tuple[_Node, ...] = ()
         self._replaced: dict[str, _Node | None] = {}
         self._last: _Node | None = None
         for row in tips:
@@ -269,7 +238,7 @@ class _Transcript:
         self._last = next((node for node in current if node.uuids), None)
         if self._last is not None:  # what is appended there continues at the lane's leaf
             self._last.place = tips[-1]
-        self._nodes = self._conversations.in_order(self._last)
+        self._nodes = self._in_order(self._last)
 
     @property
     def has_messages(self) -> bool:
@@ -300,13 +269,36 @@ class _Transcript:
             paths.append(self._path(self._source.parent(summary)))
         last: _Node | None = None
         for path in reversed(paths):
-            above, last = last, self._conversations.add(path)
+            above, last = last, self._add(path)
             if (summary := _compaction_in(path)) and last is not None:
                 if above is not None:
                     self._replaced[summary.uuid] = above
                 *_, top = last.up()
                 top.replaces = self._replaced[summary.uuid]
         return last
+
+    def _add(self, nodes: Iterable[_Node]) -> _Node | None:
+        """Add a conversation; its last node, or None for an empty one."""
+        last: _Node | None = None
+        for node in nodes:
+            siblings = self._roots if last is None else last.children
+            known = next((other for other in siblings if self._is_same(other, node)), None)
+            if known is None:
+                node.parent = last
+                if last is None:
+                    self._roots += (node,)
+                else:
+                    last.children += (node,)
+            last = known or node
+        return last
+
+    def _in_order(self, last: _Node | None) -> list[_Node]:
+        """All nodes, each parent before its children, but `last` after all others."""
+        below = set(last.below()) if last is not None else set()
+        nodes = [node for root in self._roots for node in (root, *root.below())]
+        early = [node for node in nodes if node not in below and node is not last]
+        late = [node for node in nodes if node in below]
+        return [*early, *late, *([last] if last is not None else [])]
 
     def _path(self, leaf: Entry) -> list[_Node]:
         """The messages of the path to an entry, as nodes without parents."""
@@ -338,7 +330,7 @@ class _Transcript:
         """Give each node its model and its lines' uuids; find the shared ids; note losses."""
         losses = self._source.losses
         messages = AnthropicMessages(losses)
-        nodes = self._conversations.in_order(None)
+        nodes = self._in_order(None)
         shared = _SharedIds(current) if len(nodes) > len(current) else None
         for node in nodes:
             message, entry = self._read(node)

@@ -81,7 +81,7 @@ class Gemini:
         self, session_id: str, place: base.Place, message: bytes
     ) -> Iterator[bytes]:
         """The lines made from one message of a document; only their parents differ."""
-        chat = _Chat(base.Lines(self, _ignore, session_id))
+        chat = _Chat(base.Lines(self, lambda *_: None, session_id))
         for _, line in chain(chat.take(base.SourceLine(place, message)), chat.finish()):
             yield line
 
@@ -100,10 +100,6 @@ class Gemini:
             place = base.Place(0, text.count(b"\n", 0, end) + 1, start)
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
-
-
-def _ignore(kind: str, place: base.Place, cause: str) -> None:
-    pass
 
 
 class _Turn(NamedTuple):
