@@ -289,15 +289,17 @@ class StreamAccumulator:
         if isinstance(id, str) and id and id != self._agent_session:
             self._agent_session = id
             self._update({AGENT_SESSION_KEY: id})
-        is_known = True
         if _is_start(event):
+            self.recognized += 1
             self._start(event, lane, about)
-        elif kind == "result" and not _RESULT_KEYS.isdisjoint(event):
+            return
+        is_known = kind == "result" and not _RESULT_KEYS.isdisjoint(event)
+        if is_known:
             self._result(event, lane)
-        elif not lane.take(event):
-            is_known = str(kind) in _OTHERS
+        is_known = is_known or lane.take(event)
+        self.recognized += is_known or str(kind) in _OTHERS
+        if not is_known:
             lane.keep(kind if isinstance(kind, str) and kind else "event", event, event.get("uuid"))
-        self.recognized += is_known
 
     def _ask(self, event: Mapping[str, Any], *, is_new: bool) -> None:
         """Write the prompt, unless its answer is known.
