@@ -1,15 +1,14 @@
 """Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, or `.jsonl.zst`.
 
-A line is `{timestamp, type, payload}`. `session_meta` comes first. `response_item`s are
-the conversation, as items of OpenAI Responses. `turn_context` names the model and the
-effort. `compacted` replaces the history before it. An `event_msg` is for the terminal and
-adds nothing to a context, except that `thread_rolled_back` takes back the last turns.
+A line is `{timestamp, type, payload}`. `session_meta` comes first. `response_item`s are the
+conversation, as items of OpenAI Responses. `turn_context` names the model and the effort.
+`compacted` replaces the history before it. An `event_msg` is for the terminal and adds nothing to a
+context, except that `thread_rolled_back` takes back the last turns.
 
-The file is linear: the parent of an entry is the entry before it. A rollback becomes a
-`branch` below the entry before the turns taken back. A `compacted` line becomes a
-compaction that keeps nothing, a `context_edit` that removes its summary, and the history
-that replaces it: `replacement_history`, or in older versions the prompts so far and then
-the summary.
+The file is linear: the parent of an entry is the entry before it. A rollback becomes a `branch`
+below the entry before the turns taken back. A `compacted` line becomes a compaction that keeps
+nothing, a `context_edit` that removes its summary, and the history that replaces it:
+`replacement_history`, or in older versions the prompts so far and then the summary.
 """
 
 from __future__ import annotations

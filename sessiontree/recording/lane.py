@@ -119,11 +119,6 @@ def spent_since_start(session: Session) -> Spending:
     return spending
 
 
-def was_reported(session: Session, reported: Mapping[str, Any]) -> bool:
-    """Whether a result was kept before; reads the whole file."""
-    return any(entry.get("reported") == reported for entry in session.find(type="usage"))
-
-
 PREFIX: Final = "claude-code:"
 """The beginning of the `customType` of kept events, before the type of the event."""
 
@@ -326,19 +321,19 @@ class RecordedLane:
         if self._current is not None and not self._current.is_streaming:
             self.end()
         message = storable(dict(message))
-        uuid = self._known_as(message, event) or self._keep_user(message, event)
+        uuid = self._known_as(message, event)
+        if uuid is None:
+            about = {key: storable(event[key]) for key in event if key not in _ENVELOPE}
+            fields: dict[str, Any] = {"message": message}
+            if event.get("tool_use_result") is not None:
+                fields["toolUseResult"] = storable(event["tool_use_result"])
+            own = event["uuid"] if isinstance(event.get("uuid"), str) else None
+            uuid = self.session.append(
+                "message", uuid=own or None, metadata=about or None, **fields
+            ).uuid
+            self._own.add(uuid)
         self._note_answers(message, uuid)
         self._emit(heard(message, uuid))
-
-    def _keep_user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> str:
-        about = {key: storable(event[key]) for key in event if key not in _ENVELOPE}
-        fields: dict[str, Any] = {"message": message}
-        if event.get("tool_use_result") is not None:
-            fields["toolUseResult"] = storable(event["tool_use_result"])
-        uuid = event["uuid"] if isinstance(event.get("uuid"), str) else None
-        entry = self.session.append("message", uuid=uuid or None, metadata=about or None, **fields)
-        self._own.add(entry.uuid)
-        return entry.uuid
 
     def _known_as(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> str | None:
         """The entry that has this message already, or None."""

@@ -34,7 +34,6 @@ from sessiontree.recording.lane import (
     is_kept,
     spent_in_all,
     spent_since_start,
-    was_reported,
 )
 from sessiontree.recording.response import storable
 from sessiontree.recording.stream import Granularity
@@ -367,9 +366,8 @@ class StreamAccumulator:
         """Keep the usage that no message reported: a `usage` entry with the report beside it."""
         uuid = reported.get("uuid")
         uuid = uuid if isinstance(uuid, str) and uuid else None
-        if is_kept(self._session, reported) or (
-            uuid is None and was_reported(self._session, reported)
-        ):
+        usages = () if uuid else self._session.find(type="usage")
+        if is_kept(self._session, reported) or any(e.get("reported") == reported for e in usages):
             return
         rest = spending.rest(reported)
         fields: dict[str, Any] = {

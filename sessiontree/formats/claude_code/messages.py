@@ -61,15 +61,12 @@ class AnthropicMessages:
             if not made or made[-1][0] != side:
                 made.append((side, []))
             made[-1][1].append(part)
-        return [self._message(side, pieces, message, model) for side, pieces in made]
-
-    def _message(
-        self, side: parts.Side, pieces: Sequence[parts.Part], message: Message, model: str | None
-    ) -> dict[str, Any]:
-        if side == "user":
-            return {"role": "user", "content": self._content(pieces)}
-        blocks = [self._block(part, side) for part in pieces]
-        return self._completed({"role": "assistant", "content": blocks}, message, model)
+        found: list[dict[str, Any]] = []
+        for side, pieces in made:
+            is_user = side == "user"
+            content = self._content(pieces) if is_user else [self._block(p, side) for p in pieces]
+            found.append(self._completed({"role": side, "content": content}, message, model))
+        return found
 
     def _completed(
         self, made: dict[str, Any], message: Message, model: str | None

@@ -51,7 +51,9 @@ def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place
             continue  # part of the message just given
         begin = document.rfind(_BEGIN, 0, start)
         end = document.find(_END, begin + 1) + len(_END)
-        if begin < 0 or end <= start or not _is_in_list(document, begin, end):
+        # A message of the list, or the list's end, is on both sides of a message.
+        is_listed = document.endswith(_BEFORE, 0, begin) and document.startswith(_AFTER, end)
+        if begin < 0 or end <= start or not is_listed:
             yield None
             return
         at = begin + 1 + _INDENT
@@ -128,11 +130,6 @@ def first_message(head: bytes) -> Iterator[bytes]:
     end = head.find(_END, at + len(_LIST) + 1)
     if 0 <= at < end:
         yield head[at + len(_LIST) + _INDENT : end + len(_END)]
-
-
-def _is_in_list(document: bytes, begin: int, end: int) -> bool:
-    """Whether a message of the list, or the list's end, is on both sides of a span."""
-    return document.endswith(_BEFORE, 0, begin) and document.startswith(_AFTER, end)
 
 
 def _ids_once(document: bytes) -> frozenset[bytes]:

@@ -1,16 +1,14 @@
 """The pi coding agent's sessions, versions 2 and 3.
 
-`~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`: a header, then entries with `id` and
-`parentId` that form a tree; the last line is the leaf. The format is close to version 2:
-an entry keeps its type, its id as uuid, and all its other keys. (pi's version 1 is
-sessiontree's version 1.)
+`~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`: a header, then entries with `id` and `parentId`
+that form a tree; the last line is the leaf. The format is close to version 2: an entry keeps its
+type, its id as uuid, and all its other keys. (pi's version 1 is sessiontree's version 1.)
 
 The differences:
 
 - An entry without a parent starts a new root; here its parent is the header.
 - A system message patches the sections of those before it; here it holds all of them.
-- A string that replaces the content of an assistant's or a tool's message becomes one
-  text block.
+- A string that replaces the content of an assistant's or a tool's message becomes one text block.
 - An edit of an entry that pi does not edit, and a summary without text, have no effect.
 
 A compaction that keeps nothing names itself as the first kept entry, as in version 2.

@@ -1,13 +1,12 @@
 """A session as a file of the pi coding agent, version 3: the whole tree, entry by entry.
 
-Each entry becomes a line of pi's type for it, below the line of its parent; the last line
-is the leaf. An entry that pi has no type for becomes a `custom` entry, `sessiontree:<type>`,
-which pi keeps and does not show. An entry becomes several lines, one below the other, if
-pi stores its message as several, or if it is a merge: pi has no merges, so the merged
-messages are repeated.
+Each entry becomes a line of pi's type for it, below the line of its parent; the last line is the
+leaf. An entry that pi has no type for becomes a `custom` entry, `sessiontree:<type>`, which pi
+keeps and does not show. An entry becomes several lines, one below the other, if pi stores its
+message as several, or if it is a merge: pi has no merges, so the merged messages are repeated.
 
-The current system text is a section of pi's prompt: pi adds the content of a system message
-to the earlier ones, but replaces a section of the same name.
+The current system text is a section of pi's prompt: pi adds the content of a system message to the
+earlier ones, but replaces a section of the same name.
 """
 
 from __future__ import annotations
@@ -316,11 +315,9 @@ class PiWriter:
         return origin.get("cutAbove") is True or origin.get("uuid") == self._tree.uuids[topmost]
 
     def _summary(self, entry: Entry, row: int) -> list[_Line]:
-        if entry.type == "stack_summary":
-            self._losses.add("a stack_summary is a branch_summary")
-        return self._branch_summary(entry, entry.get("fromUuid"))
-
-    def _branch_summary(self, entry: Entry, left: Any) -> list[_Line]:
+        if entry.type != "branch_summary":
+            self._losses.add(f"a {entry.type} is a branch_summary")
+        left = entry.get("mergedUuid" if entry.type == "merge" else "fromUuid")
         summary = writing.text_in(entry.get("summary"))
         fields = {"fromId": self._id_of(left), "summary": summary, **_summary_fields(entry)}
         return [_Line("branch_summary", fields)]
@@ -331,8 +328,7 @@ class PiWriter:
 
     def _merge(self, entry: Entry, row: int) -> list[_Line]:
         if entry.get("summary") is not None:
-            self._losses.add("a merge is a branch_summary")
-            return self._branch_summary(entry, entry.get("mergedUuid"))
+            return self._summary(entry, row)
         self._losses.add("a merge: its messages are repeated in its place")
         made = [_as_custom(entry)]
         before = self._models[row]
