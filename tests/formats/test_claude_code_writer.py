@@ -28,6 +28,7 @@ from tests.formats.conftest import sdk as sdk  # a fixture
 from tests.formats.test_pi import PI_V1
 from tests.support.pi_trees import PiShaped
 from tests.support.rules import strings_in
+from tests.support.transcripts import session_of
 from tests.support.trees import Tree
 
 Sdk = Callable[..., Told]
@@ -104,26 +105,15 @@ def _blocks(message: Any) -> list[Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("shape", "size"), [(Tree, 24), (PiShaped, 30)])
 @each_seed
-@given(SEEDS)
-def test_the_conversation_is_the_context_in_any_providers_shape(
-    tmp_path_factory: Any, sdk: Sdk, seed: int
+@given(seed=SEEDS)
+def test_the_conversation_is_the_context_in_any_shape(
+    tmp_path_factory: Any, sdk: Sdk, shape: type[Tree | PiShaped], size: int, seed: int
 ) -> None:
-    check(Tree(Random(seed)).grow(24).session, tmp_path_factory, sdk)
-
-
-@pytest.mark.slow
-@each_seed
-@given(SEEDS)
-def test_the_conversation_is_the_context_in_pis_shape(
-    tmp_path_factory: Any, sdk: Sdk, seed: int
-) -> None:
-    check(PiShaped(Random(seed)).grow(30).session, tmp_path_factory, sdk)
-
-
-def check(session: Session, factory: Any, sdk: Sdk) -> None:
+    session = shape(Random(seed)).grow(size).session
     context = session.context(verbatim=True)
-    folder = factory.mktemp("converted")
+    folder = tmp_path_factory.mktemp("converted")
     try:
         file, _ = converted(session, folder / "one")
     except NothingToDoError:
@@ -150,8 +140,7 @@ def test_claude_code_reads_the_leaf_even_with_children_below_it(tmp_path: Path, 
 def test_results_on_another_branch_stay_out_of_the_written_conversation(
     tmp_path: Path, sdk: Sdk
 ) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "do it"})
+    session = session_of("do it")
     calls: list[Any] = [
         {"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in ("a", "b")
     ]
@@ -176,8 +165,7 @@ def test_results_on_another_branch_stay_out_of_the_written_conversation(
 def test_a_compaction_is_written_as_a_mark_and_the_messages_before_it_stay(
     tmp_path: Path, sdk: Sdk
 ) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "old"})
+    session = session_of("old")
     kept = session.append_message({"role": "user", "content": "kept"})
     session.compact("The summary", first_kept=kept)
     session.append_message({"role": "user", "content": "new"})
@@ -251,7 +239,6 @@ def test_pis_own_message_keys_are_not_written_for_claude_code(tmp_path: Path) ->
 
 @pytest.mark.parametrize("file", [b"abc", 5])
 def test_the_path_of_a_conversion_must_be_text(file: Any) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "a"})
+    session = session_of("a")
     with pytest.raises(UsageError, match="must be a string or a Path"):
         session.convert("pi", file)

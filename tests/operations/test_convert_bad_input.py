@@ -26,6 +26,7 @@ from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
 from tests.support.pi_trees import PiShaped
+from tests.support.transcripts import session_of
 from tests.support.trees import Tree
 
 Json = Any
@@ -134,8 +135,7 @@ def test_an_empty_session_is_refused(tmp_path: Path, to: Any) -> None:
 
 @pytest.mark.parametrize("to", ["claude-code", "atif"])
 def test_a_conversion_without_messages_on_the_path_is_refused(tmp_path: Path, to: Any) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "left"})
+    session = session_of("left")
     session.branch(session.header)
     with pytest.raises(NothingToDoError, match="go to a branch that has messages"):
         session.convert(to, tmp_path / "made")
@@ -150,8 +150,7 @@ def test_an_unknown_target_is_refused_with_the_list_of_targets(tmp_path: Path) -
 
 @each_target
 def test_a_conversion_never_overwrites_a_file(tmp_path: Path, to: Any) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "a"})
+    session = session_of("a")
     file = tmp_path / "made.jsonl"
     file.write_text("mine")
     with pytest.raises(SessionExistsError):
@@ -163,8 +162,7 @@ def test_a_conversion_never_overwrites_a_file(tmp_path: Path, to: Any) -> None:
 
 
 def test_a_conversion_stopped_by_a_subagents_file_leaves_no_new_file(tmp_path: Path) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "a"})
+    session = session_of("a")
     for name in ("one", "two"):
         with session.lane(name) as lane:
             lane.append_message({"role": "user", "content": "b"})
@@ -183,8 +181,7 @@ def test_a_conversion_stopped_by_a_subagents_file_leaves_no_new_file(tmp_path: P
 def test_missing_blobs_and_unresolved_handles_are_warnings_of_a_conversion(
     tmp_path: Path, to: Any
 ) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "a"})
+    session = session_of("a")
     handle = Handle("nobody", "1.0.0", "item", ("1",))
     session.append_handle(handle, kind="message")
     made = session.convert(to, tmp_path / "made.json")
@@ -195,8 +192,7 @@ def test_missing_blobs_and_unresolved_handles_are_warnings_of_a_conversion(
 
 @each_target
 def test_a_partial_message_is_converted(tmp_path: Path, to: Any) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "a"})
+    session = session_of("a")
     session.append("block", messageUuid="m", index=0, block={"type": "text", "text": "half a"})
     session.convert(to, tmp_path / "made.jsonl")
     assert "half a" in (tmp_path / "made.jsonl").read_text()

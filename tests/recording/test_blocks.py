@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.recording.recorder import Lines
+from tests.support.saying import text
 from tests.support.streams import Agent, as_bytes, contents, recorded
 
 TEXTS = st.text(min_size=1, max_size=20)
@@ -21,7 +22,7 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 BLOCKS = st.one_of(
-    st.builds(lambda text: {"type": "text", "text": text}, TEXTS),
+    st.builds(text, TEXTS),
     st.builds(
         lambda text, signature: {"type": "thinking", "thinking": text, "signature": signature},
         TEXTS,
@@ -124,9 +125,8 @@ def test_lines_are_the_same_however_they_are_cut(data: bytes, cuts: list[int]) -
 
 def test_a_torn_block_never_costs_the_next_message() -> None:
     agent = Agent()
-    text = {"type": "text", "text": "two"}
-    broken = [agent.begin("msg_1"), *agent.deltas(0, {"type": "text", "text": "one and"})]
+    broken = [agent.begin("msg_1"), *agent.deltas(0, text("one and"))]
     with Session.create() as session:
-        recorded(session, as_bytes([*broken, *agent.message("msg_2", [text])]))
-        assert contents(session) == [[{"type": "text", "text": "one and"}], [text]]
+        recorded(session, as_bytes([*broken, *agent.message("msg_2", [text("two")])]))
+        assert contents(session) == [[text("one and")], [text("two")]]
         assert session.context().messages[0]["stopReason"] == "aborted"

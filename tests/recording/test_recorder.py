@@ -10,6 +10,7 @@ import pytest
 
 from sessiontree import HookRejectedError, ReadOnlyError, Session, SessionTreeWarning, UsageError
 from sessiontree.recording import StreamAccumulator, events
+from tests.support.saying import text
 from tests.support.streams import (
     AGENT_SESSION,
     CALL,
@@ -21,11 +22,12 @@ from tests.support.streams import (
     answer,
     as_bytes,
     contents,
+    contents_of,
     conversation,
     recorded,
 )
 
-CONTENTS = [[THINKING, TEXT, CALL], [answer("toolu_01")], [{"type": "text", "text": "Done."}]]
+CONTENTS = [[THINKING, TEXT, CALL], [answer("toolu_01")], [text("Done.")]]
 
 
 @pytest.mark.parametrize("granularity", ["block", "message"])
@@ -128,11 +130,11 @@ def test_a_cost_that_grows_from_turn_to_turn_is_counted_once() -> None:
     agent = Agent()
 
     def turn(number: int, cost: float) -> list[dict[str, Any]]:
-        text = {"type": "text", "text": f"answer {number}"}
+        said = text(f"answer {number}")
         models = {MODEL: {"inputTokens": 10 * number, "outputTokens": 70 * number, "costUSD": cost}}
         return [
             agent.init(),
-            *agent.message(f"msg_{number}", [text]),
+            *agent.message(f"msg_{number}", [said]),
             agent.result(total_cost_usd=cost, modelUsage=models),
         ]
 
@@ -187,9 +189,9 @@ def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_pat
         below.user("look"),
         below.whole("msg_s1", [CALL]),
         below.user([answer("toolu_01")]),
-        below.whole("msg_s2", [{"type": "text", "text": "found it"}]),
+        below.whole("msg_s2", [text("found it")]),
         main.user([answer("toolu_task", "found it")]),
-        *main.message("msg_2", [{"type": "text", "text": "Done."}]),
+        *main.message("msg_2", [text("Done.")]),
         main.result(),
     ]
     file = tmp_path / "s.jsonl"
@@ -202,14 +204,14 @@ def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_pat
         assert contents(session) == [
             [TEXT, task],
             [answer("toolu_task", "found it")],
-            [{"type": "text", "text": "Done."}],
+            [text("Done.")],
         ]
     with Session.open(file, readonly=True, lane="agent-toolu_task") as lane:
         assert contents(lane) == [
             "look",
             [CALL],
             [answer("toolu_01")],
-            [{"type": "text", "text": "found it"}],
+            [text("found it")],
         ]
         told = {entry["customType"]: entry["data"] for entry in lane.find(type="custom")}
         caller = told["claude-code:subagent"]["calledBy"]
@@ -219,7 +221,7 @@ def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_pat
 
 def test_a_prompt_that_the_caller_wrote_is_not_written_again_when_it_is_echoed() -> None:
     agent = Agent()
-    for echo in ("Build it", [{"type": "text", "text": "Build it"}]):
+    for echo in ("Build it", [text("Build it")]):
         with Session.create() as session:
             prompt = session.append_message({"role": "user", "content": "Build it"})
             found = recorded(session, as_bytes([agent.init(), agent.user(echo)]))
@@ -234,9 +236,7 @@ def test_results_without_uuids_told_again_are_kept_once() -> None:
     for event in events_:
         del event["uuid"]
     doubled = [each for event in events_[1:-2] for each in (event, event)]
-    with Session.create() as session:
-        recorded(session, as_bytes(doubled))
-        assert contents(session) == CONTENTS
+    assert contents_of(as_bytes(doubled)) == CONTENTS
 
 
 def test_a_whole_event_repeats_all_blocks_so_far_or_just_its_own() -> None:
@@ -246,26 +246,23 @@ def test_a_whole_event_repeats_all_blocks_so_far_or_just_its_own() -> None:
     single = [agent.whole("msg_1", [block]) for block in blocks]
     at_once = [agent.whole("msg_1", blocks)]
     for told in (cumulative, single, at_once, [*single, *at_once], [*at_once, *at_once]):
-        with Session.create() as session:
-            recorded(session, as_bytes(told))
-            assert contents(session)[0] == blocks
+        assert contents_of(as_bytes(told))[0] == blocks
 
 
 def test_a_whole_event_that_differs_from_its_deltas_has_the_last_word() -> None:
     agent = Agent()
     changed = {**CALL, "input": {"file_path": "/p/b.py"}}
     late = [*agent.message("msg_1", [TEXT, CALL], whole=False), agent.whole("msg_1", [changed])]
-    with Session.create() as session:
-        recorded(session, as_bytes(late))
-        assert contents(session)[0] == [TEXT, changed]
+    assert contents_of(as_bytes(late))[0] == [TEXT, changed]
 
 
 def test_a_message_whose_start_was_lost_does_not_touch_the_one_before() -> None:
     agent = Agent()
-    lost = list(agent.message("msg_2", [{"type": "text", "text": "two"}], whole=False))[1:]
-    with Session.create() as session:
-        recorded(session, as_bytes([*agent.message("msg_1", [TEXT]), *lost]))
-        assert contents(session) == [[TEXT], [{"type": "text", "text": "two"}]]
+    lost = list(agent.message("msg_2", [text("two")], whole=False))[1:]
+    assert contents_of(as_bytes([*agent.message("msg_1", [TEXT]), *lost])) == [
+        [TEXT],
+        [text("two")],
+    ]
 
 
 def test_a_character_split_between_two_deltas_is_one_again() -> None:
@@ -273,7 +270,7 @@ def test_a_character_split_between_two_deltas_is_one_again() -> None:
     stream = as_bytes(
         [
             agent.begin("msg_1"),
-            *agent.deltas(0, {"type": "text", "text": "A"}),
+            *agent.deltas(0, text("A")),
             agent.streamed(
                 type="content_block_delta", index=0, delta={"type": "text_delta", "text": "HIGH"}
             ),
@@ -284,9 +281,7 @@ def test_a_character_split_between_two_deltas_is_one_again() -> None:
         ]
     )
     stream = stream.replace(b"HIGH", b"\\ud83c").replace(b"LOW", b"\\udf70")
-    with Session.create() as session:
-        recorded(session, stream)
-        assert contents(session) == [[{"type": "text", "text": "A🍰"}]]
+    assert contents_of(stream) == [[text("A🍰")]]
 
 
 def test_an_input_that_json_cannot_carry_is_kept_as_text() -> None:
@@ -311,9 +306,7 @@ def test_interleaved_blocks_stand_in_the_providers_order() -> None:
     mixed = [each for pair in zip(one, two, strict=False) for each in pair]
     mixed += one[len(two) :] + two[len(one) :]
     stream = [agent.begin("msg_1"), *mixed, agent.stop(1), agent.stop(0), *agent.end("tool_use", 5)]
-    with Session.create() as session:
-        recorded(session, as_bytes(stream))
-        assert contents(session)[0] == [TEXT, CALL]
+    assert contents_of(as_bytes(stream))[0] == [TEXT, CALL]
 
 
 def test_an_error_that_the_agent_reports_is_told_and_the_turn_completes() -> None:
@@ -368,7 +361,7 @@ def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_end
     end: bytes,
 ) -> None:
     begin = {"type": "system", "subtype": "init", "session_id": "s"}
-    said = {"id": "m1", "role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
+    said = {"id": "m1", "role": "assistant", "content": [text("Yes.")]}
     answer = {"type": "assistant", "session_id": "s", "message": said}
     stream = json.dumps(begin).encode() + b"\n" + json.dumps(answer).encode() + end
     with Session.create() as session:

@@ -11,13 +11,14 @@ from typing import Any
 from sessiontree import Session
 from sessiontree.recording import StreamAccumulator
 from sessiontree.recording.events import Event
+from tests.support.saying import text
 
 Object = dict[str, Any]
 AGENT_SESSION = "3f0e6d1c-0000-4000-8000-000000000001"
 MODEL = "claude-sonnet-4-5-20250929"
 
 THINKING: Object = {"type": "thinking", "thinking": "The user wants…", "signature": "EqQBsig=="}
-TEXT: Object = {"type": "text", "text": "I'll look at the café's file 🍰."}
+TEXT = text("I'll look at the café's file 🍰.")
 CALL: Object = {
     "type": "tool_use",
     "id": "toolu_01",
@@ -115,18 +116,17 @@ class Agent:
         return self.event("result", **{"total_cost_usd": 0.25, "usage": usage, **about, **numbers})
 
 
-def answer(id: str, text: str = "10 lines") -> Object:
-    return {"type": "tool_result", "tool_use_id": id, "content": text}
+def answer(id: str, words: str = "10 lines") -> Object:
+    return {"type": "tool_result", "tool_use_id": id, "content": words}
 
 
 def conversation(*, deltas: bool = True, whole: bool = True) -> list[Object]:
     """Two requests to a model with a tool's answer between them."""
     agent = Agent()
-    done: Object = {"type": "text", "text": "Done."}
     found = [agent.init()]
     for id, blocks, reason in (
         ("msg_1", [THINKING, TEXT, CALL], "tool_use"),
-        ("msg_2", [done], "end_turn"),
+        ("msg_2", [text("Done.")], "end_turn"),
     ):
         if deltas:
             found += agent.message(id, blocks, reason, whole=whole)
@@ -157,6 +157,13 @@ def recorded(session: Session, *streams: bytes, granularity: Any = "block") -> l
 def contents(session: Session) -> list[Any]:
     """The content of each message of the context."""
     return [message.get("content") for message in session.context().messages]
+
+
+def contents_of(*streams: bytes) -> list[Any]:
+    """The contents of a new session that streams were recorded into."""
+    with Session.create() as session:
+        recorded(session, *streams)
+        return contents(session)
 
 
 def kept(file: Path, *streams: bytes, granularity: Any = "block") -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sessiontree import Session
 from tests.formats.conftest import SESSION
 
 Line = dict[str, Any]
@@ -89,3 +90,11 @@ def folder_of_a_user(home: Path) -> Path:
 def _said(content: str | list[Line]) -> Line:
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return {"role": "assistant", "model": "claude-opus-4-6", "content": blocks}
+
+
+def session_of(*prompts: str) -> Session:
+    """A new session in memory with messages of the user."""
+    session = Session.create()
+    for prompt in prompts:
+        session.append_message({"role": "user", "content": prompt})
+    return session
