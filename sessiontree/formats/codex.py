@@ -212,11 +212,9 @@ def _facts_of_cut_line(head: bytes) -> base.Facts:
     """The facts in a first line that is longer than the head."""
     start = head.find(b'"payload"')
     brace = head.find(b"{", start)
-    if start < 0 or brace < 0:
-        return base.Facts()
-    return _facts(
-        base.Values({}), next(base.first_values(head[brace:].split(b"\n")[0]), base.Values({}))
-    )
+    line = head[brace:].split(b"\n")[0] if start >= 0 and brace >= 0 else b""
+    nothing = base.Values({})
+    return _facts(nothing, next(base.first_values(line), nothing))
 
 
 def _prompt_item(payload: base.Values, line: base.Values) -> Any:

@@ -41,7 +41,6 @@ class OpenBlock:
 
     def __init__(self, start: Mapping[str, Any], *, is_resumed: bool = False) -> None:
         self.start = dict(start)
-        self.is_resumed = is_resumed
         self._texts: dict[str, list[str]] = {}
         self._citations: list[Any] = []
         given = self.start.get("input")

@@ -295,7 +295,10 @@ class PiWriter:
             if self._tree.uuids[above] == wanted:
                 return self._whole_of(above) or kept
             topmost = above or topmost
-        if self._is_cut_above(topmost):
+        origin = self._source.header.get("parentSession")
+        if isinstance(origin, dict) and (
+            origin.get("cutAbove") is True or origin.get("uuid") == self._tree.uuids[topmost]
+        ):
             return kept
         self._losses.add("a compaction whose first kept entry is not on its path keeps nothing")
         return None
@@ -307,12 +310,6 @@ class PiWriter:
             return None
         self._losses.add("a compaction that kept part of a message keeps the whole message")
         return self._firsts[members[0]]
-
-    def _is_cut_above(self, topmost: int) -> bool:
-        origin = self._source.header.get("parentSession")
-        if not isinstance(origin, dict):
-            return False
-        return origin.get("cutAbove") is True or origin.get("uuid") == self._tree.uuids[topmost]
 
     def _summary(self, entry: Entry, row: int) -> list[_Line]:
         if entry.type != "branch_summary":
