@@ -43,14 +43,10 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
     return "/".join(str(part) for part in model.values() if part) if model else ""
 
 
-@arguments.file_command()
+@arguments.file_command("show", json="the facts, or the entry as stored")
 @arguments.optional_ref
-@arguments.json("the facts, or the entry as stored")
 def show(file: str, ref: str | None, as_json: bool) -> None:
-    """Show facts about a session, or one entry.
-
-    With REF, shows the whole of that entry; without it, facts about the session.
-    """
+    """With REF, shows the whole of that entry; without it, facts about the session."""
     with reading(file) as session:
         if ref is not None:
             entry = session.entry(ref)
@@ -122,14 +118,10 @@ def _out_entry(session: Session, entry: Entry) -> None:
         out("\n" + for_people(rest, indent=2))
 
 
-@arguments.file_command()
+@arguments.file_command("tree", json="a list of all entries in file order")
 @click.option("--all", "all_", is_flag=True, help="Show long runs without branches in full.")
-@arguments.json("a list of all entries in file order")
 def tree(file: str, all_: bool, as_json: bool) -> None:
-    """Draw the whole tree.
-
-    ● marks the entries on the current path, ○ all other entries.
-    """
+    """● marks the entries on the current path, ○ all other entries."""
     with reading(file) as session:
         if as_json:
             out_json_list(session.tree())
@@ -138,13 +130,10 @@ def tree(file: str, all_: bool, as_json: bool) -> None:
             out(line)
 
 
-@arguments.file_command()
+@arguments.file_command("branches", json="a list of the branches")
 @arguments.optional_ref
-@arguments.json("a list of the branches")
 def branches(file: str, ref: str | None, as_json: bool) -> None:
-    """List the branches.
-
-    Each is shown by its last entry. With REF, only the branches below that entry. ● marks
+    """Each is shown by its last entry. With REF, only the branches below that entry. ● marks
     the current branch.
     """
     with reading(file) as session:
@@ -165,14 +154,10 @@ def branches(file: str, ref: str | None, as_json: bool) -> None:
         out("  ".join(parts))
 
 
-@arguments.file_command()
+@arguments.file_command("path", json="a list of the entries")
 @arguments.optional_ref
-@arguments.json("a list of the entries")
 def path(file: str, ref: str | None, as_json: bool) -> None:
-    """List the entries from the header to an entry.
-
-    REF is the last one [default: the current leaf].
-    """
+    """REF is the last one [default: the current leaf]."""
     with reading(file) as session:
         entries = session.cursor.below(None, None if ref is None else session.entry(ref))
         if as_json:
@@ -182,7 +167,7 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
             out_entry_row(entry)
 
 
-@arguments.file_command()
+@arguments.file_command("context", json="the messages, the settings and the warnings")
 @arguments.optional_ref
 @click.option("--verbatim", is_flag=True, help="Exactly what was stored, unanswered calls too.")
 @click.option(
@@ -191,14 +176,10 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
     help="Print the arguments of a request to this API, without the model, as JSON.",
 )
 @arguments.root
-@arguments.json("the messages, the settings and the warnings")
 def context(
     file: str, ref: str | None, verbatim: bool, to: str | None, root: str | None, as_json: bool
 ) -> None:
-    """Print what a model gets.
-
-    REF is the last entry of the context [default: the current leaf].
-    """
+    """REF is the last entry of the context [default: the current leaf]."""
     with reading(file, root) as session:
         found = session.context(ref, verbatim=verbatim)
         if to is not None:
@@ -217,12 +198,9 @@ def context(
         tell_each("Warning", found.warnings)
 
 
-@arguments.file_command()
-@arguments.json("each entry on a line of its own")
+@arguments.file_command("follow", json="each entry on a line of its own")
 def follow(file: str, as_json: bool) -> None:
-    """Print new entries while they are written.
-
-    Runs until you interrupt it, also while the file is migrated or repaired. New damage
+    """Runs until you interrupt it, also while the file is migrated or repaired. New damage
     is reported on standard error. The file of another agent cannot be followed: import
     it first.
     """
@@ -232,10 +210,8 @@ def follow(file: str, as_json: bool) -> None:
             finish()
 
 
-@arguments.file_command()
-@arguments.json("the numbers")
+@arguments.file_command("stats", json="the numbers")
 def stats(file: str, as_json: bool) -> None:
-    """Count entries, bytes, tokens and cost."""
     with reading(file) as session:
         found = session.stats()
         if as_json:

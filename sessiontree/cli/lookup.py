@@ -56,3 +56,9 @@ def sessions_in(
         return store.iter_sessions(cwd=cwd, report=report)
     about = os.path.abspath(cwd)
     return (one for one in store.iter_sessions(report=report) if one.cwd == about)
+
+
+def relative_path(file: str) -> str:
+    """The path of a file; relative to the current directory where the file is below that."""
+    below = os.path.relpath(file)
+    return file if below.startswith(os.pardir) else below

@@ -130,12 +130,6 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def relative_path(file: str) -> str:
-    """The path of a file; relative to the current directory where the file is below that."""
-    below = os.path.relpath(file)
-    return file if below.startswith(os.pardir) else below
-
-
 class Progress:
     """A bar on standard error; it appears after `PATIENCE_SECONDS`, and only on a terminal."""
 
