@@ -79,9 +79,7 @@ root = path_option("--root", metavar="DIR", help=_ROOT)
 def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator:
     """Make a command of the table; its help is its line there, then the docstring.
 
-    Args:
-        name: The name in the table.
-        json: What the option `--json` prints; None is no such option.
+    `json` is what the option `--json` prints; with None there is no such option.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:

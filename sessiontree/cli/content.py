@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -12,19 +11,10 @@ from typing import Any, Final
 import click
 
 from sessiontree import errors
-from sessiontree.cli import arguments
+from sessiontree.cli import arguments, terminal
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import for_people, out_json, out_json_list, out_message
-from sessiontree.cli.terminal import (
-    as_line,
-    counted,
-    end,
-    finish,
-    is_terminal,
-    out,
-    tell,
-    tell_each,
-)
+from sessiontree.cli.terminal import as_line, counted, end, out, tell, tell_each
 from sessiontree.context.resolved import output_text
 from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.entry import decode_object
@@ -122,17 +112,12 @@ def cat(file: str, sha: str) -> None:
     """
     with reading(file) as session:
         found = _named(session, sha)
-        if sys.stdout is None:  # closed by the caller
-            return
-        if is_terminal():
+        if terminal.is_terminal():
             raise errors.UsageError(
                 f"{found.size:,} bytes are not written to a terminal; "
                 "send them to a file, with '> NAME', or to another program"
             )
-        finish()
-        for block in session.blobs.blocks(*found):
-            sys.stdout.buffer.write(block)
-        finish()
+        terminal.write_bytes(session.blobs.blocks(*found))
 
 
 def _named(session: Session, sha: str) -> Blob:
@@ -264,8 +249,7 @@ def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_js
         out(output_text(found.data))
     elif found.kind == "document":
         out(for_people(found.data, indent=2))
-    elif is_terminal():  # which would obey the bytes
+    elif terminal.is_terminal():  # which would obey the bytes
         tell(f"{len(found.data):,} bytes of {found.media_type}, not printed to a terminal")
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(found.data)
+        terminal.write_bytes([found.data])

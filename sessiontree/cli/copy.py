@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import entry_at, reading
 from sessiontree.cli.output import describe, out_json
-from sessiontree.cli.terminal import as_line, counted, finish, out, short, tell
+from sessiontree.cli.terminal import as_line, counted, out, short, tell, write_bytes
 from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError
 from sessiontree.operations.convert import TARGETS, converted
@@ -248,9 +247,7 @@ def convert_command(
         if output == "-":
             original = Original(session.cursor, session.handles, session.file, session.disk)
             blocks, source = converted(original, to)
-            for block in blocks:
-                sys.stdout.buffer.write(block)
-            finish()
+            write_bytes(blocks)
             losses, warnings = source.losses.found(), source.warnings
         else:
             made = session.convert(to, output)

@@ -7,19 +7,9 @@ from typing import Any, Literal
 
 import click
 
-from sessiontree.cli import arguments
+from sessiontree.cli import arguments, output
 from sessiontree.cli.opening import reading
-from sessiontree.cli.output import (
-    damage_row,
-    describe,
-    for_people,
-    out_entry_row,
-    out_json,
-    out_json_list,
-    out_message,
-    speaker,
-    text_of_message,
-)
+from sessiontree.cli.output import describe, for_people, out_entry_row, out_json, out_json_list
 from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
@@ -84,7 +74,7 @@ def _facts(session: Session) -> dict[str, Any]:
         "agentSession": metadata.get(AGENT_SESSION_KEY),
         "parentSession": session.header.get("parentSession"),
         "metadata": metadata,
-        "damage": [damage_row(found) for found in session.damage],
+        "damage": [output.damage_row(found) for found in session.damage],
     }
 
 
@@ -109,11 +99,11 @@ def _out_entry(session: Session, entry: Entry) -> None:
             "written": entry.timestamp,
             "label": session.reader.names().labels.get(entry.uuid),
             "on the path": "yes" if session.cursor.is_above(entry) else "no",
-            "role": is_message and speaker(entry),
+            "role": is_message and output.speaker(entry),
         }
     )
     if is_message:
-        out("\n" + text_of_message(rest.pop("message")))
+        out("\n" + output.text_of_message(rest.pop("message")))
     if rest:
         out("\n" + for_people(rest, indent=2))
 
@@ -191,7 +181,7 @@ def context(
             out_json(found)
         else:
             for message in found.messages:
-                out_message(message)
+                output.out_message(message)
             count = counted(len(found.messages), "message")
             model = f", model {one_line(_model_name(found.model))}" if found.model else ""
             out(f"— {count}, about {found.tokens:,} tokens, leaf {short(found.leaf.uuid)}{model}")

@@ -25,15 +25,15 @@ def store_at(folder: str | None) -> Store:
         return Store(home or None)
     if os.path.isfile(folder):
         raise SessionNotFoundError(f"{folder} is a file, not a folder of sessions", folder)
-    if not os.path.isdir(folder):
-        try:
-            os.stat(folder)
-        except PermissionError as error:
-            raise unreadable(folder, error) from error
-        except OSError:
-            pass
-        raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
-    return Store(folder)
+    if os.path.isdir(folder):
+        return Store(folder)
+    try:
+        os.stat(folder)
+    except PermissionError as error:
+        raise unreadable(folder, error) from error
+    except OSError:
+        pass
+    raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
 
 
 def find_file(name: str) -> str:

@@ -82,10 +82,7 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
 def _opened(
     file: str, stream: Any, first: bytes, stack: contextlib.ExitStack
 ) -> tuple[Session, bytes]:
-    """The session to record into, and what was read of the stream.
-
-    A session that does not exist is created, for the directory in which the agent works.
-    """
+    """The session, created if it does not exist, and what was read of the stream."""
     try:
         return stack.enter_context(writing(file, hold=False)), first
     except SessionNotFoundError:

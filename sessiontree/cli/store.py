@@ -36,6 +36,8 @@ from sessiontree.storage.files import Report
 from sessiontree.store import by_time, path_of_ref
 from sessiontree.text.preview import size_in_short
 
+Move = Callable[[str, Report], dict[str, str]]
+
 _TITLE: Final = 60
 _NARROWEST: Final = 70
 """The fewest columns in which a table can show each session's name and directory."""
@@ -234,13 +236,7 @@ def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> Non
     _out_each(sessions, bring_back, "file", as_json=as_json)
 
 
-def _out_each(
-    sessions: tuple[str, ...],
-    move: Callable[[str, Report], dict[str, str]],
-    place: str,
-    *,
-    as_json: bool,
-) -> None:
+def _out_each(sessions: tuple[str, ...], move: Move, place: str, *, as_json: bool) -> None:
     """Move sessions one by one and print where each is now; exit with 1 if any was not moved."""
     problems: list[str] = []
     moved: list[dict[str, str]] = []

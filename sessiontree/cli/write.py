@@ -40,18 +40,11 @@ _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FI
 @arguments.path_option(
     "--cwd", metavar="DIR", help="The working directory of the session [default: the current one]."
 )
-@click.option("--id", "id_", metavar="ID", help="The id of the session [default: a new UUID].")
+@click.option("--id", metavar="ID", help="The id of the session [default: a new UUID].")
 @arguments.metadata
-def new(
-    file: str,
-    name: str | None,
-    cwd: str | None,
-    id_: str | None,
-    metadata: dict[str, Any] | None,
-    as_json: bool,
-) -> None:
+def new(file: str, cwd: str | None, as_json: bool, **given: Any) -> None:
     cwd = None if cwd is None else os.path.abspath(cwd)
-    with Session.create(file, name=name, cwd=cwd, id=id_, metadata=metadata) as session:
+    with Session.create(file, cwd=cwd, **given) as session:
         out_written(session.header, f"Created {file}, session {session.id}", as_json=as_json)
 
 
@@ -72,11 +65,10 @@ def append(
     attach: str | None,
     handle: str | None,
     preview: str | None,
-    parent: str | None,
     lane: str | None,
     scratch: bool,
-    metadata: dict[str, Any] | None,
     as_json: bool,
+    **where: Any,
 ) -> None:
     """Without --text, --attach or --handle, the message is read as JSON from standard
     input, in the shape of any provider. A model sees an attached file if it is an image,
@@ -95,14 +87,12 @@ def append(
     if scratch and lane is not None:
         raise click.UsageError("give --scratch or --lane, not both")
     on = check_name(MAIN if lane is None else lane, "lane name")
-    message: Any = None
+    message: Any = {"role": "user" if role is None else role, "content": text}
     if attach is None and handle is None:
-        given_text = {"role": "user" if role is None else role, "content": text}
-        message = _message_read() if text is None else given_text
+        message = _message_read() if text is None else message
         check_message(message)  # before the file is touched
     with writing(file, lane=on, hold=attach is None) as opened, contextlib.ExitStack() as ended:
         session = ended.enter_context(opened.scratch()) if scratch else opened
-        where: dict[str, Any] = {"parent": parent, "metadata": metadata}
         if attach is not None:
             entry = session.attach(attach, role=role or "user", preview=preview, **where)
         elif handle is not None:
@@ -192,12 +182,7 @@ def rename(file: str, name: str, as_json: bool) -> None:
     help="Replace its content with this JSON: a string or a list of blocks.",
 )
 def edit_context(
-    file: str,
-    ref: str,
-    drop: bool,
-    text: str | None,
-    content: str | list[Any] | None,
-    as_json: bool,
+    file: str, ref: str, drop: bool, text: str | None, content: Any, as_json: bool
 ) -> None:
     """This affects the context on this path from the current leaf on. The entry itself does
     not change.
