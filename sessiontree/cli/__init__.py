@@ -119,12 +119,9 @@ class Commands(click.Group):
             try:
                 result = super().invoke(ctx)
                 terminal.end(ContentLostWarning in shown)
-            except BrokenPipeError:  # the reader closed the pipe
+            except (BrokenPipeError, KeyboardInterrupt) as stopped:
                 terminal.drop_output()
-                ctx.exit(0)
-            except KeyboardInterrupt:
-                terminal.drop_output()
-                ctx.exit(_INTERRUPTED)
+                ctx.exit(_INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else 0)
             except click.exceptions.Exit:
                 raise
             except Exception as error:

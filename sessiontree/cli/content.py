@@ -206,8 +206,7 @@ def schemas(as_json: bool) -> None:
 
 def _out_schema(schema: HandleSchema) -> None:
     out(f"{schema.name} → {schema.kind}")
-    if schema.resolves_to:
-        target = schema.resolves_to
+    if target := schema.resolves_to:
         out(f"  {target if isinstance(target, str) else for_people(target)}")
     for index, field in enumerate(schema.meta):
         facts = [

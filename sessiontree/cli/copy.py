@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
 
 _MOST_PLACES: Final = 8
+_FORMATS: Final = click.Choice(["markdown"])
 _EXPORT_BRANCH: Final = (
     "to copy a subtree into a new session file, use 'sessiontree export-branch FILE REF NEWFILE'; "
     "to write the transcript to a file, use '-o OUT'"
@@ -97,10 +98,8 @@ def _tell_redaction(redaction: Redaction) -> None:
         tell(f"Removed the signatures of {total}: {where}")
     if not (redaction.masked or redaction.left_out):
         tell("No secrets were found")
-    tell(
-        "Check the result before you share it: secrets that no rule matches, that are split "
-        "over several blocks, or that are encoded are not found"
-    )
+    missed = "secrets that no rule matches, that are split over several blocks, or that are encoded"
+    tell(f"Check the result before you share it: {missed} are not found")
 
 
 @arguments.file_command(
@@ -110,12 +109,7 @@ def _tell_redaction(redaction: Redaction) -> None:
 )
 @arguments.optional_ref
 @click.option(
-    "--format",
-    "to",
-    type=click.Choice(["markdown"]),
-    default="markdown",
-    show_default=True,
-    help="The format.",
+    "--format", "to", type=_FORMATS, default="markdown", show_default=True, help="The format."
 )
 @click.option("--markdown", "to", flag_value="markdown", help="The same as --format markdown.")
 @arguments.path_option("-o", "--output", metavar="OUT", help="Write it to this file.")

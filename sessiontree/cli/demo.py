@@ -77,7 +77,6 @@ $$ context old.jsonl
 Everything above is in these files, as lines of JSON that 'cat' can show:
 """
 """Titles after `#`, commands after `$`, or after `$$` where their data is shown; text.
-
 A blank line goes before each title and each line of text."""
 
 

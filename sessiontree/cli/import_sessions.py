@@ -94,10 +94,9 @@ class _Batch:
     def results(self, shown: Progress) -> Iterator[ImportResult]:
         """Import each file that is a session of another agent."""
         for number, (file, is_named) in enumerate(self._files):
-            title = os.path.basename(file)
 
-            def report(done: float, size: float, at: int = number, title: str = title) -> None:
-                shown(at + done / max(size, 1), len(self._files), title)
+            def report(done: float, size: float, at: int = number, file: str = file) -> None:
+                shown(at + done / max(size, 1), len(self._files), os.path.basename(file))
 
             report(0, 1)
             try:

@@ -43,9 +43,6 @@ def show(file: str, ref: str | None, as_json: bool) -> None:
             out_json(entry) if as_json else _out_entry(session, entry)
             return
         facts = _facts(session)
-        if as_json:
-            out_json(facts)
-            return
         shown = {
             "entries": f"{facts['entries']:,}",
             "branches": f"{facts['branches']:,}",
@@ -55,7 +52,7 @@ def show(file: str, ref: str | None, as_json: bool) -> None:
             "metadata": facts["metadata"] and for_people(facts["metadata"]),
             "damage": f"{len(facts['damage']):,} found" if facts["damage"] else "none found",
         }
-        _out_facts({**facts, **shown})
+        out_json(facts) if as_json else _out_facts({**facts, **shown})
 
 
 def _facts(session: Session) -> dict[str, Any]:
@@ -137,8 +134,7 @@ def branches(file: str, ref: str | None, as_json: bool) -> None:
     for branch in found:
         parts = ["●" if branch.current else "○", short(branch.leaf)]
         parts += [f"{branch.length:>5,} {'entry  ' if branch.length == 1 else 'entries'}"]
-        parts += [f"from {short(branch.fork)}" if branch.fork else "from start   "]
-        parts += [branch.preview]
+        parts += [f"from {short(branch.fork)}" if branch.fork else "from start   ", branch.preview]
         parts += [f"({one_line(branch.name)})"] if branch.name else []
         parts += [f"lane {one_line(branch.lane)}"] if branch.lane else []
         out("  ".join(parts))

@@ -42,15 +42,12 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
                 raise
             tell(f"Error: {error}")
             failed = True
-    if as_json:
-        out_json_list(map(damage_row, found))
-    else:
-        out_findings(found)
+    out_json_list(map(damage_row, found)) if as_json else out_findings(found)
     end(found or failed)
 
 
 def _verified(file: str) -> list[Damage]:
-    """The damage of a file; leftovers of interrupted programs are reported beside it."""
+    """The damage of a file; reports the leftovers of interrupted programs too."""
     title = f"Reading {os.path.basename(file)}"
     with Session.open(file, readonly=True) as session, Progress(title) as shown:
         damage = session.verify(shown, processes=None)

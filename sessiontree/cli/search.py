@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from datetime import datetime
+from typing import Any
 
 import click
 
@@ -41,13 +41,10 @@ def search(
     regex: bool,
     ignore_case: bool,
     roles: tuple[str, ...],
-    tool: str | None,
-    since: datetime | None,
     cwd: str | None,
-    current: bool,
-    blobs: bool,
     limit: int | None,
     as_json: bool,
+    **only: Any,
 ) -> None:
     """Searches a folder or a session file; without DIR or FILE, the folder in
     SESSIONTREE_HOME, or else your data folder.
@@ -62,7 +59,7 @@ def search(
         looked_for = Pattern(pattern, regex=regex, ignore_case=ignore_case)
     except UsageError as error:
         raise click.UsageError(as_line(str(error))) from error
-    wanted = Wanted(frozenset(roles), tool, since, current, blobs)
+    wanted = Wanted(frozenset(roles), **only)
     problems: list[str] = []
     files = _files(place, cwd, problems.append)
     searching = hits_in(looked_for, files, wanted, problems.append, limit=limit, processes=None)
@@ -71,7 +68,7 @@ def search(
     if found == limit:
         tell(f"Stopped at {limit:,} as --limit asks; there may be more")
     elif not found and not as_json:
-        tell(_nothing(pattern, files, place, cwd, blobs=blobs))
+        tell(_nothing(pattern, files, place, cwd, blobs=wanted.blobs))
     tell_each("Left out", problems)
 
 

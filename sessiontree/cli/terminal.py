@@ -44,7 +44,6 @@ def out_marked(before: str, marked: str, after: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -89,7 +88,6 @@ def _of_output(error: OSError) -> OSError:
 
 
 def has_current_directory() -> bool:
-    """Whether the current directory still exists."""
     try:
         os.getcwd()
     except OSError:

@@ -104,12 +104,8 @@ def append(
     if entry.lane is not None:
         done += f" on lane {lane}"
     if lane.startswith(SCRATCH):
-        done += f"; to keep it: {_command('keep', file, lane)}"
+        done += f"; to keep it: sessiontree {shlex.join(['keep', file, lane])}"
     out_written(entry, done, as_json=as_json)
-
-
-def _command(*words: str) -> str:
-    return shlex.join(("sessiontree", *words))
 
 
 def _message_read() -> Any:
@@ -145,8 +141,8 @@ def keep(file: str, lane: str, as_json: bool) -> None:
     out_written(entry, done, as_json=as_json)
     if left is not None:
         tell(f"The last entry of {onto} was {describe(left)}; it is on a side branch now")
-        tell(f"to merge it: {_command('merge', file, left.uuid)}")
-        tell(f"to go back to it: {_command('switch', file, left.uuid)}")
+        tell(f"to merge it: sessiontree {shlex.join(['merge', file, left.uuid])}")
+        tell(f"to go back to it: sessiontree {shlex.join(['switch', file, left.uuid])}")
 
 
 @arguments.write_command("label")
@@ -253,10 +249,9 @@ def _ask(words: Sequence[str], entries: Sequence[Entry]) -> str:
 
 
 def _text(entry: Entry) -> str:
-    message = entry.get("message")
+    message, summary = entry.get("message"), entry.get("summary")
     if entry.type == "message" and isinstance(message, dict):
         return text_of_message(message)
-    summary = entry.get("summary")
     if isinstance(summary, str):
         return summary
     return text_of({"content": entry.get("content")}) or preview_of(entry)
@@ -287,11 +282,8 @@ def switch(file: str, ref: str, as_json: bool) -> None:
         before = session.leaf
         target = session.entry(ref)
         entry = session.switch(target)
-    if entry == before:
-        done = f"Already at {describe(target)}; nothing was written"
-    else:
-        done = f"Switched to {describe(target)}"
-    out_written(entry, done, as_json=as_json)
+    done = "Already at {}; nothing was written" if entry == before else "Switched to {}"
+    out_written(entry, done.format(describe(target)), as_json=as_json)
 
 
 @arguments.file_command("rewind", json="the text of the prompt and the new entry")
@@ -302,10 +294,7 @@ def rewind(file: str, ref: str | None, as_json: bool) -> None:
         text = session.rewind(ref)
         entry = session.leaf
     tell(f"Rewound; the next entry goes below {short(entry.parent_uuid or '')}")
-    if as_json:
-        out_json({"text": text, "entry": dict(entry.body)})
-    else:
-        out(text)
+    out_json({"text": text, "entry": dict(entry.body)}) if as_json else out(text)
 
 
 @arguments.write_command("push")
