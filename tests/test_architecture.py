@@ -225,18 +225,12 @@ LATE: Final = {
         "session": "slow to import, few searches need it",
         "storage.blobs": "few searches need it",
     },
-    "cli": {
-        "__init__": "only --version asks for it",
-    },
     "cli.arguments": {
         "cli.lookup": "heavy, and not needed for a path",
     },
     "cli.copy": {
         "redact.redaction": "slow: it compiles all rules",
         "redact.rules": "slow: it compiles all rules",
-    },
-    "cli.demo": {
-        "cli": "which imports this module",
     },
     "cli.store": {
         "operations.outline": "heavy, and seldom asked for",

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from sessiontree import __version__
 from sessiontree.cli import terminal
 from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning
 
@@ -37,26 +38,26 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "path": ("inspect:path", "List the entries from the header to an entry."),
         "context": ("inspect:context", "Print what a model gets."),
         "follow": ("inspect:follow", "Print new entries while they are written."),
-        "handle": ("handle:handle", "Resolve handles and list their schemas."),
+        "handle": ("content:handle", "Resolve handles and list their schemas."),
         "stats": ("inspect:stats", "Count entries, bytes, tokens and cost."),
-        "blob": ("blob:blob", "List, print and verify the blobs of a session."),
+        "blob": ("content:blob", "List, print and verify the blobs of a session."),
     },
     "Find": {
         "ls": ("store:ls", "List sessions."),
         "search": ("search:search", "Search the text of all branches of all sessions."),
     },
     "Move": {
-        "branch": ("navigate:branch", "Go on from an entry, in the same file."),
-        "branch-here": ("navigate:branch", "The same as branch."),
-        "switch": ("navigate:switch", "Go to another branch or entry."),
-        "rewind": ("navigate:rewind", "Go back to before a prompt, and print its text."),
-        "push": ("navigate:push", "Mark this place, for pop to return to."),
-        "pop": ("navigate:pop", "Go back up the path and leave a summary there."),
-        "compact": ("navigate:compact", "Replace the older context with a summary."),
+        "branch": ("write:branch", "Go on from an entry, in the same file."),
+        "branch-here": ("write:branch", "The same as branch."),
+        "switch": ("write:switch", "Go to another branch or entry."),
+        "rewind": ("write:rewind", "Go back to before a prompt, and print its text."),
+        "push": ("write:push", "Mark this place, for pop to return to."),
+        "pop": ("write:pop", "Go back up the path and leave a summary there."),
+        "compact": ("write:compact", "Replace the older context with a summary."),
     },
     "Combine and copy": {
-        "cherry-pick": ("copy:cherry_pick", "Copy one entry below the leaf."),
-        "merge": ("copy:merge", "Add the content of another branch to this path."),
+        "cherry-pick": ("write:cherry_pick", "Copy one entry below the leaf."),
+        "merge": ("write:merge", "Add the content of another branch to this path."),
         "fork": ("copy:fork", "Copy the path to an entry into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Print a transcript for people to read."),
@@ -118,12 +119,9 @@ class Commands(click.Group):
             try:
                 result = super().invoke(ctx)
                 terminal.end(ContentLostWarning in shown)
-            except BrokenPipeError:  # the reader closed the pipe
+            except (BrokenPipeError, KeyboardInterrupt) as stopped:
                 terminal.drop_output()
-                ctx.exit(0)
-            except KeyboardInterrupt:
-                terminal.drop_output()
-                ctx.exit(_INTERRUPTED)
+                ctx.exit(_INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else 0)
             except click.exceptions.Exit:
                 raise
             except Exception as error:
@@ -178,26 +176,13 @@ def _warnings_as_lines() -> Iterator[set[type[Warning]]]:
         yield shown
 
 
-def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
-    if asked:
-        from sessiontree import __version__
-
-        click.echo(f"sessiontree {__version__}")
-        ctx.exit()
-
-
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     subcommand_metavar="COMMAND FILE …",
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_print_version,
-    help="Print the version and exit.",
+@click.version_option(
+    __version__, message="sessiontree %(version)s", help="Print the version and exit."
 )
 def main() -> None:
     """Read and write the conversations of coding agents.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -11,15 +13,20 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
+from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], click.Command]
 
 PATH: Final = click.Path(readable=False)
 """A path. The command finds out whether it can be read, and reports it as any other error."""
 
 TAKES_MORE: Final = {"allow_extra_args": True}
 """The context settings of a command that calls `refuse_more`."""
+
+WRITTEN: Final = "the whole new entry, not only its uuid"
+"""What the option `--json` of a command that writes one entry prints."""
 
 _ENDINGS: Final = (".jsonl", ".zst", ".json")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -57,28 +64,46 @@ SESSION_FILE: Final = _SessionFile(readable=False)
 file = click.argument("file", type=SESSION_FILE)
 ref = click.argument("ref")
 optional_ref = click.argument("ref", required=False)
-root = click.option(
-    "--root",
-    metavar="DIR",
-    type=PATH,
-    help="Resolve 'file' handles to files in DIR; files outside DIR are never read.",
-)
 
 
-def file_command(
-    name: str | None = None, **settings: Any
-) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command whose first argument is FILE, a session."""
-    make: Callable[[Callable[..., Any]], click.Command] = click.command(name, **settings)
-    return lambda function: make(file(function))
+def path_option(*names: str, metavar: str, help: str) -> Callable[[Command], Command]:
+    """An option for a path."""
+    return click.option(*names, metavar=metavar, type=PATH, help=help)
 
 
-def json(what: str) -> Callable[[Command], Command]:
+cwd = path_option("--cwd", metavar="DIR", help="Only sessions of this working directory.")
+_ROOT: Final = "Resolve 'file' handles to files in DIR; files outside DIR are never read."
+root = path_option("--root", metavar="DIR", help=_ROOT)
+
+
+def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator:
+    """Make a command of the table; its help is its line there, then the docstring.
+
+    `json` is what the option `--json` prints; with None there is no such option.
+    """
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        text = f"{COMMANDS[name][1]}\n\n{inspect.getdoc(function) or ''}"
+        plain: Decorator = click.command(name, help=text.rstrip(), **settings)
+        command = plain(function)
+        if json is not None:
+            json_option(json)(command)
+        return command
+
+    return make
+
+
+def file_command(name: str, **settings: Any) -> Decorator:
+    """Make a command of the table whose first argument is FILE, a session."""
+    return lambda function: command(name, **settings)(file(function))
+
+
+write_command = functools.partial(file_command, json=WRITTEN)
+
+
+def json_option(what: str) -> Callable[[Command], Command]:
     """The option `--json`; `what` is what it prints."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {what}.")
-
-
-written_json = json("the whole new entry, not only its uuid")
 
 
 def json_value(text: str | bytes) -> Any:
@@ -122,18 +147,13 @@ metadata = click.option(
 def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
     if text is None:
         return None
-    ago = re.fullmatch(r"(\d{1,6})([mhdw])", text)
     try:
-        if ago:
+        if ago := re.fullmatch(r"(\d{1,6})([mhdw])", text):
             return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        raise click.BadParameter(
-            "not a time; give a date such as 2026-01-31, a date and time, or 30m, 12h, 7d, 2w "
-            "for that long ago",
-            ctx,
-            option,
-        ) from None
+        forms = "a date such as 2026-01-31, a date and time, or 30m, 12h, 7d, 2w for that long ago"
+        raise click.BadParameter(f"not a time; give {forms}", ctx, option) from None
 
 
 def time(name: str, what: str) -> Callable[[Command], Command]:

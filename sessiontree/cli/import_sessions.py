@@ -10,18 +10,9 @@ import msgspec
 
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.lookup import store_at
+from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.output import damage_row, out_json_list
-from sessiontree.cli.terminal import (
-    Progress,
-    counted,
-    end,
-    finish,
-    out,
-    relative_path,
-    tell,
-    tell_each,
-)
+from sessiontree.cli.terminal import Progress, counted, end, finish, out, tell, tell_each
 from sessiontree.core.damage import Damage
 from sessiontree.errors import FileError, NothingToDoError, SessionNotFoundError, SessionTreeError
 from sessiontree.importing import Importer, ImportResult
@@ -30,15 +21,12 @@ from sessiontree.importing.source import Progress as Report
 Take = Callable[[str, Report], ImportResult]  # `Importer.take` or `Importer.look`
 
 
-@click.command("import")
+@arguments.command("import", json="the result for each file")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
 @click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Write the files to DIR.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
-@arguments.json("the result for each file")
 def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: bool) -> None:
-    """Import the sessions of other agents.
-
-    FILE is a session file of Claude Code (its subagents are included), the pi coding
+    """FILE is a session file of Claude Code (its subagents are included), the pi coding
     agent, Codex or Gemini CLI, or a folder of such files. They are never changed. Each
     becomes a session that 'ls' lists in the project of its working directory, or a file
     in DIR.
@@ -106,10 +94,9 @@ class _Batch:
     def results(self, shown: Progress) -> Iterator[ImportResult]:
         """Import each file that is a session of another agent."""
         for number, (file, is_named) in enumerate(self._files):
-            title = os.path.basename(file)
 
-            def report(done: float, size: float, at: int = number, title: str = title) -> None:
-                shown(at + done / max(size, 1), len(self._files), title)
+            def report(done: float, size: float, at: int = number, file: str = file) -> None:
+                shown(at + done / max(size, 1), len(self._files), os.path.basename(file))
 
             report(0, 1)
             try:

@@ -7,19 +7,9 @@ from typing import Any, Literal
 
 import click
 
-from sessiontree.cli import arguments
+from sessiontree.cli import arguments, output
 from sessiontree.cli.opening import reading
-from sessiontree.cli.output import (
-    damage_row,
-    describe,
-    for_people,
-    out_entry_row,
-    out_json,
-    out_json_list,
-    out_message,
-    speaker,
-    text_of_message,
-)
+from sessiontree.cli.output import describe, for_people, out_entry_row, out_json, out_json_list
 from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
@@ -43,23 +33,16 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
     return "/".join(str(part) for part in model.values() if part) if model else ""
 
 
-@arguments.file_command()
+@arguments.file_command("show", json="the facts, or the entry as stored")
 @arguments.optional_ref
-@arguments.json("the facts, or the entry as stored")
 def show(file: str, ref: str | None, as_json: bool) -> None:
-    """Show facts about a session, or one entry.
-
-    With REF, shows the whole of that entry; without it, facts about the session.
-    """
+    """With REF, shows the whole of that entry; without it, facts about the session."""
     with reading(file) as session:
         if ref is not None:
             entry = session.entry(ref)
             out_json(entry) if as_json else _out_entry(session, entry)
             return
         facts = _facts(session)
-        if as_json:
-            out_json(facts)
-            return
         shown = {
             "entries": f"{facts['entries']:,}",
             "branches": f"{facts['branches']:,}",
@@ -69,7 +52,7 @@ def show(file: str, ref: str | None, as_json: bool) -> None:
             "metadata": facts["metadata"] and for_people(facts["metadata"]),
             "damage": f"{len(facts['damage']):,} found" if facts["damage"] else "none found",
         }
-        _out_facts({**facts, **shown})
+        out_json(facts) if as_json else _out_facts({**facts, **shown})
 
 
 def _facts(session: Session) -> dict[str, Any]:
@@ -88,7 +71,7 @@ def _facts(session: Session) -> dict[str, Any]:
         "agentSession": metadata.get(AGENT_SESSION_KEY),
         "parentSession": session.header.get("parentSession"),
         "metadata": metadata,
-        "damage": [damage_row(found) for found in session.damage],
+        "damage": [output.damage_row(found) for found in session.damage],
     }
 
 
@@ -113,23 +96,19 @@ def _out_entry(session: Session, entry: Entry) -> None:
             "written": entry.timestamp,
             "label": session.reader.names().labels.get(entry.uuid),
             "on the path": "yes" if session.cursor.is_above(entry) else "no",
-            "role": is_message and speaker(entry),
+            "role": is_message and output.speaker(entry),
         }
     )
     if is_message:
-        out("\n" + text_of_message(rest.pop("message")))
+        out("\n" + output.text_of_message(rest.pop("message")))
     if rest:
         out("\n" + for_people(rest, indent=2))
 
 
-@arguments.file_command()
+@arguments.file_command("tree", json="a list of all entries in file order")
 @click.option("--all", "all_", is_flag=True, help="Show long runs without branches in full.")
-@arguments.json("a list of all entries in file order")
 def tree(file: str, all_: bool, as_json: bool) -> None:
-    """Draw the whole tree.
-
-    ● marks the entries on the current path, ○ all other entries.
-    """
+    """● marks the entries on the current path, ○ all other entries."""
     with reading(file) as session:
         if as_json:
             out_json_list(session.tree())
@@ -138,13 +117,10 @@ def tree(file: str, all_: bool, as_json: bool) -> None:
             out(line)
 
 
-@arguments.file_command()
+@arguments.file_command("branches", json="a list of the branches")
 @arguments.optional_ref
-@arguments.json("a list of the branches")
 def branches(file: str, ref: str | None, as_json: bool) -> None:
-    """List the branches.
-
-    Each is shown by its last entry. With REF, only the branches below that entry. ● marks
+    """Each is shown by its last entry. With REF, only the branches below that entry. ● marks
     the current branch.
     """
     with reading(file) as session:
@@ -158,21 +134,16 @@ def branches(file: str, ref: str | None, as_json: bool) -> None:
     for branch in found:
         parts = ["●" if branch.current else "○", short(branch.leaf)]
         parts += [f"{branch.length:>5,} {'entry  ' if branch.length == 1 else 'entries'}"]
-        parts += [f"from {short(branch.fork)}" if branch.fork else "from start   "]
-        parts += [branch.preview]
+        parts += [f"from {short(branch.fork)}" if branch.fork else "from start   ", branch.preview]
         parts += [f"({one_line(branch.name)})"] if branch.name else []
         parts += [f"lane {one_line(branch.lane)}"] if branch.lane else []
         out("  ".join(parts))
 
 
-@arguments.file_command()
+@arguments.file_command("path", json="a list of the entries")
 @arguments.optional_ref
-@arguments.json("a list of the entries")
 def path(file: str, ref: str | None, as_json: bool) -> None:
-    """List the entries from the header to an entry.
-
-    REF is the last one [default: the current leaf].
-    """
+    """REF is the last one [default: the current leaf]."""
     with reading(file) as session:
         entries = session.cursor.below(None, None if ref is None else session.entry(ref))
         if as_json:
@@ -182,7 +153,7 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
             out_entry_row(entry)
 
 
-@arguments.file_command()
+@arguments.file_command("context", json="the messages, the settings and the warnings")
 @arguments.optional_ref
 @click.option("--verbatim", is_flag=True, help="Exactly what was stored, unanswered calls too.")
 @click.option(
@@ -191,14 +162,10 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
     help="Print the arguments of a request to this API, without the model, as JSON.",
 )
 @arguments.root
-@arguments.json("the messages, the settings and the warnings")
 def context(
     file: str, ref: str | None, verbatim: bool, to: str | None, root: str | None, as_json: bool
 ) -> None:
-    """Print what a model gets.
-
-    REF is the last entry of the context [default: the current leaf].
-    """
+    """REF is the last entry of the context [default: the current leaf]."""
     with reading(file, root) as session:
         found = session.context(ref, verbatim=verbatim)
         if to is not None:
@@ -210,19 +177,16 @@ def context(
             out_json(found)
         else:
             for message in found.messages:
-                out_message(message)
+                output.out_message(message)
             count = counted(len(found.messages), "message")
             model = f", model {one_line(_model_name(found.model))}" if found.model else ""
             out(f"— {count}, about {found.tokens:,} tokens, leaf {short(found.leaf.uuid)}{model}")
         tell_each("Warning", found.warnings)
 
 
-@arguments.file_command()
-@arguments.json("each entry on a line of its own")
+@arguments.file_command("follow", json="each entry on a line of its own")
 def follow(file: str, as_json: bool) -> None:
-    """Print new entries while they are written.
-
-    Runs until you interrupt it, also while the file is migrated or repaired. New damage
+    """Runs until you interrupt it, also while the file is migrated or repaired. New damage
     is reported on standard error. The file of another agent cannot be followed: import
     it first.
     """
@@ -232,10 +196,8 @@ def follow(file: str, as_json: bool) -> None:
             finish()
 
 
-@arguments.file_command()
-@arguments.json("the numbers")
+@arguments.file_command("stats", json="the numbers")
 def stats(file: str, as_json: bool) -> None:
-    """Count entries, bytes, tokens and cost."""
     with reading(file) as session:
         found = session.stats()
         if as_json:

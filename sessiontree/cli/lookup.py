@@ -25,15 +25,15 @@ def store_at(folder: str | None) -> Store:
         return Store(home or None)
     if os.path.isfile(folder):
         raise SessionNotFoundError(f"{folder} is a file, not a folder of sessions", folder)
-    if not os.path.isdir(folder):
-        try:
-            os.stat(folder)
-        except PermissionError as error:
-            raise unreadable(folder, error) from error
-        except OSError:
-            pass
-        raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
-    return Store(folder)
+    if os.path.isdir(folder):
+        return Store(folder)
+    try:
+        os.stat(folder)
+    except PermissionError as error:
+        raise unreadable(folder, error) from error
+    except OSError:
+        pass
+    raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
 
 
 def find_file(name: str) -> str:
@@ -56,3 +56,9 @@ def sessions_in(
         return store.iter_sessions(cwd=cwd, report=report)
     about = os.path.abspath(cwd)
     return (one for one in store.iter_sessions(report=report) if one.cwd == about)
+
+
+def relative_path(file: str) -> str:
+    """The path of a file; relative to the current directory where the file is below that."""
+    below = os.path.relpath(file)
+    return file if below.startswith(os.pardir) else below

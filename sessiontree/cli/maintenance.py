@@ -26,13 +26,10 @@ _MOST_SHOWN = 20
 _REST = "no running program writes it, it is a leftover"
 
 
-@click.command()
+@arguments.command("verify", json="a list of the findings")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
-@arguments.json("a list of the findings")
 def verify(files: tuple[str, ...], as_json: bool) -> None:
-    """Check the whole file and report damage.
-
-    Checks every line, checksum, uuid, parent and reference, and changes nothing. The exit
+    """Checks every line, checksum, uuid, parent and reference, and changes nothing. The exit
     code is 1 if anything is damaged.
     """
     found: list[Damage] = []
@@ -45,15 +42,12 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
                 raise
             tell(f"Error: {error}")
             failed = True
-    if as_json:
-        out_json_list(map(damage_row, found))
-    else:
-        out_findings(found)
+    out_json_list(map(damage_row, found)) if as_json else out_findings(found)
     end(found or failed)
 
 
 def _verified(file: str) -> list[Damage]:
-    """The damage of a file; leftovers of interrupted programs are reported beside it."""
+    """The damage of a file; reports the leftovers of interrupted programs too."""
     title = f"Reading {os.path.basename(file)}"
     with Session.open(file, readonly=True) as session, Progress(title) as shown:
         damage = session.verify(shown, processes=None)
@@ -71,13 +65,12 @@ def _verified(file: str) -> list[Damage]:
     return damage
 
 
-@arguments.file_command()
+@arguments.file_command(
+    "repair", json="what was repaired, where the original is, and what damage remains"
+)
 @click.option("--dry-run", is_flag=True, help="Only report what would be repaired.")
-@arguments.json("what was repaired, where the original is, and what damage remains")
 def repair(file: str, dry_run: bool, as_json: bool) -> None:
-    """Repair the damage that needs no guessing.
-
-    Removes torn fragments, NUL bytes and blank lines, splits lines that were joined, adds
+    """Removes torn fragments, NUL bytes and blank lines, splits lines that were joined, adds
     lines without uuids to the tree, and writes a lost header again. The original is kept
     beside the file. The exit code is 1 if damage remains, which is listed.
     """
@@ -118,14 +111,11 @@ def _repaired(file: str) -> RepairResult:
         return repair_file(file)
 
 
-@arguments.file_command()
+@arguments.file_command("gc", json="what was removed, and the bytes freed")
 @click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @arguments.time("--as-of", "Act as if it were this time")
-@arguments.json("what was removed, and the bytes freed")
 def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
-    """Remove scratch lanes and blobs that nothing uses.
-
-    \b
+    """\b
     - An entry of a scratch lane that was not kept goes into an archive beside the file,
       seven days after it and all entries below it were written.
     - An archive is removed after thirty days.
@@ -161,13 +151,9 @@ def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     tell(f"{counted(len(done.entries), 'entry', 'entries')} {into}; {done.freed:,} bytes freed")
 
 
-@arguments.file_command()
-@arguments.json("what was done")
+@arguments.file_command("migrate", json="what was done")
 def migrate(file: str, as_json: bool) -> None:
-    """Upgrade an old file to the current version.
-
-    The original is kept beside it, as FILE.v1.
-    """
+    """The original is kept beside it, as FILE.v1."""
     session, original = open_migrated(file)
     with session:
         entries = len(session.reader.index())

@@ -108,10 +108,7 @@ def out_entry_row(entry: Entry) -> None:
 def out_written(entry: Entry, done: str, *, as_json: bool) -> None:
     """Print the new entry, or its uuid, for scripts; say what was done."""
     tell(done)
-    if as_json:
-        out_json(entry)
-    else:
-        out(entry.uuid)
+    out_json(entry) if as_json else out(entry.uuid)
 
 
 def out_message(message: Message) -> None:

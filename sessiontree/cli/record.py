@@ -23,7 +23,7 @@ from sessiontree.session import Session
 _CHUNK: Final = 1 << 16
 
 
-@click.command()
+@arguments.command("record", json="each event on a line of its own")
 @click.argument("file", type=PATH)
 @click.option("--prompt", metavar="TEXT", help="The prompt, where the stream does not have it.")
 @click.option(
@@ -33,11 +33,8 @@ _CHUNK: Final = 1 << 16
     show_default=True,
     help="Store each block, or each whole message, as soon as it is complete.",
 )
-@arguments.json("each event on a line of its own")
 def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> None:
-    """Record a coding agent's output while it runs.
-
-    Reads the stream-JSON output of Claude Code from standard input, with or without
+    """Reads the stream-JSON output of Claude Code from standard input, with or without
     partial messages, and creates FILE if it does not exist.
 
     An event that was recorded before is not recorded again, so you can send a stream
@@ -85,10 +82,7 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
 def _opened(
     file: str, stream: Any, first: bytes, stack: contextlib.ExitStack
 ) -> tuple[Session, bytes]:
-    """The session to record into, and what was read of the stream.
-
-    A session that does not exist is created, for the directory in which the agent works.
-    """
+    """The session, created if it does not exist, and what was read of the stream."""
     try:
         return stack.enter_context(writing(file, hold=False)), first
     except SessionNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from datetime import datetime
+from typing import Any
 
 import click
 
@@ -13,26 +13,17 @@ from sessiontree.catalog.listing import session_infos
 from sessiontree.catalog.search import SearchHit, Wanted
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH, SESSION_FILE
-from sessiontree.cli.lookup import sessions_in, store_at
+from sessiontree.cli.arguments import SESSION_FILE
+from sessiontree.cli.lookup import relative_path, sessions_in, store_at
 from sessiontree.cli.output import out_json_list
-from sessiontree.cli.terminal import (
-    as_line,
-    finish,
-    out,
-    out_marked,
-    relative_path,
-    short,
-    tell,
-    tell_each,
-)
+from sessiontree.cli.terminal import as_line, finish, out, out_marked, short, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.errors import NotASessionError, SessionNotFoundError, UsageError
 from sessiontree.storage.files import BLOBS, Report
 from sessiontree.text.pattern import Pattern
 
 
-@click.command()
+@arguments.command("search", json="a list of the entries found")
 @click.argument("pattern")
 @click.argument("place", metavar="[DIR|FILE]", required=False, type=SESSION_FILE)
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, as in Python.")
@@ -40,28 +31,22 @@ from sessiontree.text.pattern import Pattern
 @click.option("--role", "roles", metavar="ROLE", multiple=True, help="Only entries of this role.")
 @click.option("--tool", metavar="NAME", help="Only calls of this tool and their results.")
 @arguments.time("--since", "Only entries since this time")
-@click.option("--cwd", metavar="DIR", type=PATH, help="Only sessions of this working directory.")
+@arguments.cwd
 @click.option("--current", is_flag=True, help="Only entries on the current path of a session.")
 @click.option("--blobs", is_flag=True, help="Also search large texts, which are stored as blobs.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after N entries.")
-@arguments.json("a list of the entries found")
 def search(
     pattern: str,
     place: str | None,
     regex: bool,
     ignore_case: bool,
     roles: tuple[str, ...],
-    tool: str | None,
-    since: datetime | None,
     cwd: str | None,
-    current: bool,
-    blobs: bool,
     limit: int | None,
     as_json: bool,
+    **only: Any,
 ) -> None:
-    """Search the text of all branches of all sessions.
-
-    Searches a folder or a session file; without DIR or FILE, the folder in
+    """Searches a folder or a session file; without DIR or FILE, the folder in
     SESSIONTREE_HOME, or else your data folder.
 
     The texts of an entry are searched: messages, thinking, tool calls and results,
@@ -74,7 +59,7 @@ def search(
         looked_for = Pattern(pattern, regex=regex, ignore_case=ignore_case)
     except UsageError as error:
         raise click.UsageError(as_line(str(error))) from error
-    wanted = Wanted(frozenset(roles), tool, since, current, blobs)
+    wanted = Wanted(frozenset(roles), **only)
     problems: list[str] = []
     files = _files(place, cwd, problems.append)
     searching = hits_in(looked_for, files, wanted, problems.append, limit=limit, processes=None)
@@ -83,7 +68,7 @@ def search(
     if found == limit:
         tell(f"Stopped at {limit:,} as --limit asks; there may be more")
     elif not found and not as_json:
-        tell(_nothing(pattern, files, place, cwd, blobs=blobs))
+        tell(_nothing(pattern, files, place, cwd, blobs=wanted.blobs))
     tell_each("Left out", problems)
 
 

@@ -24,7 +24,6 @@ from sessiontree.cli.terminal import (
     Progress,
     counted,
     end,
-    finish,
     is_terminal,
     out,
     short,
@@ -36,6 +35,8 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.storage.files import Report
 from sessiontree.store import by_time, path_of_ref
 from sessiontree.text.preview import size_in_short
+
+Move = Callable[[str, Report], dict[str, str]]
 
 _TITLE: Final = 60
 _NARROWEST: Final = 70
@@ -50,9 +51,9 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 """For each order its key, and whether the greatest comes first."""
 
 
-@click.command()
+@arguments.command("ls", json="a list of the sessions")
 @click.argument("folder", metavar="[DIR]", required=False, type=PATH)
-@click.option("--cwd", metavar="DIR", type=PATH, help="Only sessions of this working directory.")
+@arguments.cwd
 @click.option("--all", "all_", is_flag=True, help="Sessions of all working directories.")
 @click.option(
     "--sort",
@@ -64,7 +65,6 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="List at most N sessions.")
 @click.option("--branches", is_flag=True, help="Count the branches too; this reads whole files.")
-@arguments.json("a list of the sessions")
 def ls(
     folder: str | None,
     cwd: str | None,
@@ -74,9 +74,7 @@ def ls(
     branches: bool,
     as_json: bool,
 ) -> None:
-    """List sessions.
-
-    Without DIR, lists your sessions of the current working directory, from the folder in
+    """Without DIR, lists your sessions of the current working directory, from the folder in
     SESSIONTREE_HOME or else from your data folder. With DIR, lists all sessions in that
     folder and the folders below it: the files *.jsonl, *.jsonl.zst and, from older
     versions of Gemini CLI, session-*.json.
@@ -159,7 +157,6 @@ def _out_table(found: list[SessionInfo]) -> None:
         cells = [_time(one.modified), size_in_short(one.bytes), short(one.id)]
         count = [] if one.branches is None else [str(one.branches)]
         table.add_row(*map(Text, cells), title, *map(Text, [one_line(one.cwd or "", 200), *count]))
-    finish()
     console.print(table)
 
 
@@ -181,23 +178,19 @@ def _time(timestamp: str) -> str:
         return "unknown"
 
 
-_store_option = click.option(
+_store_option = arguments.path_option(
     "--store",
     "folder",
-    type=PATH,
     metavar="DIR",
     help="The folder of sessions [default: SESSIONTREE_HOME, or else your data folder].",
 )
 
 
-@click.command()
+@arguments.command("trash", json="a list of where each session was and is")
 @click.argument("sessions", metavar="SESSION…", nargs=-1, required=True)
 @_store_option
-@arguments.json("a list of where each session was and is")
 def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """Move sessions to the trash.
-
-    SESSION is a file, an id or its first four or more characters, a name, or 'latest'.
+    """SESSION is a file, an id or its first four or more characters, a name, or 'latest'.
     The session goes to the folder .trash of the store with everything that belongs to it.
     sessiontree never empties the trash. If one session cannot be moved, the others still
     are, and the exit code is 1.
@@ -216,14 +209,11 @@ def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
         tell(f"'sessiontree restore{where}' lists the trash and restores sessions from it")
 
 
-@click.command()
+@arguments.command("restore", json="a list of where each session was and is, or of the trash")
 @click.argument("sessions", metavar="[SESSION…]", nargs=-1)
 @_store_option
-@arguments.json("a list of where each session was and is, or of the trash")
 def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """Restore sessions from the trash, or list the trash.
-
-    Each session goes back to where it was. SESSION is a file in the trash, an id or its
+    """Each session goes back to where it was. SESSION is a file in the trash, an id or its
     first four or more characters, a name, or 'latest' for the one moved there last.
     Without SESSION, lists the trash, latest first.
     """
@@ -246,13 +236,7 @@ def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> Non
     _out_each(sessions, bring_back, "file", as_json=as_json)
 
 
-def _out_each(
-    sessions: tuple[str, ...],
-    move: Callable[[str, Report], dict[str, str]],
-    place: str,
-    *,
-    as_json: bool,
-) -> None:
+def _out_each(sessions: tuple[str, ...], move: Move, place: str, *, as_json: bool) -> None:
     """Move sessions one by one and print where each is now; exit with 1 if any was not moved."""
     problems: list[str] = []
     moved: list[dict[str, str]] = []
@@ -274,15 +258,12 @@ def _out_each(
     end(len(moved) < len(sessions))
 
 
-@click.command()
+@arguments.command("move-project", json="how many sessions were moved")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
 @_store_option
-@arguments.json("how many sessions were moved")
 def move_project(old: str, new: str, folder: str | None, as_json: bool) -> None:
-    """Move the sessions of a renamed directory.
-
-    'ls' then lists the sessions of directory OLD in directory NEW. The session files
+    """'ls' then lists the sessions of directory OLD in directory NEW. The session files
     themselves do not change. If a writer holds one of the sessions, none is moved.
     """
     count = store_at(folder).move_project(old, new)

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -44,7 +44,6 @@ def out_marked(before: str, marked: str, after: str) -> None:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -89,7 +88,6 @@ def _of_output(error: OSError) -> OSError:
 
 
 def has_current_directory() -> bool:
-    """Whether the current directory still exists."""
     try:
         os.getcwd()
     except OSError:
@@ -120,6 +118,14 @@ def write(text: str) -> None:
         raise _of_output(error) from error
 
 
+def write_bytes(blocks: Iterable[bytes]) -> None:
+    """Write bytes as they are."""
+    finish()
+    if sys.stdout is not None:
+        sys.stdout.buffer.writelines(blocks)
+    finish()
+
+
 def short(uuid: str) -> str:
     """The first characters of a uuid, as people see it."""
     return one_line(uuid, 100)[:_SHORT]
@@ -128,12 +134,6 @@ def short(uuid: str) -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A number with its noun: `1 entry`, `1,024 entries`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def relative_path(file: str) -> str:
-    """The path of a file; relative to the current directory where the file is below that."""
-    below = os.path.relpath(file)
-    return file if below.startswith(os.pardir) else below
 
 
 class Progress:
@@ -156,18 +156,14 @@ class Progress:
         """Show that `done` of `total` is done; a total of None is unknown."""
         if not self._is_terminal or time.monotonic() - self._started < PATIENCE_SECONDS:
             return
-        from rich.markup import escape  # heavy, and only a long command on a terminal needs it
-
-        if self._bar is None:
-            self._start()
-        description = escape(one_line(title or self._title, _TITLE_WIDTH))
-        self._bar.update(self._task, completed=done, total=total, description=description)
-
-    def _start(self) -> None:
-        from rich.console import Console
+        from rich.console import Console  # heavy, and only a long command on a terminal needs it
+        from rich.markup import escape
         from rich.progress import Progress as Bar
 
-        console = Console(stderr=True, soft_wrap=True)  # a long line above the bar stays one line
-        self._bar = Bar(console=console, transient=True, redirect_stdout=is_terminal())
-        self._task = self._bar.add_task("", total=None)
-        self._bar.start()
+        if self._bar is None:
+            console = Console(stderr=True, soft_wrap=True)  # a long line above the bar stays one
+            self._bar = Bar(console=console, transient=True, redirect_stdout=is_terminal())
+            self._task = self._bar.add_task("", total=None)
+            self._bar.start()
+        description = escape(one_line(title or self._title, _TITLE_WIDTH))
+        self._bar.update(self._task, completed=done, total=total, description=description)

@@ -1,55 +1,54 @@
-"""Commands that write one entry at the current leaf, and `new`, which creates a session."""
+"""Commands that write entries: at the leaf, to move the leaf, or from another branch.
+
+`new` creates a session. Each of the others opens a session and writes one entry.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
+import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH
-from sessiontree.cli.opening import writing
-from sessiontree.cli.output import describe, out_written, speaker
-from sessiontree.cli.terminal import short, tell
-from sessiontree.core.entry import MAIN
+from sessiontree.cli.arguments import PATH, SESSION_FILE
+from sessiontree.cli.opening import entry_at, reading, writing
+from sessiontree.cli.output import describe, out_json, out_written, speaker, text_of_message
+from sessiontree.cli.terminal import out, short, tell
+from sessiontree.context.compaction import KEEP_TOKENS
+from sessiontree.context.summary import Summary, summarize
+from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import SCRATCH
-from sessiontree.core.message import check_message
+from sessiontree.core.message import check_message, text_of
 from sessiontree.engine.refs import check_name
-from sessiontree.errors import EntryError
+from sessiontree.errors import EntryError, UsageError
 from sessiontree.session import Session
+from sessiontree.text.preview import preview as preview_of
+
+_FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'"
 
 
-@click.command()
+@arguments.command("new", json=arguments.WRITTEN)
 @click.argument("file", type=PATH)
 @click.option("--name", metavar="NAME", help="A name for the session.")
-@click.option(
-    "--cwd",
-    metavar="DIR",
-    type=PATH,
-    help="The working directory of the session [default: the current one].",
+@arguments.path_option(
+    "--cwd", metavar="DIR", help="The working directory of the session [default: the current one]."
 )
-@click.option("--id", "id_", metavar="ID", help="The id of the session [default: a new UUID].")
+@click.option("--id", metavar="ID", help="The id of the session [default: a new UUID].")
 @arguments.metadata
-@arguments.written_json
-def new(
-    file: str,
-    name: str | None,
-    cwd: str | None,
-    id_: str | None,
-    metadata: dict[str, Any] | None,
-    as_json: bool,
-) -> None:
-    """Create a session."""
+def new(file: str, cwd: str | None, as_json: bool, **given: Any) -> None:
     cwd = None if cwd is None else os.path.abspath(cwd)
-    with Session.create(file, name=name, cwd=cwd, id=id_, metadata=metadata) as session:
+    with Session.create(file, cwd=cwd, **given) as session:
         out_written(session.header, f"Created {file}, session {session.id}", as_json=as_json)
 
 
-@arguments.file_command()
+@arguments.write_command("append")
 @click.option("--role", metavar="ROLE", help="The role of the message [default: user].")
 @click.option("--text", metavar="TEXT", help="The text of the message.")
 @click.option("--attach", metavar="PATH", type=PATH, help="A file; a copy is stored beside FILE.")
@@ -59,7 +58,6 @@ def new(
 @click.option("--lane", metavar="LANE", help="The lane to write on [default: main].")
 @click.option("--scratch", is_flag=True, help="Write on a new scratch lane.")
 @arguments.metadata
-@arguments.written_json
 def append(
     file: str,
     role: str | None,
@@ -67,15 +65,12 @@ def append(
     attach: str | None,
     handle: str | None,
     preview: str | None,
-    parent: str | None,
     lane: str | None,
     scratch: bool,
-    metadata: dict[str, Any] | None,
     as_json: bool,
+    **where: Any,
 ) -> None:
-    """Append a message, a file or a handle.
-
-    Without --text, --attach or --handle, the message is read as JSON from standard
+    """Without --text, --attach or --handle, the message is read as JSON from standard
     input, in the shape of any provider. A model sees an attached file if it is an image,
     a PDF or text.
 
@@ -92,14 +87,12 @@ def append(
     if scratch and lane is not None:
         raise click.UsageError("give --scratch or --lane, not both")
     on = check_name(MAIN if lane is None else lane, "lane name")
-    message: Any = None
+    message: Any = {"role": "user" if role is None else role, "content": text}
     if attach is None and handle is None:
-        given_text = {"role": "user" if role is None else role, "content": text}
-        message = _message_read() if text is None else given_text
+        message = _message_read() if text is None else message
         check_message(message)  # before the file is touched
     with writing(file, lane=on, hold=attach is None) as opened, contextlib.ExitStack() as ended:
         session = ended.enter_context(opened.scratch()) if scratch else opened
-        where: dict[str, Any] = {"parent": parent, "metadata": metadata}
         if attach is not None:
             entry = session.attach(attach, role=role or "user", preview=preview, **where)
         elif handle is not None:
@@ -111,12 +104,8 @@ def append(
     if entry.lane is not None:
         done += f" on lane {lane}"
     if lane.startswith(SCRATCH):
-        done += f"; to keep it: {_command('keep', file, lane)}"
+        done += f"; to keep it: sessiontree {shlex.join(['keep', file, lane])}"
     out_written(entry, done, as_json=as_json)
-
-
-def _command(*words: str) -> str:
-    return shlex.join(("sessiontree", *words))
 
 
 def _message_read() -> Any:
@@ -136,13 +125,10 @@ def _message_read() -> Any:
         raise EntryError(f"standard input is not a message: not JSON: {error}") from error
 
 
-@arguments.file_command()
+@arguments.write_command("keep")
 @click.argument("lane")
-@arguments.written_json
 def keep(file: str, lane: str, as_json: bool) -> None:
-    """Join a lane to the main lane.
-
-    The main lane goes on from the last entry of LANE. What was written on main since
+    """The main lane goes on from the last entry of LANE. What was written on main since
     LANE began stays as a side branch, and the command prints how to merge it or to go
     back to it. A lane that began on another scratch lane brings that part with it.
     """
@@ -155,20 +141,16 @@ def keep(file: str, lane: str, as_json: bool) -> None:
     out_written(entry, done, as_json=as_json)
     if left is not None:
         tell(f"The last entry of {onto} was {describe(left)}; it is on a side branch now")
-        tell(f"to merge it: {_command('merge', file, left.uuid)}")
-        tell(f"to go back to it: {_command('switch', file, left.uuid)}")
+        tell(f"to merge it: sessiontree {shlex.join(['merge', file, left.uuid])}")
+        tell(f"to go back to it: sessiontree {shlex.join(['switch', file, left.uuid])}")
 
 
-@arguments.file_command()
+@arguments.write_command("label")
 @arguments.ref
 @click.argument("name", required=False)
 @click.option("--clear", is_flag=True, help="Remove the label of the entry.")
-@arguments.written_json
 def label(file: str, ref: str, name: str | None, clear: bool, as_json: bool) -> None:
-    """Give an entry a label, or remove it.
-
-    The label NAME works as a REF: 'sessiontree switch FILE NAME'.
-    """
+    """The label NAME works as a REF: 'sessiontree switch FILE NAME'."""
     if (name is None) != clear:
         raise click.UsageError("give either a NAME or --clear")
     with writing(file) as session:
@@ -178,17 +160,15 @@ def label(file: str, ref: str, name: str | None, clear: bool, as_json: bool) -> 
     out_written(entry, done.format(describe(target), name), as_json=as_json)
 
 
-@arguments.file_command()
+@arguments.write_command("rename")
 @click.argument("name")
-@arguments.written_json
 def rename(file: str, name: str, as_json: bool) -> None:
-    """Give the session a name."""
     with writing(file) as session:
         entry = session.rename(name)
     out_written(entry, f"Renamed the session to '{name}'", as_json=as_json)
 
 
-@arguments.file_command("edit-context")
+@arguments.write_command("edit-context")
 @arguments.ref
 @click.option("--drop", is_flag=True, help="Leave the entry out of the context.")
 @click.option("--text", help="Replace its content with this text.")
@@ -197,18 +177,10 @@ def rename(file: str, name: str, as_json: bool) -> None:
     type=arguments.Json((str, list), "give content as a string or a list of blocks"),
     help="Replace its content with this JSON: a string or a list of blocks.",
 )
-@arguments.written_json
 def edit_context(
-    file: str,
-    ref: str,
-    drop: bool,
-    text: str | None,
-    content: str | list[Any] | None,
-    as_json: bool,
+    file: str, ref: str, drop: bool, text: str | None, content: Any, as_json: bool
 ) -> None:
-    """Drop or replace an entry in the context.
-
-    This affects the context on this path from the current leaf on. The entry itself does
+    """This affects the context on this path from the current leaf on. The entry itself does
     not change.
     """
     if drop + (text is not None) + (content is not None) != 1:
@@ -219,3 +191,185 @@ def edit_context(
         target = session.entry(entry["targetUuid"])
     done = "Dropped" if drop else "Replaced the content of"
     out_written(entry, f"{done} {describe(target)} in the context", as_json=as_json)
+
+
+class _GivenSummary:
+    """The text of a summary or what makes it, if any; it `is_slow` where a program does."""
+
+    def __init__(self, text: str | None, built_in: bool, program: str | None) -> None:
+        if (text is not None) + built_in + (program is not None) > 1:
+            raise click.UsageError("give one of --summary, --summarize and --summarizer")
+        self.is_slow = program is not None
+        self.summary: Summary | None = summarize if built_in else text
+        if program is not None:
+            try:
+                words = shlex.split(program)
+            except ValueError as error:
+                raise click.UsageError(f"--summarizer {program!r}: {error}") from error
+            if not words:
+                raise click.UsageError("--summarizer needs a command")
+            self.summary = functools.partial(_ask, words)
+
+
+def _summary_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the three summary options; the command gets them as `given`."""
+
+    @click.option("--summary", metavar="TEXT", help="The text of the summary.")
+    @click.option("--summarize", is_flag=True, help="Use the built-in summarizer.")
+    @click.option(
+        "--summarizer",
+        metavar="CMD",
+        help="Run this program: it reads the transcript from standard input "
+        "and writes the summary to standard output.",
+    )
+    @functools.wraps(command)
+    def with_summary(summary: Any, summarize: bool, summarizer: Any, **others: Any) -> None:
+        command(given=_GivenSummary(summary, summarize, summarizer), **others)
+
+    return with_summary
+
+
+def _ask(words: Sequence[str], entries: Sequence[Entry]) -> str:
+    """The summary that a program writes of the entries."""
+    transcript = "\n".join(f"{speaker(e)}: {_text(e)}\n" for e in entries if e.is_content)
+    try:
+        ended = subprocess.run(
+            words, input=transcript.encode(errors="replace"), stdout=subprocess.PIPE
+        )
+        text = ended.stdout.decode().strip()
+    except OSError as error:
+        fault = f"cannot be run: {error.strerror or error}"
+    except UnicodeDecodeError:
+        fault = "did not answer in UTF-8"
+    else:
+        if text and not ended.returncode:
+            return text
+        fault = f"failed with status {ended.returncode}" if ended.returncode else "answered nothing"
+    raise UsageError(f"the summarizer {shlex.join(words)!r} {fault}; nothing was written")
+
+
+def _text(entry: Entry) -> str:
+    message, summary = entry.get("message"), entry.get("summary")
+    if entry.type == "message" and isinstance(message, dict):
+        return text_of_message(message)
+    if isinstance(summary, str):
+        return summary
+    return text_of({"content": entry.get("content")}) or preview_of(entry)
+
+
+@arguments.write_command("branch", context_settings=arguments.TAKES_MORE)
+@arguments.ref
+@click.option("--name", metavar="NAME", help="A name for the new branch.")
+@_summary_options
+def branch(file: str, ref: str, name: str | None, given: _GivenSummary, as_json: bool) -> None:
+    """The next entry goes below REF. The entries that are already below REF stay, as a
+    branch of their own; a summary option adds a summary of what you leave. Give the
+    header as REF to start again with an empty context. To copy the path into a new
+    file, use 'fork'.
+    """
+    arguments.refuse_more(_FORK)
+    with writing(file, hold=not given.is_slow) as session:
+        target = entry_at(session, ref, _FORK)
+        entry = session.branch(target, given.summary, name)
+    out_written(entry, f"Branched at {describe(target)}", as_json=as_json)
+
+
+@arguments.write_command("switch")
+@arguments.ref
+def switch(file: str, ref: str, as_json: bool) -> None:
+    """The name of a branch leads to its last entry, any other REF to the entry itself."""
+    with writing(file) as session:
+        before = session.leaf
+        target = session.entry(ref)
+        entry = session.switch(target)
+    done = "Already at {}; nothing was written" if entry == before else "Switched to {}"
+    out_written(entry, done.format(describe(target)), as_json=as_json)
+
+
+@arguments.file_command("rewind", json="the text of the prompt and the new entry")
+@arguments.optional_ref
+def rewind(file: str, ref: str | None, as_json: bool) -> None:
+    """You can edit the text and send it again. REF is the prompt [default: the last one]."""
+    with writing(file) as session:
+        text = session.rewind(ref)
+        entry = session.leaf
+    tell(f"Rewound; the next entry goes below {short(entry.parent_uuid or '')}")
+    out_json({"text": text, "entry": dict(entry.body)}) if as_json else out(text)
+
+
+@arguments.write_command("push")
+@click.option("--note", metavar="TEXT", help="What the work that follows is about.")
+def push(file: str, note: str | None, as_json: bool) -> None:
+    with writing(file) as session:
+        entry = session.push(note)
+    out_written(entry, "Pushed; 'pop' returns here", as_json=as_json)
+
+
+@arguments.write_command("pop")
+@arguments.optional_ref
+@_summary_options
+def pop(file: str, ref: str | None, given: _GivenSummary, as_json: bool) -> None:
+    """In the context, the summary replaces the entries that you leave. REF is an entry on
+    the current path [default: the last push that was not popped, or else the nearest
+    prompt with work after it]. Without a summary option, the built-in summarizer is used.
+    """
+    with writing(file, hold=not given.is_slow) as session:
+        entry = session.pop(ref, given.summary or summarize)
+        target = session.entry(entry.parent_uuid or "@")
+    out_written(entry, f"Popped to {describe(target)}", as_json=as_json)
+
+
+@arguments.write_command("compact")
+@click.option("--first-kept", metavar="REF", help="The first entry to keep as it is.")
+@click.option(
+    "--keep",
+    type=click.IntRange(min=0),
+    metavar="TOKENS",
+    help=f"About how many tokens to keep [default: {KEEP_TOKENS:,}]; 0 keeps nothing.",
+)
+@_summary_options
+def compact(
+    file: str, first_kept: str | None, keep: int | None, given: _GivenSummary, as_json: bool
+) -> None:
+    """The entries stay in the file and in the tree. A context that is shorter than --keep
+    is refused: '--keep 0' replaces all of it. Without a summary option, the built-in
+    summarizer is used.
+    """
+    if first_kept is not None and keep is not None:
+        raise click.UsageError("give --first-kept or --keep, not both")
+    with writing(file, hold=not given.is_slow) as session:
+        entry = session.compact(
+            given.summary or summarize, first_kept, keep=KEEP_TOKENS if keep is None else keep
+        )
+        after = session.context().tokens
+    before = f"{entry['tokensBefore']:,}"
+    done = f"Compacted the context from about {before} tokens to about {after:,}"
+    out_written(entry, done, as_json=as_json)
+
+
+@arguments.write_command("cherry-pick")
+@arguments.ref
+@click.option(
+    "--from", "other", metavar="OTHERFILE", type=SESSION_FILE, help="Take REF from this session."
+)
+def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
+    with contextlib.ExitStack() as opened:
+        source = None if other is None else opened.enter_context(reading(other))
+        picked = None if source is None else source.entry(ref)
+        session = opened.enter_context(writing(file))
+        picked = picked or session.entry(ref)
+        entry = session.cherry_pick(picked)
+    out_written(entry, f"Picked {describe(picked)}", as_json=as_json)
+
+
+@arguments.write_command("merge")
+@arguments.ref
+@_summary_options
+def merge(file: str, ref: str, given: _GivenSummary, as_json: bool) -> None:
+    """From now on, this context also has the entries of the branch up to REF, from the point
+    where the two branches separate. A summary option adds their summary instead.
+    """
+    with writing(file, hold=not given.is_slow) as session:
+        merged = session.entry(ref)
+        entry = session.merge(merged, given.summary)
+    out_written(entry, f"Merged the branch up to {describe(merged)}", as_json=as_json)

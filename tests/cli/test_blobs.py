@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from sessiontree import Session
-from tests.support.terminal import contents, done, driving, printed_json, run
+from tests.support.terminal import contents, done, driving, printed_json, refused, run
 
 LONG = "a long answer, \x1b[31m\n" * 4000
 SHA = hashlib.sha256(LONG.encode()).hexdigest()
@@ -126,10 +126,9 @@ def test_the_bytes_of_a_blob_are_written_as_they_are(chat: Path, sha: str) -> No
 def test_a_hash_that_names_no_blob_of_the_session_is_refused(
     chat: Path, sha: str, said: str
 ) -> None:
-    result = run("blob", "cat", chat, sha)
-    assert result.exit_code == 1
-    assert said in result.stderr
-    assert result.stderr.count("\n") == 1
+    error = refused("blob", "cat", chat, sha)
+    assert said in error
+    assert error.count("\n") == 1
 
 
 def test_a_prefix_of_several_blobs_is_refused(chat: Path) -> None:
@@ -191,10 +190,7 @@ def test_each_kind_of_damage_is_found(chat: Path) -> None:
 
 def test_damaged_bytes_are_not_written_to_their_end(chat: Path) -> None:
     (in_folder(chat) / SHA).write_bytes(LONG.encode()[:-1] + b"?")
-    result = run("blob", "cat", chat, SHA)
-    assert result.exit_code == 1
-    assert result.stdout_bytes == b""
-    assert "not those that were put there" in result.stderr
+    assert "not those that were put there" in refused("blob", "cat", chat, SHA)
 
 
 def test_an_entry_that_misuses_its_list_is_found(chat: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.terminal import contents, done, driving, lines, printed_json, run, said
+from tests.support.terminal import contents, done, driving, lines, printed_json, refused, run, said
 
 KEY = "ghp_" + "a1B2" * 9
 
@@ -37,9 +37,7 @@ def test_export_makes_a_file_and_never_over_another(chat: Path) -> None:
     assert done("export", chat, "-o", target) == f"{target}\n"
     assert target.read_text() == done("export", chat)
     target.write_text("mine")
-    result = run("export", chat, "-o", target)
-    assert result.exit_code == 1
-    assert "there already" in result.stderr
+    assert "there already" in refused("export", chat, "-o", target)
     assert target.read_text() == "mine"
 
 
@@ -98,10 +96,9 @@ def test_a_users_rules_are_read_from_a_file(secret: Path) -> None:
 def test_wrong_rules_fail_before_anything_is_made(secret: Path, text: str) -> None:
     rules, target = secret.with_name("rules.toml"), secret.with_name("chat.md")
     rules.write_text(text)
-    result = run("export", secret, "--redact", "--rules", rules, "-o", target)
-    assert result.exit_code == 1
-    assert str(rules) in result.stderr
-    assert result.stderr.count("\n") == 1
+    error = refused("export", secret, "--redact", "--rules", rules, "-o", target)
+    assert str(rules) in error
+    assert error.count("\n") == 1
     assert not target.exists()
 
 
@@ -111,9 +108,7 @@ def test_options_that_need_another_are_wrong_usage_without_it(chat: Path, words:
 
 
 def test_rules_that_are_not_there_are_named(chat: Path) -> None:
-    result = run("export", chat, "--redact", "--rules", "nowhere.toml")
-    assert result.exit_code == 1
-    assert "nowhere.toml" in result.stderr
+    assert "nowhere.toml" in refused("export", chat, "--redact", "--rules", "nowhere.toml")
 
 
 def test_the_built_in_rules_are_listed() -> None:

@@ -29,12 +29,6 @@ def test_gc_says_what_would_go_and_then_what_went(tmp_path: Path) -> None:
     assert done("verify", file) == ""
 
 
-def test_a_moment_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
-    result = run("gc", tried(tmp_path), "--as-of", "next week")
-    assert result.exit_code == 2
-    assert "not a time" in result.stderr
-
-
 def test_of_many_entries_some_are_listed_and_the_json_has_all(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file) as main:

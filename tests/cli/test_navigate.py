@@ -4,20 +4,10 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.terminal import contents, done, lines, printed_json, run, said
-
-
-def last(file: Path) -> dict[str, Any]:
-    entry: dict[str, Any] = json.loads(lines(file)[-1])
-    return entry
-
-
-def texts(file: Path) -> list[Any]:
-    return [message["content"] for message in printed_json("context", file)["messages"]]
+from tests.support.terminal import contents, done, last, lines, printed_json, run, said, texts
 
 
 def program(source: str) -> str:
@@ -104,14 +94,6 @@ def test_compact_keeps_the_message_above_an_annotation(chat: Path, mark: tuple[s
 def test_compact_may_keep_nothing(chat: Path) -> None:
     done("compact", chat, "--keep", "0", "--summary", "all of it")
     assert texts(chat) == ["all of it"]
-
-
-def test_compact_of_a_short_context_has_nothing_to_do(chat: Path) -> None:
-    before = contents(chat.parent)
-    result = run("compact", chat)
-    assert result.exit_code == 1
-    assert "20000 are to be kept: nothing to compact" in result.stderr
-    assert contents(chat.parent) == before
 
 
 def test_moving_above_a_compaction_warns_in_one_line(chat: Path) -> None:

@@ -35,6 +35,24 @@ def said(file: Path, role: str, text: str) -> str:
     return done("append", file, "--role", role, "--text", text).strip()
 
 
+def refused(*words: str | Path, status: int = 1, input: str | bytes | None = None) -> str:
+    """The standard error of a command that must fail with a status and print no data."""
+    result = run(*words, input=input)
+    assert (result.exit_code, result.stdout) == (status, ""), result.output
+    return result.stderr
+
+
+def last(file: Path) -> dict[str, Any]:
+    """The last entry of a file."""
+    entry: dict[str, Any] = json.loads(lines(file)[-1])
+    return entry
+
+
+def texts(file: Path) -> list[Any]:
+    """The content of each message of a session's context."""
+    return [message["content"] for message in printed_json("context", file)["messages"]]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """All files of a folder but the writer's lock, which holds nothing."""
     return {

@@ -1,9 +1,9 @@
-"""The commands `blob ls`, `blob cat` and `blob verify`."""
+"""The commands below `blob` and `handle`: what is stored beside a session or elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -11,13 +11,17 @@ from typing import Any, Final
 import click
 
 from sessiontree import errors
-from sessiontree.cli import arguments
+from sessiontree.cli import arguments, terminal
 from sessiontree.cli.opening import reading
-from sessiontree.cli.output import out_json_list
-from sessiontree.cli.terminal import counted, end, finish, is_terminal, out, tell
+from sessiontree.cli.output import for_people, out_json, out_json_list, out_message
+from sessiontree.cli.terminal import as_line, counted, end, out, tell, tell_each
+from sessiontree.context.resolved import output_text
 from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.entry import decode_object
+from sessiontree.core.handle import Handle
 from sessiontree.core.spill import check_spilled
+from sessiontree.handles.registry import Registry, Scope
+from sessiontree.handles.schema import HandleSchema
 from sessiontree.session import Session
 
 _KINDS: Final[dict[type[errors.BlobError], str]] = {
@@ -46,7 +50,7 @@ def blob() -> None:
 
 @blob.command(short_help="List the blobs and how often each is used.")
 @arguments.file
-@arguments.json("a list of the blobs")
+@arguments.json_option("a list of the blobs")
 def ls(file: str, as_json: bool) -> None:
     """List the blobs, with their bytes and how often each is used.
 
@@ -108,17 +112,12 @@ def cat(file: str, sha: str) -> None:
     """
     with reading(file) as session:
         found = _named(session, sha)
-        if sys.stdout is None:  # closed by the caller
-            return
-        if is_terminal():
+        if terminal.is_terminal():
             raise errors.UsageError(
                 f"{found.size:,} bytes are not written to a terminal; "
                 "send them to a file, with '> NAME', or to another program"
             )
-        finish()
-        for block in session.blobs.blocks(*found):
-            sys.stdout.buffer.write(block)
-        finish()
+        terminal.write_bytes(session.blobs.blocks(*found))
 
 
 def _named(session: Session, sha: str) -> Blob:
@@ -138,7 +137,7 @@ def _named(session: Session, sha: str) -> Blob:
 
 @blob.command()
 @arguments.file
-@arguments.json("a list of the findings")
+@arguments.json_option("a list of the findings")
 def verify(file: str, as_json: bool) -> None:
     """Read every blob and report those that are missing or damaged.
 
@@ -167,3 +166,89 @@ def verify(file: str, as_json: bool) -> None:
     outcome = counted(len(found), "finding") if found else "no damage found"
     tell(f"{file}: {counted(checked, 'blob')}, {outcome}")
     end(found)
+
+
+@click.group()
+def handle() -> None:
+    """Resolve handles and list their schemas.
+
+    A handle points to content that is stored elsewhere. Its form is
+    PLUGIN@VERSION::METHOD:META.
+
+    \b
+    Example:
+      sessiontree handle schemas --json
+      sessiontree handle resolve file@1.0.0::path:notes.md --root .
+    """
+
+
+@handle.command(short_help="List the handles of each plugin.")
+@arguments.json_option("a list of the schemas")
+def schemas(as_json: bool) -> None:
+    """List the handles of each plugin, and what they resolve to.
+
+    A plugin is a class with 'schemas' and 'resolve'. An installed package provides it
+    with an entry point in its pyproject.toml:
+
+    \b
+      [project.entry-points."sessiontree.handles"]
+      notes = "my_package:Notes"
+    """
+    registry = Registry.default()
+    found = registry.schemas()
+    if as_json:
+        out_json_list(found)
+    else:
+        for schema in found:
+            _out_schema(schema)
+    tell_each("Warning", [str(error) for error in registry.broken])
+
+
+def _out_schema(schema: HandleSchema) -> None:
+    out(f"{schema.name} → {schema.kind}")
+    if target := schema.resolves_to:
+        out(f"  {target if isinstance(target, str) else for_people(target)}")
+    for index, field in enumerate(schema.meta):
+        facts = [
+            f"meta[{index}]  {field.name}",
+            f"prefix {field.prefix}" if field.prefix else "",
+            field.form or (f"matches {field.pattern}" if field.pattern else ""),
+            "" if field.required else "optional",
+        ]
+        out("  " + "  ".join(fact for fact in facts if fact))
+
+
+@handle.command()
+@click.argument("words", nargs=-1, required=True, metavar="HANDLE")
+@arguments.path_option(
+    "--session",
+    metavar="FILE",
+    help="The session that has the handle, for its blobs and its folder.",
+)
+@arguments.root
+@arguments.json_option("the handle, its kind and its data (bytes as base64)")
+def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_json: bool) -> None:
+    """Print what a handle points to.
+
+    Bytes are printed as they are, but not to a terminal. Put a HANDLE that contains a
+    space or a semicolon in quotation marks.
+    """
+    if len(words) > 1:
+        raise click.UsageError(f"give one HANDLE, in quotation marks: '{as_line(' '.join(words))}'")
+    wanted = Handle.parse(words[0])
+    with contextlib.ExitStack() as opened:
+        owner = None if session is None else opened.enter_context(reading(session))
+        scope = opened.enter_context(Scope(Registry.default(), owner, root))
+        found = scope.resolve(wanted)
+    if as_json:
+        out_json(found)
+    elif found.kind == "message":
+        out_message(found.data)
+    elif found.kind == "output":
+        out(output_text(found.data))
+    elif found.kind == "document":
+        out(for_people(found.data, indent=2))
+    elif terminal.is_terminal():  # which would obey the bytes
+        tell(f"{len(found.data):,} bytes of {found.media_type}, not printed to a terminal")
+    else:
+        terminal.write_bytes([found.data])
