@@ -23,16 +23,10 @@ _MOST_NAMED: Final = 8
 
 
 def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
-    """The session that a ref names.
+    """The session that a ref names; RefError if it names none, or more than one.
 
-    Args:
-        ref: `latest`, an id, a name, or four characters or more of an id.
-        among: the sessions, the one that `latest` means first.
-        where: where they are, in words.
-        command: the command that lists them.
-
-    Raises:
-        RefError: it names none, or more than one.
+    `among` has the one that `latest` means first; the message says `where` they are, in
+    words, and the `command` that lists them.
     """
     if ref == LATEST and among:
         return among[0]

@@ -21,7 +21,7 @@ from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
-from sessiontree.core.message import Call, calls_of
+from sessiontree.core.message import calls_of
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.engine.opening import Start, sniff_file
 from sessiontree.errors import SessionTreeError, SpilledError
@@ -191,11 +191,13 @@ class FileSearch:
             with open(os.path.join(folder, name), "rb") as reading:
                 text = reading.read().decode("utf-8", "replace")
             span = self._pattern.search(text)
-            entry = next(self._naming(foreign, name), None) if span is not None else None
-            if span is not None and entry is not None and self._is_wanted(entry):
-                yield self._made(entry, text, span)
-            elif span is not None and entry is None:
+            if span is None:
+                continue
+            entry = next(self._naming(foreign, name), None)
+            if entry is None:
                 self._report(f"{os.path.join(folder, name)} holds the pattern; no entry names it")
+            elif self._is_wanted(entry):
+                yield self._made(entry, text, span)
 
     def _naming(self, foreign: ForeignFile, name: str) -> Iterator[Entry]:
         """The entries that name a file of results."""
@@ -212,7 +214,7 @@ class FileSearch:
         with Session.open(self._file, readonly=True) as session:
             self._session = session.id
             for entry in session.entries():
-                self._tools.update((call.id, call.name) for call in _calls_in(entry.as_stored))
+                self._note_tools(entry.as_stored)
                 found = self._hit(entry, entry.as_stored)
                 if found is not None:
                     yield found
@@ -265,9 +267,13 @@ class FileSearch:
             self._tools[call_id] = None
             if call_id:
                 for _, line in Scanner().lines(self._file, Pattern(call_id).candidates):
-                    calls = _calls_in(decode_object(line))
-                    self._tools.update((call.id, call.name) for call in calls)
+                    self._note_tools(decode_object(line))
         return self._tools[call_id]
+
+    def _note_tools(self, body: Mapping[str, Any]) -> None:
+        message = body.get("message")
+        if isinstance(message, dict):
+            self._tools.update((call.id, call.name) for call in calls_of(message))
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
         start, end = span
@@ -349,11 +355,6 @@ def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
         return restore(body, fetch)
     except SpilledError:
         return body
-
-
-def _calls_in(body: Mapping[str, Any]) -> list[Call]:
-    message = body.get("message")
-    return calls_of(message) if isinstance(message, dict) else []
 
 
 def _naming_blobs(block: bytearray | bytes, end: int) -> Iterator[Span]:

@@ -42,14 +42,9 @@ _SMALL: Final = 4096
 class Backwards:
     """Reads lines that end at a given place, nearest to the end first.
 
-    Args:
-        read: reads the file.
-        window: a part of the file that was read already.
-        start: its offset.
-
     Attributes:
-        window: the part of the file that is in memory.
-        start: its offset.
+        window: the part of the file that is in memory; it may be given at first.
+        start: the offset of the window.
         searched: the bytes that `find` searched so far.
     """
 
@@ -188,11 +183,10 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
 
 
 class Scanner:
-    """Reads files one after the other. One thread at a time.
+    """Reads files one after the other, for one thread at a time.
 
-    Attributes:
-        file: the file begun last; it can be read while its lines are being given.
-        inside: the decompressed content of that file; None if it is not compressed.
+    `file` is the file begun last; it can be read while its lines are being given. `inside`
+    is its decompressed content, None if it is not compressed.
     """
 
     file: ScannedFile
@@ -204,12 +198,8 @@ class Scanner:
     def lines(self, file: str, find: Find) -> Iterator[tuple[int, bytes]]:
         """The offset and the bytes of each line that `find` finds, as the file is now.
 
-        A last line without its LF counts as well.
-
-        Raises:
-            OSError: the file cannot be read.
-            NotASessionError: it is compressed, and nothing of it can be read.
-            StorageError: it is compressed, and ends early.
+        A last line without its LF counts as well. Raises OSError as the system does, and for
+        a compressed file as `Inside.readinto` does.
         """
         buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile
         buffer = buffer or bytearray(BLOCK)
@@ -261,8 +251,7 @@ class ScannedFile:
 class Inside:
     """The decompressed content of a compressed file, from start to end.
 
-    Attributes:
-        number: the number of the line that was given last, from 1.
+    `number` is that of the line given last, from 1.
     """
 
     def __init__(self, file: ScannedFile) -> None:
