@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -217,14 +218,9 @@ def test_a_long_import_shows_its_progress_on_a_terminal(tmp_path: Path, out: Pat
     if not pid:
         os.execv(sys.executable, [sys.executable, "-c", AT_ONCE, str(file), "-o", str(out)])
     shown = b""
-    while True:
-        try:
-            block = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not block:
-            break
-        shown += block
+    with contextlib.suppress(OSError):  # the terminal is closed at the other end
+        while block := os.read(terminal, 65536):
+            shown += block
     os.close(terminal)
     assert os.waitpid(pid, 0)[1] == 0
     assert b"%" in shown
@@ -241,10 +237,8 @@ def test_each_line_names_the_source_and_two_of_one_session_are_both_named(
     assert f"from {one}" in first.stdout
     assert "Warning" not in first.stderr
     both = run("import", tmp_path / "p", "-o", out)
-    assert [line.rpartition("from ")[2] for line in both.stdout.splitlines()] == [
-        str(one),
-        str(two),
-    ]
+    named = [line.rpartition("from ")[2] for line in both.stdout.splitlines()]
+    assert named == [str(one), str(two)]
     assert f"Warning: {one} and {two} are both of the session {SESSION}" in both.stderr
     assert "Warning" not in run("import", one, one, "-o", out).stderr
 
