@@ -8,16 +8,15 @@ import os
 import pty
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sessiontree import Session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import SESSION, state_of
-from tests.importing.conftest import messages, touched
+from tests.importing.conftest import CALL, SUBAGENT, messages, touched
 from tests.support.terminal import done, driving, printed_json, run
-from tests.support.transcripts import assistant, result, user, written
+from tests.support.transcripts import assistant, user, written
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 
@@ -27,13 +26,10 @@ def everything(tmp_path: Path) -> Path:
     """A folder with all agents' sessions as they store them, and other files between."""
     folder = tmp_path / "agents"
     claude = folder / "projects" / "-project"
-    lines = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
-    written(claude / f"{SESSION}.jsonl", lines)
-    more: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
-    inner = [user("s1", None, **more), assistant("s2", "s1", "n", **more)]
-    written(claude / SESSION / "subagents" / "agent-one.jsonl", inner)
+    written(claude / f"{SESSION}.jsonl", CALL)
+    written(claude / SESSION / "subagents" / "agent-one.jsonl", SUBAGENT)
     (claude / SESSION / "subagents" / "agent-one.meta.json").write_text('{"toolUseId":"t"}')
-    written(claude / OTHER / "subagents" / "agent-two.jsonl", inner)  # its session is gone
+    written(claude / OTHER / "subagents" / "agent-two.jsonl", SUBAGENT)  # its session is gone
     (claude / "sessions-index.json").write_text('{"version":1,"entries":[]}')
     for name in ("codex", "gemini", "pi"):
         (folder / name).mkdir()

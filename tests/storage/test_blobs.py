@@ -170,6 +170,9 @@ def test_a_session_does_not_have_what_it_did_not_put(tmp_path: Path, blobs: Blob
     assert not blobs.has(Blob(BLOB.sha256, BLOB.size + 1))
 
 
+Damage = Callable[[Path], object]
+
+
 def _flipped(path: Path) -> None:
     path.write_bytes(CONTENT[:-1] + b"?")
 
@@ -181,7 +184,6 @@ def _linked(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    path.unlink()
     here = os.getcwd()
     os.chdir(path.parent)  # the whole path is longer than a socket's name may be
     try:
@@ -191,7 +193,13 @@ def _socket(path: Path) -> None:
         os.chdir(here)
 
 
-Damage = Callable[[Path], object]
+def _instead(make: Damage) -> Damage:
+    def damage(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return damage
+
 
 REWRITTEN: dict[str, Damage] = {
     "cut off": lambda path: path.write_bytes(CONTENT[:-1]),
@@ -201,10 +209,10 @@ REWRITTEN: dict[str, Damage] = {
 }
 OCCUPIED: dict[str, Damage] = {
     "linked": _linked,
-    "dangling": lambda path: (path.unlink(), path.symlink_to("nowhere")),
-    "folder": lambda path: (path.unlink(), path.mkdir()),
-    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
-    "socket": _socket,
+    "dangling": _instead(lambda path: path.symlink_to("nowhere")),
+    "folder": _instead(Path.mkdir),
+    "pipe": _instead(os.mkfifo),
+    "socket": _instead(_socket),
 }
 
 
