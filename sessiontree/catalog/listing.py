@@ -221,7 +221,6 @@ class _Opened:
         )
 
     def _modified(self) -> str:
-        """The file's time as the format writes it."""
         changed = datetime.fromtimestamp(self._stat.modified, UTC)
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
 
@@ -244,8 +243,6 @@ def _writer(fs: FileSystem, file: str) -> str | None:
 
 
 class _Last(msgspec.Struct, gc=False):
-    """What is read of the last entry."""
-
     type: str
     timestamp: str | None = None
     lane: str | None = None
@@ -280,7 +277,6 @@ def _name_in_tail(tail: bytes) -> str | None:
 
 
 def _name_in(window: bytes) -> str | None:
-    """The last name given in a window, or None."""
     infos = _entries_in(window, b'"session_info"', "session_info")
     return next(filter(None, (_text(entry, "name") for entry in infos)), None)
 
@@ -297,7 +293,6 @@ def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str
 
 
 def _line_around(window: bytes, at: int) -> tuple[int, int]:
-    """Where the line around an offset starts and ends."""
     end = window.find(b"\n", at)
     return window.rfind(b"\n", 0, at) + 1, end if end >= 0 else len(window)
 
@@ -340,6 +335,5 @@ def _cut(text: str) -> str:
 
 
 def _text(body: Mapping[str, Any], key: str) -> str | None:
-    """A value that is a string; None for any other."""
     value = body.get(key)
     return value if isinstance(value, str) else None

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -200,7 +201,6 @@ class FileSearch:
                 yield self._made(entry, text, span)
 
     def _naming(self, foreign: ForeignFile, name: str) -> Iterator[Entry]:
-        """The entries that name a file of results."""
         for number, file in enumerate(foreign.files):
             for offset, line in Scanner().lines(file, Pattern(name).candidates):
                 entry = foreign.entry(number, offset, line)
@@ -222,7 +222,7 @@ class FileSearch:
     def _hit_in(self, line: bytes, offset: int) -> SearchHit | None:
         entry = decode(line, offset, ignore)
         if entry is not None:
-            return self._hit(entry, _without_blobs(entry))
+            return self._hit(entry, _restored(entry, lambda handle: b""))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
             self._report(
                 f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
@@ -231,7 +231,6 @@ class FileSearch:
         return None
 
     def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:
-        """The hit that an entry is, or None."""
         if not self._is_wanted(entry):
             return None
         for text in self._texts(body):
@@ -262,7 +261,6 @@ class FileSearch:
         return hash(entry.line) in self._path  # its offset may differ, if a header is lost
 
     def _tool_of(self, call_id: str) -> str | None:
-        """The name of the tool that a call was made of, by the call's id."""
         if call_id not in self._tools:
             self._tools[call_id] = None
             if call_id:
@@ -301,7 +299,7 @@ class FileSearch:
         from sessiontree.storage.blobs import Blobs  # few searches need it
 
         blobs = Blobs(DISK, self._file)
-        for offset, line in self._scanner.lines(self._file, _naming_blobs):
+        for offset, line in self._scanner.lines(self._file, partial(lines_with, MARK)):
             entry = None if offset in given else decode(line, offset, ignore)
             if entry is None or not self._is_wanted(entry):
                 continue
@@ -340,13 +338,7 @@ _CONTENT: Final = "(content)"
 
 
 def _on_one_line(text: str) -> str:
-    """Text on one line, without terminal control characters."""
     return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
-
-
-def _without_blobs(entry: Entry) -> Mapping[str, Any]:
-    """The keys of an entry, its spilled strings empty."""
-    return _restored(entry, lambda handle: b"")
 
 
 def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
@@ -355,7 +347,3 @@ def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
         return restore(body, fetch)
     except SpilledError:
         return body
-
-
-def _naming_blobs(block: bytearray | bytes, end: int) -> Iterator[Span]:
-    return lines_with(MARK, block, end)

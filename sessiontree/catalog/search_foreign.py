@@ -75,7 +75,6 @@ class ForeignFile:
 
     @cached_property
     def _content(self) -> Positioned:
-        """The file, decompressed."""
         is_compressed = self._log.read(0, len(MAGIC)) == MAGIC
         return Decompressed(self._log) if is_compressed else self._log
 

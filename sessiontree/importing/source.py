@@ -23,7 +23,7 @@ from sessiontree.engine.view import View
 from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
 from sessiontree.formats.base import Place, Translated
-from sessiontree.storage.files import BLOBS, SUBAGENTS, TOOL_RESULTS
+from sessiontree.storage.files import BLOBS, SUBAGENTS, SUFFIX, TOOL_RESULTS, is_session_name
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.log import FileLog
 
@@ -193,17 +193,10 @@ def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
     for where, folders, names in os.walk(folder, onerror=refused):
         folders[:] = sorted(name for name in folders if not _is_skipped(where, name))
         for name in sorted(names):
-            if _may_be_session(name):
+            if is_session_name(name) and not name.startswith("."):
                 yield os.path.join(where, name)
 
 
-def _may_be_session(name: str) -> bool:
-    if name.startswith(".") or not name.endswith(_SUFFIXES):
-        return False
-    return not name.endswith(".json") or name.startswith("session-")  # Gemini CLI's names
-
-
 def _is_skipped(where: str, name: str) -> bool:
-    if name.startswith(".") or name.endswith(BLOBS):
-        return True
-    return name == SUBAGENTS and os.path.isfile(where + ".jsonl")
+    is_part = name == SUBAGENTS and os.path.isfile(where + SUFFIX)
+    return is_part or name.startswith(".") or name.endswith(BLOBS)

@@ -250,7 +250,6 @@ class Blobs:
         return hashed.hexdigest()
 
     def _path(self, name: str) -> str:
-        """The path of a blob or of another file of the folder."""
         is_other = name.endswith(UNFINISHED) or _ASIDE.fullmatch(name)
         if not _NAME.fullmatch(name) and not (is_other and os.sep not in name):
             raise BlobMissingError(
@@ -280,10 +279,14 @@ class Blobs:
             hashed = hashlib.sha256()
             beside, size = self._written_beside(_hashing(content, hashed.update))
             blob = Blob(hashed.hexdigest(), size)
+        path = self._path(blob.sha256)
         try:
             found = self._found(blob)
+            if found == "damaged":
+                self._keep_aside(path)
             if found != "whole":
-                self._name(beside, blob, found)
+                with refused("name", path):
+                    self._fs.replace(beside, path)
         finally:
             with contextlib.suppress(OSError):  # normally renamed by now
                 self._fs.unlink(beside)
@@ -368,14 +371,6 @@ class Blobs:
             self._fs.sync_folder(os.path.dirname(self.folder))
         self._is_made = True
 
-    def _name(self, beside: str, blob: Blob, found: Literal["absent", "damaged"]) -> None:
-        """Give a finished file a blob's name; a damaged file of that name is kept beside."""
-        path = self._path(blob.sha256)
-        if found == "damaged":
-            self._keep_aside(path)
-        with refused("name", path):
-            self._fs.replace(beside, path)
-
     def _keep_aside(self, path: str) -> None:
         """Give a file a second name, so that the first is never without a file."""
         today = datetime.now(UTC).date()
@@ -446,7 +441,6 @@ class Blobs:
 
 
 def _hashing(blocks: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
-    """The blocks, each hashed before it is given."""
     for block in blocks:
         if not isinstance(block, bytes):
             raise UsageError(

@@ -59,25 +59,19 @@ class Backwards:
         """The line whose LF (or the end of the file) is at `end`, and its offset."""
         inside = end - self.start
         if not 0 < inside <= len(self.window):
-            self._load(end)
+            self._step = FIRST_BLOCK
+            self._load(end - self._step, end)
             inside = end - self.start
         at = self.window.rfind(b"\n", 0, inside)
         while at < 0 and self.start:
-            self._widen(inside)
+            self._step = min(self._step * 2, LARGEST_BLOCK)
+            self._load(self.start - max(self._step, inside), end)
             inside = end - self.start
             at = self.window.rfind(b"\n", 0, inside)
         return self.start + at + 1, self.window[at + 1 : inside]
 
-    def _load(self, end: int) -> None:
-        self._step = FIRST_BLOCK
-        self.start = max(0, end - self._step)
-        self.window = self._read(self.start, end - self.start)
-
-    def _widen(self, inside: int) -> None:
-        """Read more in front of the window's first `inside` bytes."""
-        end = self.start + inside
-        self._step = min(self._step * 2, LARGEST_BLOCK)
-        self.start = max(0, self.start - max(self._step, inside))
+    def _load(self, start: int, end: int) -> None:
+        self.start = max(0, start)
         self.window = self._read(self.start, end - self.start)
 
     def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
@@ -100,8 +94,7 @@ class Backwards:
         overlap = len(needle) - 1
         while end > 0:
             if not self.start + overlap < end <= self.start + len(self.window):
-                self.start = max(0, end - step - overlap)
-                self.window = self._read(self.start, end - self.start)
+                self._load(end - step - overlap, end)
                 step = min(step * 2, LARGEST_BLOCK)
             at: int = stringzilla.rfind(self.window, needle, 0, end - self.start)
             self.searched += end - self.start - max(at, 0)

@@ -272,14 +272,10 @@ class WriterLock:
         return True
 
     def _is_in_place(self) -> bool:
-        """Whether the open lock file is at the path."""
         self.seen = self._surroundings.look()
-        if self.seen == self._stood:
-            return True
-        try:
-            return self._is_at_path()
-        except OSError:
-            return False  # taking it again tells what is wrong
+        with contextlib.suppress(OSError):  # taking it again tells what is wrong
+            return self.seen == self._stood or self._is_at_path()
+        return False
 
     def _is_at_path(self) -> bool:
         """The same, by a look at the path itself; raises OSError if the system refuses."""
