@@ -22,10 +22,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -42,6 +42,8 @@ from sessiontree.text.preview import shown, told
 
 if TYPE_CHECKING:
     from sessiontree.formats import Format
+
+T = TypeVar("T")
 
 HEAD: Final = 16 * 1024
 TAIL: Final = 32 * 1024
@@ -112,21 +114,22 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    with _opened(fs, file) as opened:
-        return opened.facts()
+    return _look(fs, file, _Opened.facts)
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
-    with _opened(fs, file) as opened:
-        return sniff(opened.read(0, HEAD), opened, HEAD).header
+    return _look(fs, file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header)
 
 
-@contextmanager
-def _opened(fs: FileSystem, file: str) -> Iterator[_Opened]:
+def _look(fs: FileSystem, file: str, look: Callable[[_Opened], T]) -> T:
+    """What a function gives of a file that is open while it runs."""
     try:
-        with closing_fd(fs, _open(fs, file)) as fd:
-            yield _Opened(fs, file, fd)
+        fd = _open(fs, file)
+        try:
+            return look(_Opened(fs, file, fd))
+        finally:
+            fs.close(fd)
     except SessionTreeError:
         raise
     except OSError as error:
