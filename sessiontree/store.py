@@ -378,7 +378,6 @@ def _for_names(timestamp: str) -> str:
 
 
 def _id_in_name(id: str) -> str:
-    """An id as a file name has it."""
     name = encoded(id)
     if len(name.encode()) <= _LONGEST_ID:
         return name

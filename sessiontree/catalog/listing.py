@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -36,12 +36,14 @@ from sessiontree.core.message import begins_turn, preview_of, role_of, slash_com
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import NotASessionError, SessionTreeError
 from sessiontree.storage.files import LOCK, Report, owner_in, unreadable
-from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem
+from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.text.preview import shown, told
 
 if TYPE_CHECKING:
     from sessiontree.formats import Format
+
+T = TypeVar("T")
 
 HEAD: Final = 16 * 1024
 TAIL: Final = 32 * 1024
@@ -95,10 +97,7 @@ def session_infos(
 ) -> Iterator[SessionInfo]:
     """The facts of each file; one that cannot be listed is reported and left out.
 
-    Args:
-        files: their paths.
-        report: called with the reason.
-        look: gives the facts of one, by default `facts_of`.
+    `look` gives the facts of one file, by default `facts_of`.
     """
     look = look or facts_of
     for file in files:
@@ -115,20 +114,22 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    try:
-        with _Opened(fs, file) as opened:
-            return opened.facts()
-    except SessionTreeError:
-        raise
-    except OSError as error:
-        raise unreadable(file, error) from error
+    return _look(fs, file, _Opened.facts)
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
+    return _look(fs, file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header)
+
+
+def _look(fs: FileSystem, file: str, look: Callable[[_Opened], T]) -> T:
+    """What a function gives of a file that is open while it runs."""
     try:
-        with _Opened(fs, file) as opened:
-            return sniff(opened.read(0, HEAD), opened, HEAD).header
+        fd = _open(fs, file)
+        try:
+            return look(_Opened(fs, file, fd))
+        finally:
+            fs.close(fd)
     except SessionTreeError:
         raise
     except OSError as error:
@@ -156,21 +157,14 @@ def _open(fs: FileSystem, file: str) -> int:
 class _Opened:
     """One file while it is listed, read by position."""
 
-    def __init__(self, fs: FileSystem, file: str) -> None:
+    def __init__(self, fs: FileSystem, file: str, fd: int) -> None:
         self._fs = fs
         self.name = file
-        self._fd = _open(fs, file)
-        self._stat = fs.stat(self._fd)
+        self._fd = fd
+        self._stat = fs.stat(fd)
         if not S_ISREG(self._stat.mode):
-            fs.close(self._fd)
             what = "a folder" if self._stat.is_folder else "a device or a pipe"
             raise NotASessionError(f"{file} is not a session file: it is {what}", file)
-
-    def __enter__(self) -> _Opened:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._fs.close(self._fd)
 
     def read(self, offset: int, size: int) -> bytes:
         return self._fs.read(self._fd, size, offset)
@@ -230,7 +224,6 @@ class _Opened:
         )
 
     def _modified(self) -> str:
-        """The file's time as the format writes it."""
         changed = datetime.fromtimestamp(self._stat.modified, UTC)
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
 
@@ -244,20 +237,15 @@ def _writer(fs: FileSystem, file: str) -> str | None:
         fd = fs.open(lock, READ_PLAIN)
     except OSError:
         return None
-    try:
+    with closing_fd(fs, fd), suppress(OSError):
         if fs.lock(fd):
             fs.unlock(fd)
             return None  # its owner died
         return owner_in(fs, fd) or "another writer"
-    except OSError:
-        return "another writer"
-    finally:
-        fs.close(fd)
+    return "another writer"
 
 
 class _Last(msgspec.Struct, gc=False):
-    """What is read of the last entry."""
-
     type: str
     timestamp: str | None = None
     lane: str | None = None
@@ -292,11 +280,8 @@ def _name_in_tail(tail: bytes) -> str | None:
 
 
 def _name_in(window: bytes) -> str | None:
-    """The last name given in a window, or None."""
-    for entry in _entries_in(window, b'"session_info"', "session_info"):
-        if name := _text(entry, "name"):
-            return name
-    return None
+    infos = _entries_in(window, b'"session_info"', "session_info")
+    return next(filter(None, (_text(entry, "name") for entry in infos)), None)
 
 
 def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
@@ -311,7 +296,6 @@ def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str
 
 
 def _line_around(window: bytes, at: int) -> tuple[int, int]:
-    """Where the line around an offset starts and ends."""
     end = window.find(b"\n", at)
     return window.rfind(b"\n", 0, at) + 1, end if end >= 0 else len(window)
 
@@ -326,10 +310,8 @@ def _first_message(head: bytes, read: Read, size: int) -> str | None:
 
 
 def _prompt_in(window: bytes) -> str | None:
-    for body in _objects_with(window, _USER):
-        if begins_turn(body):
-            return _cut(preview_of(shown(told(body)["message"])))
-    return None
+    bodies = filter(begins_turn, _objects_with(window, _USER))
+    return next((_cut(preview_of(shown(told(body)["message"]))) for body in bodies), None)
 
 
 def _command_in(window: bytes) -> str | None:
@@ -356,6 +338,5 @@ def _cut(text: str) -> str:
 
 
 def _text(body: Mapping[str, Any], key: str) -> str | None:
-    """A value that is a string; None for any other."""
     value = body.get(key)
     return value if isinstance(value, str) else None

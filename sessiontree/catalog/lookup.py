@@ -7,7 +7,8 @@ that the session has now, wherever in its file it was given.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from sessiontree.catalog.listing import TAIL, SessionInfo
@@ -20,19 +21,14 @@ LATEST: Final = "latest"
 SHORTEST_PREFIX: Final = 4
 
 _MOST_NAMED: Final = 8
+_find_names: Final = partial(lines_with, b'"session_info"')
 
 
 def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
-    """The session that a ref names.
+    """The session that a ref names; RefError if it names none, or more than one.
 
-    Args:
-        ref: `latest`, an id, a name, or four characters or more of an id.
-        among: the sessions, the one that `latest` means first.
-        where: where they are, in words.
-        command: the command that lists them.
-
-    Raises:
-        RefError: it names none, or more than one.
+    `among` has the one that `latest` means first; the message says `where` they are, in
+    words, and the `command` that lists them.
     """
     if ref == LATEST and among:
         return among[0]
@@ -63,7 +59,6 @@ def _by_name(name: str, among: Sequence[SessionInfo]) -> list[SessionInfo]:
 
 
 def _none_named(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> str:
-    """The message for a ref that names no session."""
     if ref == LATEST:
         return f"there is no session {where}"
     is_short = 0 < len(ref) < SHORTEST_PREFIX and any(one.id.startswith(ref) for one in among)
@@ -82,7 +77,7 @@ def _name_of(one: SessionInfo, scanner: Scanner) -> str | None:
         return one.name  # the list has seen the whole file
     name = None
     try:
-        for _, line in scanner.lines(one.file, _naming):
+        for _, line in scanner.lines(one.file, _find_names):
             body = decode_object(line)
             given = body.get("name")
             if body.get("type") == "session_info" and isinstance(given, str):
@@ -90,7 +85,3 @@ def _name_of(one: SessionInfo, scanner: Scanner) -> str | None:
     except OSError:
         return None
     return name or one.name
-
-
-def _naming(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
-    return lines_with(b'"session_info"', block, end)

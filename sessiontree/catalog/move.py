@@ -30,23 +30,10 @@ TRASH: Final = ".trash"
 def rename_project(
     fs: FileSystem, root: str, about: str, source: str, target: str, report: Report
 ) -> int:
-    """Move the sessions of one project's folder to another's.
+    """Move the sessions of one project's folder to another's; return how many.
 
-    Args:
-        fs: the seam to the disk.
-        root: the store's folder.
-        about: the working directory of the sessions, for messages.
-        source, target: the paths of the two folders.
-        report: called with anything in the first that cannot be a session.
-
-    Returns:
-        How many sessions were moved.
-
-    Raises:
-        NothingToDoError: there is none, or they are there already.
-        SessionBusyError: a writer holds one; nothing was moved.
-        SessionExistsError: both folders have a file of one name; those before it were moved.
-        StorageError: the system refused.
+    `about` is their working directory, for messages; the errors are those of
+    `Store.move_project`. Anything in the first folder that cannot be a session is reported.
     """
     if not os.path.isdir(root):
         raise NothingToDoError(f"there is no folder {root}, so there is nothing to move")
@@ -77,21 +64,7 @@ def _check_not_held(files: list[str]) -> None:
 
 
 def trash(fs: FileSystem, root: str, file: str, stamp: str) -> str:
-    """Move a session of a store to its trash.
-
-    Args:
-        fs: the seam to the disk.
-        root: the store's folder.
-        file: the session file, below it.
-        stamp: the name of the folder to make for it.
-
-    Returns:
-        The path of the file in the trash.
-
-    Raises:
-        UsageError: the file is not in the store, or is in its trash already.
-        SessionBusyError, SessionNotFoundError, StorageError: as `move_session` raises them.
-    """
+    """Move a session of a store to a new folder `stamp` in its trash; return its path there."""
     place = _below(root, file)
     if place is None:
         raise UsageError(f"{file} is not a session of {root}; name the folder of sessions it is in")
@@ -103,16 +76,7 @@ def trash(fs: FileSystem, root: str, file: str, stamp: str) -> str:
 
 
 def restore(fs: FileSystem, root: str, file: str) -> str:
-    """Move a session from a store's trash to where it was.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        UsageError: the file is not in the trash.
-        SessionExistsError: another file is there now.
-        SessionBusyError, SessionNotFoundError, StorageError: as `move_session` raises them.
-    """
+    """Move a session from a store's trash to where it was; return its path."""
     place = _below(os.path.join(root, TRASH), file)
     parts = place.split(os.sep) if place is not None else []
     if len(parts) < 2:

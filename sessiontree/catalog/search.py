@@ -39,16 +39,10 @@ def search(
     limit: int | None = None,
     processes: int | None = 1,
 ) -> Generator[SearchHit, None, None]:
-    """The hits in files, as they are found: file by file, in file order.
+    """The hits in files, at most `limit`, as they are found: file by file, in file order.
 
-    Args:
-        pattern: what to search for.
-        files: the paths of session files.
-        wanted: which entries count.
-        report: called with each file and line that cannot be read, and why.
-        limit: how many hits at most.
-        processes: how many share the files; None: as many as are worth it. The others
-            end when the iterator is closed.
+    `processes` share the files; None: as many as are worth it. The others end when the
+    iterator is closed. `report` is called for each file and line that cannot be read.
     """
     if limit is not None and limit < 1:
         return

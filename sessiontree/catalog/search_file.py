@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
-from sessiontree.core.message import Call, calls_of
+from sessiontree.core.message import calls_of
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.engine.opening import Start, sniff_file
 from sessiontree.errors import SessionTreeError, SpilledError
@@ -191,14 +192,15 @@ class FileSearch:
             with open(os.path.join(folder, name), "rb") as reading:
                 text = reading.read().decode("utf-8", "replace")
             span = self._pattern.search(text)
-            entry = next(self._naming(foreign, name), None) if span is not None else None
-            if span is not None and entry is not None and self._is_wanted(entry):
-                yield self._made(entry, text, span)
-            elif span is not None and entry is None:
+            if span is None:
+                continue
+            entry = next(self._naming(foreign, name), None)
+            if entry is None:
                 self._report(f"{os.path.join(folder, name)} holds the pattern; no entry names it")
+            elif self._is_wanted(entry):
+                yield self._made(entry, text, span)
 
     def _naming(self, foreign: ForeignFile, name: str) -> Iterator[Entry]:
-        """The entries that name a file of results."""
         for number, file in enumerate(foreign.files):
             for offset, line in Scanner().lines(file, Pattern(name).candidates):
                 entry = foreign.entry(number, offset, line)
@@ -212,7 +214,7 @@ class FileSearch:
         with Session.open(self._file, readonly=True) as session:
             self._session = session.id
             for entry in session.entries():
-                self._tools.update((call.id, call.name) for call in _calls_in(entry.as_stored))
+                self._note_tools(entry.as_stored)
                 found = self._hit(entry, entry.as_stored)
                 if found is not None:
                     yield found
@@ -220,7 +222,7 @@ class FileSearch:
     def _hit_in(self, line: bytes, offset: int) -> SearchHit | None:
         entry = decode(line, offset, ignore)
         if entry is not None:
-            return self._hit(entry, _without_blobs(entry))
+            return self._hit(entry, _restored(entry, lambda handle: b""))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
             self._report(
                 f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
@@ -229,7 +231,6 @@ class FileSearch:
         return None
 
     def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:
-        """The hit that an entry is, or None."""
         if not self._is_wanted(entry):
             return None
         for text in self._texts(body):
@@ -260,14 +261,17 @@ class FileSearch:
         return hash(entry.line) in self._path  # its offset may differ, if a header is lost
 
     def _tool_of(self, call_id: str) -> str | None:
-        """The name of the tool that a call was made of, by the call's id."""
         if call_id not in self._tools:
             self._tools[call_id] = None
             if call_id:
                 for _, line in Scanner().lines(self._file, Pattern(call_id).candidates):
-                    calls = _calls_in(decode_object(line))
-                    self._tools.update((call.id, call.name) for call in calls)
+                    self._note_tools(decode_object(line))
         return self._tools[call_id]
+
+    def _note_tools(self, body: Mapping[str, Any]) -> None:
+        message = body.get("message")
+        if isinstance(message, dict):
+            self._tools.update((call.id, call.name) for call in calls_of(message))
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
         start, end = span
@@ -295,7 +299,7 @@ class FileSearch:
         from sessiontree.storage.blobs import Blobs  # few searches need it
 
         blobs = Blobs(DISK, self._file)
-        for offset, line in self._scanner.lines(self._file, _naming_blobs):
+        for offset, line in self._scanner.lines(self._file, partial(lines_with, MARK)):
             entry = None if offset in given else decode(line, offset, ignore)
             if entry is None or not self._is_wanted(entry):
                 continue
@@ -334,13 +338,7 @@ _CONTENT: Final = "(content)"
 
 
 def _on_one_line(text: str) -> str:
-    """Text on one line, without terminal control characters."""
     return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
-
-
-def _without_blobs(entry: Entry) -> Mapping[str, Any]:
-    """The keys of an entry, its spilled strings empty."""
-    return _restored(entry, lambda handle: b"")
 
 
 def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
@@ -349,12 +347,3 @@ def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
         return restore(body, fetch)
     except SpilledError:
         return body
-
-
-def _calls_in(body: Mapping[str, Any]) -> list[Call]:
-    message = body.get("message")
-    return calls_of(message) if isinstance(message, dict) else []
-
-
-def _naming_blobs(block: bytearray | bytes, end: int) -> Iterator[Span]:
-    return lines_with(MARK, block, end)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -52,13 +53,8 @@ _CLAUDE_CODE: Final = "claude-code"
 class ForeignFile:
     """A file of another agent, or of version 1, as a search reads it.
 
-    Args:
-        file: its path.
-        start: what its start says.
-        inside: the decompressed content of the file, if it is being scanned.
-
-    Attributes:
-        files: its path, and those of the files beside it that belong to it.
+    `inside` is its decompressed content, if it is being scanned; `files` are its path and
+    those of the files beside it that belong to it.
     """
 
     def __init__(self, file: str, start: Start, inside: Inside | None = None) -> None:
@@ -79,7 +75,6 @@ class ForeignFile:
 
     @cached_property
     def _content(self) -> Positioned:
-        """The file, decompressed."""
         is_compressed = self._log.read(0, len(MAGIC)) == MAGIC
         return Decompressed(self._log) if is_compressed else self._log
 
@@ -88,13 +83,7 @@ class ForeignFile:
             self._log.release()
 
     def entry(self, number: int, offset: int, line: bytes) -> Entry | None:
-        """The entry of a line; None if it depends on other lines, or there is none.
-
-        Args:
-            number: which of `files` the line is in.
-            offset: where the line starts.
-            line: its bytes.
-        """
+        """The entry of a line of file `number`; None if it depends on other lines, or is none."""
         body = decode_object(line)
         if self._format is None or not body or _depends(self._format.name, body, number):
             return None
@@ -109,9 +98,7 @@ class ForeignFile:
     def matching(self, find: Find, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry]:
         """The entries, as the opened file has them, whose lines may match; some twice.
 
-        Args:
-            find: finds such lines.
-            lines: such lines of the file itself, and their offsets.
+        `find` finds such lines; `lines` are those of the file itself, with their offsets.
         """
         if self._format is None:
             alone = self._of_version_1(lines)
@@ -214,21 +201,19 @@ class ForeignFile:
         start, lines = self._counted.get(number, (0, 1))
         if start > offset:
             start, lines = 0, 1
-        if number:
-            log = FileLog(DISK, self.files[number], readonly=True)
-            lines += count_newlines(log.read, start, offset)
-            log.release()
-        else:
+        if not number:
             lines += count_newlines(self._content.read, start, offset)
+        else:
+            with closing(FileLog(DISK, self.files[number], readonly=True)) as log:
+                lines += count_newlines(log.read, start, offset)
         self._counted[number] = offset, lines
         return lines
 
     def _all(self, find: Find) -> Iterator[Entry]:
         """The entries whose lines may match, of the whole file translated."""
         for line in self._translated():
-            if next(find(line, len(line)), None) is None:
-                continue
-            entry = decode(line, 0, ignore)
+            is_likely = next(find(line, len(line)), None) is not None
+            entry = decode(line, 0, ignore) if is_likely else None
             if entry is not None:
                 yield entry
 

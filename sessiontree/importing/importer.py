@@ -128,9 +128,7 @@ class Importer:
         """The file at a path, or the files in the folder there that may be sessions.
 
         `report` is called with one line for each folder that cannot be read.
-
-        Raises:
-            SessionNotFoundError: there is nothing at the path.
+        SessionNotFoundError: there is nothing at the path.
         """
         if os.path.isdir(path):
             yield from files_in(path, report)
@@ -218,7 +216,6 @@ class Importer:
             return counts._replace(blobs=len(blobs.made))
 
     def _path_for(self, opening: Opening) -> str:
-        """The path of a new target: its project's folder in the store, or the folder given."""
         folder = self.folder
         cwd, created = opening.header.get("cwd"), opening.header.get("timestamp")
         if self._store is not None and isinstance(cwd, str) and os.path.isabs(cwd):

@@ -23,7 +23,8 @@ from sessiontree.engine.view import View
 from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
 from sessiontree.formats.base import Place, Translated
-from sessiontree.storage.fs import READ_PLAIN, FileSystem
+from sessiontree.storage.files import BLOBS, SUBAGENTS, SUFFIX, TOOL_RESULTS, is_session_name
+from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.log import FileLog
 
 Progress = Callable[[int, int], object]
@@ -37,24 +38,14 @@ _LARGEST_RESULT: Final = 1 << 30
 
 
 class Source:
-    """One file to import; a context manager.
+    """One file to import; a context manager. `format` is None for version 1.
 
     Attributes:
-        path: as given.
-        format: its format; None for version 1.
         damage: the damage found so far, and what could not be imported.
         state: a digest of the sizes and times of the file and those beside it.
     """
 
     def __init__(self, fs: FileSystem, path: str, progress: Progress | None = None) -> None:
-        """Open a file.
-
-        Raises:
-            NothingToDoError: it is a sessiontree file already.
-            NotASessionError, ForeignFormatError, NewerFormatError: it is not a session, or
-                its program is not known.
-            SessionNotFoundError, StorageError: it cannot be read.
-        """
         self.path = path
         self.damage: list[Damage] = []
         self._fs = fs
@@ -147,21 +138,17 @@ class Source:
     def result_kept_beside(self, name: str) -> bytes | None:
         """The content of a result file by its name; None if it cannot be read."""
         folder = os.path.splitext(os.path.realpath(self.path))[0]
-        if os.path.basename(os.path.dirname(folder)) == "subagents":
+        if os.path.basename(os.path.dirname(folder)) == SUBAGENTS:
             folder = os.path.dirname(os.path.dirname(folder))
-        try:
-            fd = self._fs.open(os.path.join(folder, "tool-results", name), READ_PLAIN)
-        except OSError:
-            return None
-        try:
+        path = os.path.join(folder, TOOL_RESULTS, name)
+        with (
+            contextlib.suppress(OSError),
+            closing_fd(self._fs, self._fs.open(path, READ_PLAIN)) as fd,
+        ):
             found = self._fs.stat(fd)
-            if found.is_folder or found.is_stream or found.size > _LARGEST_RESULT:
-                return None
-            return self._fs.read(fd, found.size, 0)
-        except OSError:
-            return None
-        finally:
-            self._fs.close(fd)
+            if not (found.is_folder or found.is_stream or found.size > _LARGEST_RESULT):
+                return self._fs.read(fd, found.size, 0)
+        return None
 
     def note(self, kind: str, place: Place, cause: str) -> None:
         file = self._file.numbered(place.source).path
@@ -206,17 +193,10 @@ def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
     for where, folders, names in os.walk(folder, onerror=refused):
         folders[:] = sorted(name for name in folders if not _is_skipped(where, name))
         for name in sorted(names):
-            if _may_be_session(name):
+            if is_session_name(name) and not name.startswith("."):
                 yield os.path.join(where, name)
 
 
-def _may_be_session(name: str) -> bool:
-    if name.startswith(".") or not name.endswith(_SUFFIXES):
-        return False
-    return not name.endswith(".json") or name.startswith("session-")  # Gemini CLI's names
-
-
 def _is_skipped(where: str, name: str) -> bool:
-    if name.startswith(".") or name.endswith(".blobs"):
-        return True
-    return name == "subagents" and os.path.isfile(where + ".jsonl")
+    is_part = name == SUBAGENTS and os.path.isfile(where + SUFFIX)
+    return is_part or name.startswith(".") or name.endswith(BLOBS)

@@ -72,11 +72,7 @@ class Opening(NamedTuple):
 
 
 def opening_of(source: Source) -> Opening:
-    """The start of a source.
-
-    Raises:
-        NotASessionError: no line of it can be read.
-    """
+    """The start of a source; NotASessionError if no line of it can be read."""
     entries = entries_of(source)
     first = next(entries, None)
     if first is None:
@@ -100,12 +96,7 @@ def opening_of(source: Source) -> Opening:
 
 
 def create(fs: FileSystem, path: str, opening: Opening) -> Counts:
-    """Make the target.
-
-    Raises:
-        SessionExistsError: the path exists; the file there stays as it is.
-        StorageError: it cannot be written, or the source can no longer be read.
-    """
+    """Make the target; raises as `create_file` does."""
     blobs = BlobHandles(Blobs(fs, path))
     count = 0
 
@@ -121,25 +112,14 @@ def create(fs: FileSystem, path: str, opening: Opening) -> Counts:
 
 
 def planned(opening: Opening) -> Counts:
-    """What `create` would do; nothing is written.
-
-    Raises:
-        StorageError: the source can no longer be read.
-    """
+    """What `create` would do; nothing is written."""
     blobs = BlobHandles(None)
     count = sum(bool(entry.line(blobs.put)) for entry in opening.entries)
     return Counts(count, count, len(blobs.made))
 
 
 class BlobHandles:
-    """Makes the handles of large strings.
-
-    Args:
-        blobs: where to store the strings; None to store nothing.
-
-    Attributes:
-        made: the blobs of the handles.
-    """
+    """Makes the handles of large strings, and stores those, unless `blobs` is None."""
 
     def __init__(self, blobs: Blobs | None) -> None:
         self._blobs = blobs
@@ -191,8 +171,7 @@ def _has(log: FileLog, uuid: str) -> bool:
 class Order:
     """Puts the entries of one source in order, below the header `root`.
 
-    Attributes:
-        leaf: the uuid of the source's leaf: its last entry on the main lane.
+    `leaf` is the uuid of the source's leaf: its last entry on the main lane.
     """
 
     def __init__(self, root: str, source: Source) -> None:

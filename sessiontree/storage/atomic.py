@@ -12,11 +12,12 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator, Set
+from itertools import zip_longest
 from typing import Final
 
 from sessiontree.errors import SessionExistsError
-from sessiontree.storage.fs import CREATE, READ, FileSystem, write_all
+from sessiontree.storage.fs import CREATE, READ, FileSystem, closing_fd, write_all
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.oserrors import os_errors, real_path
 
@@ -31,23 +32,14 @@ _WRITE: Final = 256 * 1024
 
 
 def check_free(fs: FileSystem, path: str) -> None:
-    """Check that a path is free, before work is done for it.
-
-    Raises:
-        SessionExistsError: it is taken.
-    """
+    """Raise SessionExistsError if a path is taken, before work is done for it."""
     with os_errors(path, "make"), contextlib.suppress(FileNotFoundError):
         fs.stat(real_path(path))
         raise FileExistsError(path)
 
 
 def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
-    """Make a new file with all its content, or none.
-
-    Raises:
-        SessionExistsError: the path is taken; the file there stays.
-        StorageError: it cannot be written.
-    """
+    """Make a new file with all its content, or none; SessionExistsError if the path is taken."""
     target = real_path(path)
     beside = _write_beside(fs, path, target, blocks)
     try:
@@ -62,25 +54,27 @@ def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
 
 def _name(fs: FileSystem, beside: str, target: str) -> None:
     """Give a finished file its name, unless it is taken."""
+    if link(fs, beside, target):
+        return
+    fd = fs.open(target, CREATE)  # takes the name, or fails where it is taken
+    with unlinked_on_failure(fs, target):
+        fs.close(fd)
+        fs.replace(beside, target)
+
+
+def link(fs: FileSystem, source: str, target: str, others: Set[int] = frozenset()) -> bool:
+    """Give a file a second name; False where there are no hard links, or on `others` errors."""
     try:
-        fs.link(beside, target)
+        fs.link(source, target)
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if error.errno not in NO_LINKS | others:
             raise
-        fd = fs.open(target, CREATE)  # takes the name, or fails where it is taken
-        with unlinked_on_failure(fs, target):
-            fs.close(fd)
-            fs.replace(beside, target)
+        return False
+    return True
 
 
 def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
-    """Put a new file in place of an old one, which is then gone.
-
-    At every moment the path names the old file or the new one, whole.
-
-    Raises:
-        StorageError: it cannot be written; the old one stays.
-    """
+    """Put a new file in place of an old one, which is gone then, and stays on an error."""
     target = os.path.realpath(path)
     beside = _write_beside(fs, path, target, blocks)
     _put_in_place(fs, path, beside, target)
@@ -89,12 +83,8 @@ def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
 def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]) -> None:
     """Put a new file in place of an old one, which stays under its name with a suffix.
 
-    At every moment the path names the old file or the new one, whole. The caller holds the
-    writer's lock: so temporary files beside it are left by programs that died.
-
-    Raises:
-        SessionExistsError: that name is taken by a file with other content.
-        StorageError: it cannot be written.
+    The caller holds the writer's lock: so temporary files beside it are left by programs
+    that died. Raises SessionExistsError if a file with other content has that name.
     """
     target = os.path.realpath(path)
     kept = target + suffix
@@ -129,54 +119,42 @@ def unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
 def _keep(fs: FileSystem, target: str, kept: str) -> None:
     """Give a file a second name, unless an earlier attempt did; without hard links, a copy."""
     try:
-        fs.link(target, kept)
+        is_linked = link(fs, target, kept)
     except FileExistsError:
-        if not _same_bytes(fs, target, kept):
-            message = f"{kept} is there already, and is not a copy of {target}; move it away"
-            raise SessionExistsError(
-                f"{message} and try again: both were left as they are", kept
-            ) from None
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        with contextlib.closing(_blocks(fs, target)) as blocks:
-            create_file(fs, kept, blocks)
+        if _same_bytes(fs, target, kept):
+            return
+        message = f"{kept} is there already, and is not a copy of {target}; move it away"
+        raise SessionExistsError(
+            f"{message} and try again: both were left as they are", kept
+        ) from None
+    if not is_linked:
+        with closing_fd(fs, fs.open(target, READ)) as fd:
+            create_file(fs, kept, blocks_of(fs, fd))
 
 
-def _blocks(fs: FileSystem, path: str) -> Generator[bytes, None, None]:
-    with _closing(fs, fs.open(path, READ)) as fd:
-        offset = 0
-        while block := fs.read(fd, LARGEST_BLOCK, offset):
-            yield block
-            offset += len(block)
+def blocks_of(fs: FileSystem, fd: int) -> Iterator[bytes]:
+    """The bytes of an open file."""
+    offset = 0
+    while block := fs.read(fd, LARGEST_BLOCK, offset):
+        yield block
+        offset += len(block)
 
 
 def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:
     if fs.stat(one).identity == fs.stat(other).identity:
         return True
     with contextlib.ExitStack() as opened:
-        fds = [opened.enter_context(_closing(fs, fs.open(path, READ))) for path in (one, other)]
-        offset = 0
-        while True:
-            first, second = (fs.read(fd, LARGEST_BLOCK, offset) for fd in fds)
-            if first != second or not first:
-                return first == second
-            offset += len(first)
-
-
-@contextlib.contextmanager
-def _closing(fs: FileSystem, fd: int) -> Iterator[int]:
-    try:
-        yield fd
-    finally:
-        fs.close(fd)
+        fds = [opened.enter_context(closing_fd(fs, fs.open(path, READ))) for path in (one, other)]
+        return all(
+            first == second for first, second in zip_longest(*(blocks_of(fs, fd) for fd in fds))
+        )
 
 
 def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
     beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{UNFINISHED}"
     with os_errors(path, "make"):
         fd = fs.open(beside, CREATE)
-    with unlinked_on_failure(fs, beside), os_errors(path, "write"), _closing(fs, fd):
+    with unlinked_on_failure(fs, beside), os_errors(path, "write"), closing_fd(fs, fd):
         for block in _gathered(blocks):
             write_all(fs, fd, block)
         fs.sync(fd)

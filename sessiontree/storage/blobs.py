@@ -34,9 +34,22 @@ from sessiontree.errors import (
     BlobUnreadableError,
     UsageError,
 )
-from sessiontree.storage.atomic import NO_LINKS, UNFINISHED, unlinked_on_failure
+from sessiontree.storage.atomic import (
+    UNFINISHED,
+    blocks_of,
+    link,
+    unlinked_on_failure,
+)
 from sessiontree.storage.files import BLOBS
-from sessiontree.storage.fs import CREATE, READ_PLAIN, Durability, FileSystem, Stat, write_all
+from sessiontree.storage.fs import (
+    CREATE,
+    READ_PLAIN,
+    Durability,
+    FileSystem,
+    Stat,
+    closing_fd,
+    write_all,
+)
 from sessiontree.storage.oserrors import refused
 
 ASIDE: Final = ".damaged-"
@@ -67,13 +80,7 @@ class Blobs:
         self._kept: dict[str, tuple[int, tuple[int, int]]] = {}
 
     def read(self, sha256: str, size: int) -> bytes:
-        """A blob's bytes.
-
-        Raises:
-            BlobMissingError: it is not there.
-            BlobDamagedError: it has another size or other bytes, or is a link or a folder.
-            BlobUnreadableError: the system refuses.
-        """
+        """A blob's bytes; raises BlobError if they are missing, damaged or not readable."""
         with self._opened(sha256, size) as (fd, _):
             content = self._read(fd, sha256, size, 0)
         if len(content) != size or hashlib.sha256(content).hexdigest() != sha256:
@@ -81,19 +88,16 @@ class Blobs:
         return content
 
     def blocks(self, sha256: str, size: int) -> Iterator[bytes]:
-        """A blob's bytes, block by block, one of them in memory at a time.
+        """A blob's bytes, block by block; raises as `read` does.
 
         The last block is given only if all of them have the right hash: do not use the
         blocks before an error.
-
-        Raises:
-            BlobError: as `read`; in place of the last block if the bytes are wrong.
         """
         hashed = hashlib.sha256()
         held = b""
+        offset = 0
         with self._opened(sha256, size) as (fd, _):
-            offset = 0
-            while block := self._read(fd, sha256, min(BLOCK, size - offset), offset):
+            for block in self._blocks(fd, Blob(sha256, size)):
                 if held:
                     yield held
                 hashed.update(block)
@@ -143,11 +147,7 @@ class Blobs:
         return True
 
     def verify(self, needed: Iterable[Blob] = ()) -> Iterator[BlobError]:
-        """Read all blobs in the folder, and those that are needed; give what is wrong.
-
-        Args:
-            needed: the blobs that the session's entries name.
-        """
+        """Read all blobs in the folder, and those that entries need; give what is wrong."""
         wanted: list[tuple[str, int | None]] = sorted(set(needed))
         names = {sha256 for sha256, _ in wanted}
         others = [name for name in self._names() if _NAME.fullmatch(name) and name not in names]
@@ -159,8 +159,16 @@ class Blobs:
 
     def _verify(self, sha256: str, size: int | None) -> None:
         with self._opened(sha256, size) as (fd, found):
-            if self._hash(fd, Blob(sha256, found)) != sha256:
-                raise self._damaged(sha256, _WRONG)
+            self._check(fd, Blob(sha256, found))
+
+    def _check(self, fd: int, blob: Blob) -> None:
+        if self._hash(fd, blob) != blob.sha256:
+            raise self._damaged(blob.sha256, _WRONG)
+
+    def _sync_blob(self, fd: int, sha256: str) -> None:
+        if self._syncs:
+            with refused("sync", self._path(sha256)):
+                self._fs.sync(fd)
 
     def _names(self) -> list[str]:
         with refused("list", self.folder):
@@ -171,11 +179,7 @@ class Blobs:
 
     @contextlib.contextmanager
     def _opened(self, sha256: str, size: int | None = None) -> Iterator[tuple[int, int]]:
-        """The descriptor and the size of the plain file that has a blob's name.
-
-        Raises:
-            BlobError: there is no such file, or it does not have the given size.
-        """
+        """The descriptor and the size of the plain file that has a blob's name and size."""
         path = self._path(sha256)
         try:
             fd = self._fs.open(path, READ_PLAIN)
@@ -233,16 +237,19 @@ class Blobs:
         except OSError as error:
             raise self._unreadable(sha256, error) from error
 
-    def _hash(self, fd: int, blob: Blob) -> str:
-        hashed = hashlib.sha256()
+    def _blocks(self, fd: int, blob: Blob) -> Iterator[bytes]:
         offset = 0
         while block := self._read(fd, blob.sha256, min(BLOCK, blob.size - offset), offset):
-            hashed.update(block)
+            yield block
             offset += len(block)
+
+    def _hash(self, fd: int, blob: Blob) -> str:
+        hashed = hashlib.sha256()
+        for block in self._blocks(fd, blob):
+            hashed.update(block)
         return hashed.hexdigest()
 
     def _path(self, name: str) -> str:
-        """The path of a blob or of another file of the folder."""
         is_other = name.endswith(UNFINISHED) or _ASIDE.fullmatch(name)
         if not _NAME.fullmatch(name) and not (is_other and os.sep not in name):
             raise BlobMissingError(
@@ -253,10 +260,9 @@ class Blobs:
         return os.path.join(self.folder, name)
 
     def put(self, content: bytes | Iterable[bytes]) -> Blob:
-        """Store content; it is durable when this returns. A blob that is there already stays.
+        """Store bytes or blocks of them; they are durable when this returns.
 
-        Args:
-            content: the bytes, or blocks of them, which are never in memory together.
+        A blob that is there already stays. Blocks are never in memory together.
 
         Raises:
             StorageError: it cannot be written; nothing has the blob's name then.
@@ -273,10 +279,14 @@ class Blobs:
             hashed = hashlib.sha256()
             beside, size = self._written_beside(_hashing(content, hashed.update))
             blob = Blob(hashed.hexdigest(), size)
+        path = self._path(blob.sha256)
         try:
             found = self._found(blob)
+            if found == "damaged":
+                self._keep_aside(path)
             if found != "whole":
-                self._name(beside, blob, found)
+                with refused("name", path):
+                    self._fs.replace(beside, path)
         finally:
             with contextlib.suppress(OSError):  # normally renamed by now
                 self._fs.unlink(beside)
@@ -288,20 +298,12 @@ class Blobs:
         return blob
 
     def confirm(self, blob: Blob) -> None:
-        """Read a stored blob, compare it with its hash, and make it durable.
-
-        Raises:
-            BlobError: it is missing or damaged.
-            StorageError: it cannot be synced.
-        """
+        """Read a stored blob, compare it with its hash, and make it durable."""
         if self.has(blob):
             return
         with self._opened(*blob) as (fd, _):
-            if self._hash(fd, blob) != blob.sha256:
-                raise self._damaged(blob.sha256, _WRONG)
-            if self._syncs:
-                with refused("sync", self._path(blob.sha256)):
-                    self._fs.sync(fd)
+            self._check(fd, blob)
+            self._sync_blob(fd, blob.sha256)
         self._kept_from_now(blob)
 
     def has(self, blob: Blob) -> bool:
@@ -330,9 +332,7 @@ class Blobs:
             with self._opened(blob.sha256) as (fd, size):
                 if size != blob.size or self._hash(fd, blob) != blob.sha256:
                     return "damaged"
-                if self._syncs:
-                    with refused("sync", self._path(blob.sha256)):
-                        self._fs.sync(fd)
+                self._sync_blob(fd, blob.sha256)
                 return "whole"
         except BlobMissingError:
             return "absent"
@@ -371,36 +371,19 @@ class Blobs:
             self._fs.sync_folder(os.path.dirname(self.folder))
         self._is_made = True
 
-    def _name(self, beside: str, blob: Blob, found: Literal["absent", "damaged"]) -> None:
-        """Give a finished file a blob's name; a damaged file of that name is kept beside."""
-        path = self._path(blob.sha256)
-        if found == "damaged":
-            self._keep_aside(path)
-        with refused("name", path):
-            self._fs.replace(beside, path)
-
     def _keep_aside(self, path: str) -> None:
         """Give a file a second name, so that the first is never without a file."""
         today = datetime.now(UTC).date()
         aside = f"{path}{ASIDE}{today}-{os.urandom(4).hex()}"
         with refused("keep a copy of", path):
-            try:
-                self._fs.link(path, aside)
-            except OSError as error:
-                if error.errno not in NO_LINKS:
-                    raise
-                self._copy(path, aside)
-
-    def _copy(self, path: str, aside: str) -> None:
-        with contextlib.ExitStack() as opened:
-            source = self._fs.open(path, READ_PLAIN)
-            opened.callback(self._fs.close, source)
-            target = self._fs.open(aside, CREATE)
-            opened.callback(self._fs.close, target)
-            offset = 0
-            while block := self._fs.read(source, BLOCK, offset):
-                write_all(self._fs, target, block)
-                offset += len(block)
+            if link(self._fs, path, aside):
+                return
+            with (
+                closing_fd(self._fs, self._fs.open(path, READ_PLAIN)) as source,
+                closing_fd(self._fs, self._fs.open(aside, CREATE)) as target,
+            ):
+                for block in blocks_of(self._fs, source):
+                    write_all(self._fs, target, block)
 
     def _sync_folder(self) -> None:
         with refused("sync", self.folder):
@@ -413,13 +396,8 @@ class Blobs:
         """Take over blobs of another session: as second names of its files, or as copies.
 
         They are durable when this returns. A copy is compared with its hash; a second
-        name belongs to the same file, whatever it contains, and costs no space.
-
-        Returns:
-            An error for each blob that is missing or damaged there, and not taken over.
-
-        Raises:
-            StorageError: the system refuses here.
+        name belongs to the same file, whatever it contains, and costs no space. Returns an
+        error for each blob that is missing or damaged there, and not taken over.
         """
         lost: list[BlobError] = []
         linked: list[Blob] = []
@@ -448,13 +426,7 @@ class Blobs:
                     self._make_folder()
                 if self._syncs:
                     self._fs.sync(fd)
-                try:
-                    self._fs.link(source, target)
-                except OSError as error:
-                    if error.errno not in NO_LINKS | {errno.EXDEV, errno.EEXIST, errno.EACCES}:
-                        raise
-                    return False
-        return True
+                return link(self._fs, source, target, {errno.EXDEV, errno.EEXIST, errno.EACCES})
 
     def remove(self, name: str) -> None:
         """Remove a blob, by its SHA-256, or another file of the folder, unless it is gone.
@@ -469,7 +441,6 @@ class Blobs:
 
 
 def _hashing(blocks: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
-    """The blocks, each hashed before it is given."""
     for block in blocks:
         if not isinstance(block, bytes):
             raise UsageError(

@@ -53,10 +53,7 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
 
     Hidden folders, folders of blobs, folders that belong to a session beside them, and
     links to folders are not entered. Anything named as a session that is not a file is
-    reported.
-
-    Raises:
-        StorageError: the folder itself cannot be read.
+    reported. StorageError: the folder itself cannot be read.
     """
     waiting = [(folder, False)]
     while waiting:
@@ -86,9 +83,8 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
 
 
 def _may_hold_sessions(name: str, *, is_of_session: bool) -> bool:
-    if name.startswith(".") or name.endswith(BLOBS):
-        return False
-    return not (is_of_session and name in (SUBAGENTS, TOOL_RESULTS))
+    is_part = is_of_session and name in (SUBAGENTS, TOOL_RESULTS)
+    return not (is_part or name.startswith(".") or name.endswith(BLOBS))
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str | None:

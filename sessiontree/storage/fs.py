@@ -8,21 +8,16 @@ Media assumptions: `flock` works and ends with its process (no NFS); a file that
 was synced, and its name in a folder that was synced, survive a power cut;
 renaming within a folder is atomic; bytes appended to a file do not change those
 before them.
-
-A file system in memory: what a session without a file is kept in.
-
-It holds the same files, by the same rules, as the disk does: bytes are only
-ever appended, a name is taken once, a descriptor outlives its name. It syncs
-nothing and locks nothing, for no other process can reach it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from stat import S_IFREG, S_ISDIR, S_ISREG
 from typing import Final, Literal, Protocol
@@ -201,14 +196,35 @@ def write_all(fs: FileSystem, fd: int, block: bytes) -> None:
         written += more
 
 
+@contextlib.contextmanager
+def closing_fd(fs: FileSystem, fd: int) -> Iterator[int]:
+    """Close a descriptor at the end of the block."""
+    try:
+        yield fd
+    finally:
+        fs.close(fd)
+
+
 class _File:
     def __init__(self, identity: int) -> None:
         self.identity = identity
         self.content = bytearray()
 
 
+def _missing(file: int | str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+
+
+def _taken(path: str) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+
 class Memory:
-    """Files by their paths, and no folder but those that were made; implements `FileSystem`."""
+    """Files in memory, by their paths, by the rules of the disk; implements `FileSystem`.
+
+    Bytes are only appended, a name is taken once, a descriptor outlives its name, and a
+    folder exists once it is made. Nothing is synced or locked: no other process reaches it.
+    """
 
     def __init__(self) -> None:
         self._names: dict[str, _File] = {}
@@ -220,10 +236,10 @@ class Memory:
         file = self._names.get(path)
         if file is None:
             if not flags & os.O_CREAT:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                raise _missing(path)
             file = self._names[path] = _File(next(self._numbers))
         elif flags & os.O_EXCL:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            raise _taken(path)
         if flags & os.O_TRUNC:
             file.content.clear()
         fd = next(self._numbers)
@@ -252,7 +268,7 @@ class Memory:
     def stat(self, file: int | str) -> Stat:
         found = self._open.get(file) if isinstance(file, int) else self._names.get(file)
         if found is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+            raise _missing(file)
         return Stat(len(found.content), (0, found.identity), S_IFREG | 0o600)
 
     def replace(self, source: str, target: str) -> None:
@@ -260,22 +276,22 @@ class Memory:
 
     def link(self, source: str, target: str) -> None:
         if target in self._names:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+            raise _taken(target)
         self._names[target] = self._names[source]
 
     def unlink(self, path: str) -> None:
         if path not in self._names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise _missing(path)
         del self._names[path]
 
     def make_folder(self, path: str) -> None:
         if path in self._folders or path in self._names:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            raise _taken(path)
         self._folders.add(path)
 
     def list(self, path: str) -> list[str]:
         if path not in self._folders:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise _missing(path)
         return [name[len(path) + 1 :] for name in self._names if os.path.dirname(name) == path]
 
     def lock(self, fd: int) -> bool:

@@ -42,14 +42,9 @@ _SMALL: Final = 4096
 class Backwards:
     """Reads lines that end at a given place, nearest to the end first.
 
-    Args:
-        read: reads the file.
-        window: a part of the file that was read already.
-        start: its offset.
-
     Attributes:
-        window: the part of the file that is in memory.
-        start: its offset.
+        window: the part of the file that is in memory; it may be given at first.
+        start: the offset of the window.
         searched: the bytes that `find` searched so far.
     """
 
@@ -64,25 +59,19 @@ class Backwards:
         """The line whose LF (or the end of the file) is at `end`, and its offset."""
         inside = end - self.start
         if not 0 < inside <= len(self.window):
-            self._load(end)
+            self._step = FIRST_BLOCK
+            self._load(end - self._step, end)
             inside = end - self.start
         at = self.window.rfind(b"\n", 0, inside)
         while at < 0 and self.start:
-            self._widen(inside)
+            self._step = min(self._step * 2, LARGEST_BLOCK)
+            self._load(self.start - max(self._step, inside), end)
             inside = end - self.start
             at = self.window.rfind(b"\n", 0, inside)
         return self.start + at + 1, self.window[at + 1 : inside]
 
-    def _load(self, end: int) -> None:
-        self._step = FIRST_BLOCK
-        self.start = max(0, end - self._step)
-        self.window = self._read(self.start, end - self.start)
-
-    def _widen(self, inside: int) -> None:
-        """Read more in front of the window's first `inside` bytes."""
-        end = self.start + inside
-        self._step = min(self._step * 2, LARGEST_BLOCK)
-        self.start = max(0, self.start - max(self._step, inside))
+    def _load(self, start: int, end: int) -> None:
+        self.start = max(0, start)
         self.window = self._read(self.start, end - self.start)
 
     def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
@@ -105,8 +94,7 @@ class Backwards:
         overlap = len(needle) - 1
         while end > 0:
             if not self.start + overlap < end <= self.start + len(self.window):
-                self.start = max(0, end - step - overlap)
-                self.window = self._read(self.start, end - self.start)
+                self._load(end - step - overlap, end)
                 step = min(step * 2, LARGEST_BLOCK)
             at: int = stringzilla.rfind(self.window, needle, 0, end - self.start)
             self.searched += end - self.start - max(at, 0)
@@ -188,11 +176,10 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
 
 
 class Scanner:
-    """Reads files one after the other. One thread at a time.
+    """Reads files one after the other, for one thread at a time.
 
-    Attributes:
-        file: the file begun last; it can be read while its lines are being given.
-        inside: the decompressed content of that file; None if it is not compressed.
+    `file` is the file begun last; it can be read while its lines are being given. `inside`
+    is its decompressed content, None if it is not compressed.
     """
 
     file: ScannedFile
@@ -204,12 +191,8 @@ class Scanner:
     def lines(self, file: str, find: Find) -> Iterator[tuple[int, bytes]]:
         """The offset and the bytes of each line that `find` finds, as the file is now.
 
-        A last line without its LF counts as well.
-
-        Raises:
-            OSError: the file cannot be read.
-            NotASessionError: it is compressed, and nothing of it can be read.
-            StorageError: it is compressed, and ends early.
+        A last line without its LF counts as well. Raises OSError as the system does, and for
+        a compressed file as `Inside.readinto` does.
         """
         buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile
         buffer = buffer or bytearray(BLOCK)
@@ -261,8 +244,7 @@ class ScannedFile:
 class Inside:
     """The decompressed content of a compressed file, from start to end.
 
-    Attributes:
-        number: the number of the line that was given last, from 1.
+    `number` is that of the line given last, from 1.
     """
 
     def __init__(self, file: ScannedFile) -> None:

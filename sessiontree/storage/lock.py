@@ -36,18 +36,13 @@ import orjson
 
 from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError
 from sessiontree.storage.files import owner_in
-from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, write_all
+from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, closing_fd, write_all
 
 SETTLED_SECONDS: Final = 3.0
 
 
 class Surroundings:
-    """What is around the files of one folder.
-
-    Args:
-        fs: the seam to the disk.
-        folder: its path, empty for the working directory.
-    """
+    """What is around the files of one folder; an empty path is the working directory."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
@@ -57,10 +52,7 @@ class Surroundings:
         self._number = 0
 
     def look(self) -> int:
-        """The number of the state of the names: a new one if any may have changed.
-
-        The caller that gets a new number then looks at the path itself.
-        """
+        """The number of the state of the names: a new one if any may have changed."""
         try:
             if self._settled is not None and self._fs.stat(self._folder) == self._settled:
                 return self._number
@@ -150,12 +142,7 @@ class WriterLock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock.
-
-        Raises:
-            SessionBusyError: an exclusive writer has it, or nobody lets go.
-            StorageError: the lock file cannot be made.
-        """
+        """Hold the lock; raises SessionBusyError if an exclusive writer, or a slow one, has it."""
         with self.alone():
             outer = self.depth
             try:
@@ -172,12 +159,7 @@ class WriterLock:
         if self.depth:
             self.seen = self._surroundings.look()
         elif not (self._kept and self._is_in_place()):
-            try:
-                if not self._try():
-                    self._wait()
-            except BaseException:
-                self._forget()  # an exclusive writer must not go by a lock that it lost
-                raise
+            self._acquire()
             if self._kept:
                 self._name_owner()
         self.depth += 1
@@ -197,12 +179,7 @@ class WriterLock:
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
         with self._threads:
-            try:
-                if not self._try():
-                    self._wait()
-            except BaseException:
-                self._forget()
-                raise
+            self._acquire()
             self._kept = True
             self._name_owner()
 
@@ -234,6 +211,14 @@ class WriterLock:
         self.depth = 0
         self._kept = False
         self._process = _process
+
+    def _acquire(self) -> None:
+        try:
+            if not self._try():
+                self._wait()
+        except BaseException:
+            self._forget()  # an exclusive writer must not go by a lock that it lost
+            raise
 
     def _wait(self) -> None:
         started = time.monotonic()
@@ -287,14 +272,10 @@ class WriterLock:
         return True
 
     def _is_in_place(self) -> bool:
-        """Whether the open lock file is at the path."""
         self.seen = self._surroundings.look()
-        if self.seen == self._stood:
-            return True
-        try:
-            return self._is_at_path()
-        except OSError:
-            return False  # taking it again tells what is wrong
+        with contextlib.suppress(OSError):  # taking it again tells what is wrong
+            return self.seen == self._stood or self._is_at_path()
+        return False
 
     def _is_at_path(self) -> bool:
         """The same, by a look at the path itself; raises OSError if the system refuses."""
@@ -321,19 +302,16 @@ class WriterLock:
             fd = self._fs.open(self.path, READ)
         except OSError:
             return ""
-        try:
+        with closing_fd(self._fs, fd):
             return owner_in(self._fs, fd)
-        finally:
-            self._fs.close(fd)
 
     def _write_owner(self, owner: bytes) -> None:
-        with contextlib.suppress(OSError):  # the name is a courtesy, the lock holds without it
-            fd = self._fs.open(self.path, OVERWRITE)
-            try:
-                if owner:
-                    write_all(self._fs, fd, owner)
-            finally:
-                self._fs.close(fd)
+        with (
+            contextlib.suppress(OSError),  # the name is a courtesy, the lock holds without it
+            closing_fd(self._fs, self._fs.open(self.path, OVERWRITE)) as fd,
+        ):
+            if owner:
+                write_all(self._fs, fd, owner)
 
     def _forget(self) -> None:
         if self._fd >= 0:

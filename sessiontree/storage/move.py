@@ -26,7 +26,7 @@ from sessiontree.errors import (
     SessionTreeError,
     StorageError,
 )
-from sessiontree.storage.atomic import NO_LINKS, UNFINISHED
+from sessiontree.storage.atomic import UNFINISHED, link
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.files import BLOBS, LOCK, SUFFIX, is_own_folder
 from sessiontree.storage.fs import FileSystem
@@ -42,10 +42,6 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
 
     A folder renamed during a move would part a session from its sidecars: the lock of the
     session is renamed with the folder, and stops nobody.
-
-    Raises:
-        SessionBusyError: another program holds the lock for too long.
-        StorageError: the lock file cannot be made.
     """
     with contextlib.closing(WriterLock(fs, os.path.join(root, MOVING))) as lock, lock.held():
         try:
@@ -56,10 +52,7 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
 
 
 def move_session(fs: FileSystem, file: str, folder: str) -> str:
-    """Move a session and its sidecars to a folder, which is made if need be.
-
-    Returns:
-        The new path of the session file.
+    """Move a session and its sidecars to a folder, made if need be; return the new path.
 
     Raises:
         SessionBusyError: a writer holds it.
@@ -83,15 +76,11 @@ def _move_locked(fs: FileSystem, file: str, target: str) -> None:
     """Move a session that is locked in its old folder, and lock it in the new one."""
     source, there = file + LOCK, target + LOCK
     _check_free(fs, file, target)
-    try:
-        fs.link(source, there)
-    except OSError as error:
-        if not (isinstance(error, FileExistsError) or error.errno in NO_LINKS):
-            raise
-        if not _is_same(fs, source, there):  # no hard links, or the lock of a writer there
-            with contextlib.closing(WriterLock(fs, there)) as second, second.held():
-                _move_all(fs, file, target)
-            return
+    is_linked = link(fs, source, there, {errno.EEXIST})
+    if not is_linked and not _is_same(fs, source, there):  # no links, or a writer's lock there
+        with contextlib.closing(WriterLock(fs, there)) as second, second.held():
+            _move_all(fs, file, target)
+        return
     try:
         _move_all(fs, file, target)
     except (OSError, SessionTreeError):
@@ -103,16 +92,13 @@ def _move_locked(fs: FileSystem, file: str, target: str) -> None:
 
 def _move_all(fs: FileSystem, file: str, target: str) -> None:
     here, there = os.path.dirname(file), os.path.dirname(target)
-    names = fs.list(here)
-    lock = os.path.basename(file) + LOCK
-    sidecars = [name for name in names if is_sidecar(name, os.path.basename(file)) and name != lock]
-    folder = os.path.basename(file).removesuffix(SUFFIX)
+    names, session = fs.list(here), os.path.basename(file)
+    moved = [session]
+    moved += [name for name in names if is_sidecar(name, session) and name != session + LOCK]
+    folder = session.removesuffix(SUFFIX)
     if folder in names and _is_own(fs, os.path.join(here, folder)):
-        sidecars.append(folder)
-    pairs = [
-        (os.path.join(here, name), os.path.join(there, name))
-        for name in (os.path.basename(file), *sidecars)
-    ]
+        moved.append(folder)
+    pairs = [(os.path.join(here, name), os.path.join(there, name)) for name in moved]
     if (file + BLOBS, target + BLOBS) in pairs:
         _take_over_blobs(fs, file, target)
     for source, taken in pairs:
@@ -129,14 +115,8 @@ def _name_all(fs: FileSystem, pairs: list[tuple[str, str]]) -> list[str]:
 
     Every file that can have two names has both on the medium before anything is renamed;
     a session file that cannot is renamed last. So as long as a crash may part them, the file
-    is in the old folder, to be moved again.
-
-    Args:
-        fs: the seam to the disk.
-        pairs: the old and the new path of each, the session file's first.
-
-    Returns:
-        The old paths of those that have both names now.
+    is in the old folder, to be moved again. `pairs` are old and new paths, the session
+    file's first. Returns the old paths of the files that have both names now.
     """
     there = os.path.dirname(pairs[0][1])
     linked: list[tuple[str, str]] = []
@@ -230,23 +210,14 @@ def _link(fs: FileSystem, source: str, target: str) -> bool:
     if fs.stat(source).is_folder:
         return False
     try:
-        fs.link(source, target)
+        return link(fs, source, target)
     except FileExistsError:
         _check_free(fs, source, target)  # the same file: a move was cut short
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        return False
-    return True
+        return True
 
 
 def make_folders(fs: FileSystem, folder: str) -> None:
-    """Make a folder, and those above it, unless they exist.
-
-    Raises:
-        SessionExistsError: a file has the name of one.
-        StorageError: the system refused.
-    """
+    """Make a folder, and those above it, unless they exist."""
     above = os.path.dirname(folder)
     with _move_errors(folder, above):
         with contextlib.suppress(FileNotFoundError):

@@ -49,23 +49,13 @@ def _can_be_encoded(path: str) -> bool:
 
 @contextlib.contextmanager
 def os_errors(path: str, verb: str) -> Iterator[None]:
-    """Raise errors of the system while a session file is used as typed errors.
-
-    Args:
-        path: the file.
-        verb: what is done with it.
-    """
+    """Raise errors of the system as typed errors; `verb` is what is done with the file."""
     try:
         yield
     except SessionTreeError:
         raise
     except FileNotFoundError as error:
-        folder = os.path.dirname(path) or "."
-        if os.path.isdir(folder):
-            raise SessionNotFoundError(f"there is no file {path}; check the path", path) from error
-        hint = "make it first" if verb == "make" else "check the path"
-        message = f"cannot {verb} {path}: there is no folder {folder}; {hint}"
-        raise SessionNotFoundError(message, path) from error
+        raise _not_found(path, verb) from error
     except FileExistsError as error:
         message = f"{path} is there already and was left as it is; choose another name"
         raise SessionExistsError(message, path) from error
@@ -75,13 +65,21 @@ def os_errors(path: str, verb: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def refused(verb: str, path: str) -> Iterator[None]:
-    """Raise errors of the system, of any kind, as `StorageError`; as for `os_errors`."""
+    """Raise each error of the system as a plain `StorageError`, as for `os_errors`."""
     try:
         yield
     except SessionTreeError:
         raise
     except OSError as error:
         raise _storage_error(path, verb, error) from error
+
+
+def _not_found(path: str, verb: str) -> SessionNotFoundError:
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(folder):
+        return SessionNotFoundError(f"there is no file {path}; check the path", path)
+    hint = "make it first" if verb == "make" else "check the path"
+    return SessionNotFoundError(f"cannot {verb} {path}: there is no folder {folder}; {hint}", path)
 
 
 def _storage_error(path: str, verb: str, error: OSError) -> StorageError:

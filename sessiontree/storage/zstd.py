@@ -29,21 +29,12 @@ class Positioned(Protocol):
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end."""
-        ...
 
     def size(self) -> int: ...
 
 
 class Decompressed:
-    """The content of a compressed file.
-
-    Attributes:
-        name: names the file in messages.
-        cause: why it ends before its end, in words; empty while it does not.
-
-    Raises:
-        DecoderMissingError: neither this Python nor a package has a decoder.
-    """
+    """The content of a compressed file; `cause` says why it ends early, if it does."""
 
     def __init__(self, file: Positioned) -> None:
         self._file = file
@@ -71,11 +62,7 @@ class Decompressed:
         return self._size
 
     def head(self, size: int) -> bytes:
-        """Up to `size` bytes of the start.
-
-        Raises:
-            NotASessionError: the file ends, or is damaged, before any content.
-        """
+        """Up to `size` bytes of the start; NotASessionError if nothing can be read."""
         start = self.read(0, size)
         if not start and self.cause:
             raise NotASessionError(
@@ -134,20 +121,15 @@ class Decompressed:
 
 
 def _decoder(path: str) -> Any:
-    """A function that makes decoders; an error that names the file if there is none."""
+    """A function that makes decoders, of Python 3.14 or else of the package `zstandard`."""
     try:
-        return _found_decoder()
+        if sys.version_info >= (3, 14):
+            return importlib.import_module("compression.zstd").ZstdDecompressor
+        package = importlib.import_module("zstandard")
     except ImportError as error:
         message = (
             f"{path} is compressed by Zstandard, and there is no decoder for it; "
             "install it with pip install 'sessiontree[zstd]'"
         )
         raise DecoderMissingError(message, path) from error
-
-
-def _found_decoder() -> Any:
-    """The decoder of Python 3.14, else that of the package `zstandard`."""
-    if sys.version_info >= (3, 14):
-        return importlib.import_module("compression.zstd").ZstdDecompressor
-    package = importlib.import_module("zstandard")
     return lambda: package.ZstdDecompressor().decompressobj()

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from sessiontree import Session, StorageError, Store
-from sessiontree.cli import main
+from tests.support import terminal
 from tests.support.sessions import read, said
+from tests.support.terminal import printed_json, run
 
 
 @pytest.fixture(autouse=True)
@@ -19,15 +19,9 @@ def _is_home(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SESSIONTREE_HOME", store.root)
 
 
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
 def done(*words: str | Path) -> list[str]:
-    """What a command printed that ended well."""
-    result = run(*words)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout.splitlines()
+    """The lines that a command printed that ended well."""
+    return terminal.done(*words).splitlines()
 
 
 def test_what_is_put_away_comes_back(store: Store) -> None:
@@ -43,17 +37,17 @@ def test_what_is_put_away_comes_back(store: Store) -> None:
 
 def test_where_each_was_and_is_can_be_read_by_programs(store: Store) -> None:
     file = said(store, "one", id="aaaa-1")
-    (moved,) = json.loads("".join(done("trash", "latest", "--json")))
+    (moved,) = printed_json("trash", "latest")
     assert moved["file"] == file
-    (listed,) = json.loads("".join(done("restore", "--json")))
+    (listed,) = printed_json("restore")
     assert (listed["id"], listed["file"]) == ("aaaa-1", moved["trashed"])
-    assert json.loads("".join(done("restore", "aaaa", "--json"))) == [moved]
-    assert json.loads("".join(done("restore", "--json"))) == []
+    assert printed_json("restore", "aaaa") == [moved]
+    assert printed_json("restore") == []
 
 
 def test_a_renamed_directory_keeps_its_sessions(store: Store) -> None:
     said(store, "one", cwd="/old")
-    assert json.loads("".join(done("move-project", "/old", "/new", "--json"))) == {"moved": 1}
+    assert printed_json("move-project", "/old", "/new") == {"moved": 1}
     assert [one.cwd for one in store.list(cwd="/new")] == ["/new"]
 
 
@@ -71,12 +65,8 @@ def test_what_cannot_be_moved_is_one_clear_line_and_stays(store: Store, tmp_path
     with Session.open(file, exclusive=True):
         for words in (("trash", "held"), ("move-project", "/old", "/new")):
             assert_refused(*words, about="held by")
-    assert_refused(
-        "trash", "nothing-of-the-kind", about=f"'sessiontree ls {store.root}' lists them"
-    )
-    assert_refused(
-        "restore", "nothing-of-the-kind", about=f"sessiontree restore --store {store.root}"
-    )
+    assert_refused("trash", "none", about=f"'sessiontree ls {store.root}' lists them")
+    assert_refused("restore", "none", about=f"sessiontree restore --store {store.root}")
     assert_refused("trash", outside, about="not a session of")
     assert_refused("restore", file, about="not in the trash")
     assert_refused("move-project", "/nowhere", "/new", about="/nowhere")

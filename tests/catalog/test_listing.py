@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,18 +14,21 @@ from sessiontree import Session, Store
 from sessiontree.catalog.listing import HEAD, TAIL, SessionInfo, facts_of, session_infos
 from sessiontree.errors import FileError, SessionNotFoundError, StorageError
 from sessiontree.storage.files import session_files
-from tests.support.sessions import by_hand
+from tests.support.sessions import by_hand, chat, json_lines, version_1
 
 MUCH = "x" * 2 * TAIL
 
 
 def made(file: Path, **options: Any) -> Session:
-    return Session.create(file, cwd="/project", durability="os", **options)
+    return Session.create(file, durability="os", **options)
 
 
-def test_a_list_tells_what_the_session_itself_tells(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with made(file, name="Chat", id="chat-id") as session:
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def test_a_list_tells_what_the_session_itself_tells(file: Path) -> None:
+    with made(file, cwd="/project", name="Chat", id="chat-id") as session:
         session.append_message({"role": "user", "content": "Build\na CLI"})
         session.append_message({"role": "user", "content": "Not this"})
         with Session.open(file, lane="reviewer", durability="os") as reviewer:
@@ -45,20 +47,15 @@ def test_a_list_tells_what_the_session_itself_tells(tmp_path: Path) -> None:
     )
 
 
-def test_the_first_prompt_is_found_behind_much_else(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with made(file) as session:
-        session.append_message({"role": "system", "content": "s" * 3 * HEAD})
-        session.append_message({"role": "assistant", "content": 'says "user" first'})
-        session.append_message({"role": "user", "content": [{"type": "text", "text": "At last"}]})
-        session.append_message({"role": "assistant", "content": MUCH})
+def test_the_first_prompt_is_found_behind_much_else(file: Path) -> None:
+    system = {"role": "system", "content": "s" * 3 * HEAD}
+    prompt = {"role": "user", "content": [{"type": "text", "text": "At last"}]}
+    chat(file, system, assistant('says "user" first'), prompt, assistant(MUCH))
     assert facts_of(str(file)).first_message == "At last"
 
 
-def test_a_first_prompt_of_any_length_is_cut(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with made(file) as session:
-        session.append_message({"role": "user", "content": [{"type": "text", "text": MUCH}]})
+def test_a_first_prompt_of_any_length_is_cut(file: Path) -> None:
+    chat(file, {"role": "user", "content": [{"type": "text", "text": MUCH}]})
     told = facts_of(str(file)).first_message
     assert told == MUCH[:199] + "…"  # the rest is in a blob, which is not read
     by_hand(file, "y" * 10_000)
@@ -66,9 +63,8 @@ def test_a_first_prompt_of_any_length_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 2 * TAIL])
-def test_a_list_gives_the_last_name_wherever_it_was_given(tmp_path: Path, size: int) -> None:
-    file = tmp_path / "chat.jsonl"
-    with Session.create(file, name="First", durability="os", spill_over=None) as session:
+def test_a_list_gives_the_last_name_wherever_it_was_given(file: Path, size: int) -> None:
+    with made(file, name="First", spill_over=None) as session:
         assert facts_of(str(file)).name == "First"
         session.rename("Second")
         session.append_message({"role": "user", "content": "z" * size})
@@ -78,29 +74,25 @@ def test_a_list_gives_the_last_name_wherever_it_was_given(tmp_path: Path, size: 
         assert facts_of(str(file)).name == "Third ✓"
 
 
-def test_a_compaction_in_the_tail_repeats_the_name(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with Session.create(file, name="First", durability="os", spill_over=None) as session:
-        session.append_message({"role": "user", "content": MUCH})
+def test_a_compaction_in_the_tail_repeats_the_name(file: Path) -> None:
+    chat(file, MUCH, name="First", spill_over=None)
+    with Session.open(file, durability="os", spill_over=None) as session:
         session.rename("In the middle")
-        session.append_message({"role": "user", "content": MUCH})
-        session.append_message({"role": "assistant", "content": "Yes"})
-        session.append_message({"role": "user", "content": "And?"})
-        session.append_message({"role": "assistant", "content": MUCH})
+        for text, answer in ((MUCH, "Yes"), ("And?", MUCH)):
+            session.append_message({"role": "user", "content": text})
+            session.append_message(assistant(answer))
         assert facts_of(str(file)).name == "First"  # as is said, and why Store.find looks again
         session.compact("All of it")
         assert facts_of(str(file)).name == "In the middle"
 
 
-def test_a_last_line_longer_than_the_tail_is_read_whole(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with Session.create(file, durability="os", spill_over=None) as session:
+def test_a_last_line_longer_than_the_tail_is_read_whole(file: Path) -> None:
+    with made(file, spill_over=None) as session:
         last = session.append_message({"role": "user", "content": MUCH})
     assert facts_of(str(file)).modified == last.timestamp
 
 
-def test_a_list_ignores_a_torn_end(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
+def test_a_list_ignores_a_torn_end(file: Path) -> None:
     with made(file) as session:
         last = session.append_message({"role": "user", "content": "hello"})
     with file.open("ab") as out:
@@ -116,34 +108,27 @@ def test_without_a_time_in_an_entry_a_list_gives_the_time_of_the_file(tmp_path: 
 
 
 def test_a_file_of_version_1_is_listed_as_it_is(tmp_path: Path) -> None:
-    file = tmp_path / "old.jsonl"
-    entries = [
-        {"type": "session", "id": "old", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/old"},
-        {"type": "message", "message": {"role": "user", "content": "first"}},
-    ]
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    file = version_1(tmp_path / "old.jsonl", "first")
     found = facts_of(str(file))
     assert (found.id, found.cwd, found.first_message) == ("old", "/old", "first")
     assert [path.name for path in tmp_path.iterdir()] == ["old.jsonl"]
 
 
 def test_another_agents_file_is_listed_under_its_name(tmp_path: Path) -> None:
-    file = tmp_path / "pi.jsonl"
-    entries = [
+    file = json_lines(
+        tmp_path / "pi.jsonl",
         {"type": "session", "version": 3, "id": "pi-id", "timestamp": "2025-01-01T00:00:00.000Z"}
         | {"cwd": "/pi"},
         {"type": "message", "id": "aaaaaaaa", "parentId": None, "timestamp": "2025-01-02T00:00:00Z"}
         | {"message": {"role": "user", "content": "hello"}},
-    ]
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    )
     found = facts_of(str(file))
     assert (found.id, found.cwd, found.first_message) == ("pi-id", "/pi", "hello")
     assert found.agent is not None
     assert "pi" in found.agent
 
 
-def test_a_list_names_the_writer_that_holds_a_session_alone(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
+def test_a_list_names_the_writer_that_holds_a_session_alone(file: Path) -> None:
     made(file).close()
     lock = Path(f"{file}.lock")
     assert not lock.exists()
@@ -165,66 +150,36 @@ def test_listing_makes_no_file_and_changes_none(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["chat.jsonl"]
 
 
-def _folder(file: Path) -> None:
-    file.mkdir()
+ODD: dict[str, Callable[[Path], object]] = {
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a link to nowhere": lambda file: file.symlink_to(file.parent / "nothing"),
+    "a circle of links": lambda file: file.symlink_to(file),
+    "an empty file": Path.touch,
+    "bytes": lambda file: file.write_bytes(bytes(range(256)) * 100),
+    "another log": lambda file: file.write_text('{"some": "log line"}\n' * 10),
+    "a newer format": lambda file: file.write_text(
+        '{"type":"session","format":"sessiontree/9","uuid":"u"}\n'
+    ),
+    "blank lines": lambda file: file.write_text("\n" * 5000),
+}
 
 
-def _pipe(file: Path) -> None:
-    os.mkfifo(file)
-
-
-def _nowhere(file: Path) -> None:
-    file.symlink_to(file.parent / "nothing")
-
-
-def _circle(file: Path) -> None:
-    file.symlink_to(file)
-
-
-def _empty(file: Path) -> None:
-    file.touch()
-
-
-def _binary(file: Path) -> None:
-    file.write_bytes(bytes(range(256)) * 100)
-
-
-def _strange(file: Path) -> None:
-    file.write_text('{"some": "log line"}\n' * 10)
-
-
-def _newer(file: Path) -> None:
-    file.write_text('{"type":"session","format":"sessiontree/9","uuid":"u"}\n')
-
-
-def _blank(file: Path) -> None:
-    file.write_text("\n" * 5000)
-
-
-ODD = [_folder, _pipe, _nowhere, _circle, _empty, _binary, _strange, _newer, _blank]
-
-
-@pytest.mark.parametrize("make", ODD)
-def test_a_file_that_is_not_a_session_is_one_clear_line_and_hides_nothing(
-    tmp_path: Path, make: Callable[[Path], None]
+@pytest.mark.parametrize("kind", ODD)
+def test_a_file_that_is_not_a_session_is_one_typed_error_and_hides_nothing(
+    tmp_path: Path, kind: str
 ) -> None:
-    make(tmp_path / "odd.jsonl")
+    odd = tmp_path / "odd.jsonl"
+    ODD[kind](odd)
     by_hand(tmp_path / "good.jsonl", "hello")
     problems: list[str] = []
     found = list(session_infos(session_files(str(tmp_path), problems.append), problems.append))
     assert [Path(one.file).name for one in found] == ["good.jsonl"]
-    assert len(problems) == 1
-    assert str(tmp_path / "odd.jsonl") in problems[0]
-    assert "\n" not in problems[0]
-
-
-@pytest.mark.parametrize("make", ODD)
-def test_a_file_that_is_not_a_session_is_a_typed_error(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
-    make(tmp_path / "odd.jsonl")
+    (problem,) = problems
+    assert str(odd) in problem
+    assert "\n" not in problem
     with pytest.raises((FileError, StorageError)):
-        facts_of(str(tmp_path / "odd.jsonl"))
+        facts_of(str(odd))
 
 
 @pytest.fixture

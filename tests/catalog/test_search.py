@@ -18,6 +18,7 @@ from sessiontree.core.entry import decode_leniently
 from sessiontree.storage.lines import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.searchable import texts
+from tests.support.sessions import chat, json_lines, version_1
 
 
 def hits(file: Path, text: str, *, report: Any = pytest.fail, **wanted: Any) -> list[SearchHit]:
@@ -51,16 +52,11 @@ def test_each_entry_that_matches_is_one_hit_in_file_order(file: Path) -> None:
     with Session.open(file, readonly=True) as session:
         entries = list(session.entries())
     found = hits(file, "needle")
-    assert [(hit.type, hit.role) for hit in found] == [
-        ("message", "user"),
-        ("message", "assistant"),
-        ("message", "toolResult"),
-        ("branch_summary", None),
-        ("label", None),
-    ]
-    assert [hit.ref for hit in found] == [
-        e.uuid for e in entries if e.uuid in {h.ref for h in found}
-    ]
+    kinds = ["message", "message", "message", "branch_summary", "label"]
+    assert [hit.type for hit in found] == kinds
+    assert [hit.role for hit in found] == ["user", "assistant", "toolResult", None, None]
+    refs = [hit.ref for hit in found]
+    assert refs == [entry.uuid for entry in entries if entry.uuid in refs]
     assert {hit.session for hit in found} == {"chat-id"}
     assert {hit.file for hit in found} == {str(file)}
     assert found[0].timestamp == entries[1].timestamp
@@ -73,10 +69,8 @@ def test_the_match_is_marked_in_its_snippet(file: Path) -> None:
 
 
 def test_a_snippet_is_one_line_without_terminal_control_characters(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with Session.create(file, durability="os") as session:
-        before, after = "b" * 1000 + "\n\x1b[31m", "\x1b[0m\t\u202e" + "a" * 1000
-        session.append_message({"role": "user", "content": f"{before}one\ntwo{after}"})
+    before, after = "b" * 1000 + "\n\x1b[31m", "\x1b[0m\t\u202e" + "a" * 1000
+    file = chat(tmp_path / "chat.jsonl", f"{before}one\ntwo{after}")
     (hit,) = hits(file, "one\ntwo")
     assert hit.snippet[slice(*hit.match)] == "one↵two"
     assert hit.snippet.startswith("…b")
@@ -131,24 +125,19 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_result_that_names_its_call_alone_is_known_by_it(tmp_path: Path, shape: str) -> None:
-    file = tmp_path / "chat.jsonl"
-    with Session.create(file, durability="os") as session:
-        session.append_message({"role": "user", "content": "find me not"})
-        for message in SHAPES[shape]:
-            session.append_message(message)
+    file = chat(tmp_path / "chat.jsonl", "find me not", *SHAPES[shape])
     assert snippets(file, "find me", tool="sh") == ["find me", "found: find me"]
     assert snippets(file, "find me", tool="other") == []
 
 
 def test_only_entries_since_a_time_count(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
     times = ["2025-01-01T00:00:00Z", "2025-01-02T01:00:00+02:00", "2025-01-02T00:00:00.000Z", "?"]
     lines: list[dict[str, Any]] = [{"type": "session", "version": 2, "uuid": "h"}]
     for number, time in enumerate(times):
         message = {"role": "user", "content": f"needle {number}"}
         lines.append({"type": "message", "uuid": f"m{number}", "parentUuid": "h"})
         lines[-1] |= {"timestamp": time, "message": message}
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    file = json_lines(tmp_path / "chat.jsonl", *lines)
     since = datetime(2025, 1, 2, tzinfo=UTC)
     assert snippets(file, "needle", since=since) == ["needle 2"]
     assert len(snippets(file, "needle")) == 4
@@ -158,15 +147,11 @@ LARGE = "words " * 10_000
 
 
 def test_a_search_with_blobs_finds_large_texts(tmp_path: Path) -> None:
+    block = {"type": "text", "text": "needle in the line, " + LARGE}
+    answer = {"role": "assistant", "content": [block, {**block, "text": "needle"}]}
+    image = {"type": "image", "mimeType": "image/png", "data": "needle" * 10_000}
     file = tmp_path / "chat.jsonl"
-    with Session.create(file, durability="os") as session:
-        session.append_message({"role": "user", "content": LARGE + "needle"})
-        block = {"type": "text", "text": "needle in the line, " + LARGE}
-        session.append_message(
-            {"role": "assistant", "content": [block, {**block, "text": "needle"}]}
-        )
-        image = {"type": "image", "mimeType": "image/png", "data": "needle" * 10_000}
-        session.append_message({"role": "user", "content": [image]})
+    chat(file, LARGE + "needle", answer, {"role": "user", "content": [image]})
     assert [hit.role for hit in hits(file, "needle")] == ["assistant"]
     assert [hit.role for hit in hits(file, "needle", blobs=True)] == ["assistant", "user"]
     assert hits(file, "sha256") == []
@@ -174,10 +159,7 @@ def test_a_search_with_blobs_finds_large_texts(tmp_path: Path) -> None:
 
 
 def test_a_blob_that_is_gone_is_reported_and_hides_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with Session.create(file, durability="os") as session:
-        session.append_message({"role": "user", "content": LARGE + "lost"})
-        session.append_message({"role": "user", "content": LARGE + "needle"})
+    file = chat(tmp_path / "chat.jsonl", LARGE + "lost", LARGE + "needle")
     blobs = Path(f"{file}.blobs")
     gone = next(blob for blob in blobs.iterdir() if blob.read_bytes().endswith(b"lost"))
     gone.unlink()
@@ -188,12 +170,7 @@ def test_a_blob_that_is_gone_is_reported_and_hides_nothing(tmp_path: Path) -> No
 
 
 def test_a_file_of_version_1_is_searched_by_the_uuids_it_will_have(tmp_path: Path) -> None:
-    file = tmp_path / "old.jsonl"
-    entries: list[dict[str, Any]] = [
-        {"type": "session", "id": "old", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/old"},
-        {"type": "message", "message": {"role": "user", "content": "the needle"}},
-    ]
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    file = version_1(tmp_path / "old.jsonl", "the needle")
     (hit,) = hits(file, "needle")
     assert hit.session == "old"
     with Session.open(file, readonly=True) as session:

@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Damage, Session
 from sessiontree.importing import ImportResult, import_session
 from tests.formats.conftest import state_of, untouched
+from tests.support.transcripts import Line, assistant, result, user
 
 __all__ = ["untouched"]
+
+CALL: list[Line] = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
+"""A prompt, a call and its result."""
+
+_ASIDE: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
+SUBAGENT: list[Line] = [user("s1", None, **_ASIDE), assistant("s2", "s1", "n", **_ASIDE)]
 
 
 def messages(file: str | Path, lane: str = "main", ref: str | None = None) -> list[list[Any]]:
@@ -27,6 +34,11 @@ def without_origins(file: str | Path) -> list[list[Any]]:
         [{key: value for key, value in message.items() if key != "fromUuid"} for message in way]
         for way in messages(file)
     ]
+
+
+def damage_in(file: str | Path) -> list[Damage]:
+    with Session.open(file, readonly=True) as session:
+        return session.verify()
 
 
 def lanes_of(file: str | Path) -> list[str]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sessiontree import Session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import SESSION, state_of
-from tests.importing.conftest import messages, touched
+from tests.importing.conftest import CALL, SUBAGENT, messages, touched
 from tests.support.terminal import done, driving, printed_json, run
-from tests.support.transcripts import assistant, result, user, written
+from tests.support.transcripts import assistant, user, written
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 
@@ -26,13 +26,10 @@ def everything(tmp_path: Path) -> Path:
     """A folder with all agents' sessions as they store them, and other files between."""
     folder = tmp_path / "agents"
     claude = folder / "projects" / "-project"
-    lines = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
-    written(claude / f"{SESSION}.jsonl", lines)
-    more: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
-    inner = [user("s1", None, **more), assistant("s2", "s1", "n", **more)]
-    written(claude / SESSION / "subagents" / "agent-one.jsonl", inner)
+    written(claude / f"{SESSION}.jsonl", CALL)
+    written(claude / SESSION / "subagents" / "agent-one.jsonl", SUBAGENT)
     (claude / SESSION / "subagents" / "agent-one.meta.json").write_text('{"toolUseId":"t"}')
-    written(claude / OTHER / "subagents" / "agent-two.jsonl", inner)  # its session is gone
+    written(claude / OTHER / "subagents" / "agent-two.jsonl", SUBAGENT)  # its session is gone
     (claude / "sessions-index.json").write_text('{"version":1,"entries":[]}')
     for name in ("codex", "gemini", "pi"):
         (folder / name).mkdir()
@@ -217,14 +214,9 @@ def test_a_long_import_shows_its_progress_on_a_terminal(tmp_path: Path, out: Pat
     if not pid:
         os.execv(sys.executable, [sys.executable, "-c", AT_ONCE, str(file), "-o", str(out)])
     shown = b""
-    while True:
-        try:
-            block = os.read(terminal, 65536)
-        except OSError:
-            break
-        if not block:
-            break
-        shown += block
+    with contextlib.suppress(OSError):  # the terminal is closed at the other end
+        while block := os.read(terminal, 65536):
+            shown += block
     os.close(terminal)
     assert os.waitpid(pid, 0)[1] == 0
     assert b"%" in shown
@@ -241,10 +233,8 @@ def test_each_line_names_the_source_and_two_of_one_session_are_both_named(
     assert f"from {one}" in first.stdout
     assert "Warning" not in first.stderr
     both = run("import", tmp_path / "p", "-o", out)
-    assert [line.rpartition("from ")[2] for line in both.stdout.splitlines()] == [
-        str(one),
-        str(two),
-    ]
+    named = [line.rpartition("from ")[2] for line in both.stdout.splitlines()]
+    assert named == [str(one), str(two)]
     assert f"Warning: {one} and {two} are both of the session {SESSION}" in both.stderr
     assert "Warning" not in run("import", one, one, "-o", out).stderr
 

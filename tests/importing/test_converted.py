@@ -15,12 +15,23 @@ from sessiontree import Session
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing import import_session
 from tests.formats.conftest import CORPUS, NO_CORPUS
-from tests.importing.conftest import messages
+from tests.importing.conftest import damage_in, messages
 from tests.support.pi_trees import PiShaped
 
 TARGETS = ("pi", "claude-code")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+
+
+@pytest.fixture(params=TARGETS)
+def to(request: pytest.FixtureRequest) -> str:
+    """The agent that a session is converted for."""
+    return str(request.param)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    return chat(tmp_path / "in")
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
@@ -88,8 +99,7 @@ def check(session: Path, to: str, tmp_path: Path) -> None:
     content = session.read_bytes()
     assert import_session(file, session.parent).new == 0
     assert session.read_bytes() == content
-    with Session.open(session, readonly=True) as found:
-        assert found.verify() == []
+    assert damage_in(session) == []
 
 
 @pytest.mark.slow
@@ -111,7 +121,6 @@ def test_importing_any_converted_session_adds_only_new_messages(
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
-@pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("source", sorted(CORPUS.glob("*/*.jsonl")), ids=lambda path: path.stem)
 def test_importing_a_real_converted_session_adds_only_new_messages(
     source: Path, to: str, tmp_path: Path
@@ -131,11 +140,9 @@ def chat(folder: Path) -> Path:
     return folder / "ours.jsonl"
 
 
-@pytest.mark.parametrize("to", TARGETS)
 def test_importing_a_converted_session_does_not_move_the_users_leaf(
-    to: str, tmp_path: Path
+    to: str, session: Path, tmp_path: Path
 ) -> None:
-    session = chat(tmp_path / "in")
     file = converted(session, to, tmp_path / "for")
     with Session.open(session) as ours:
         ours.append_message({"role": "user", "content": "here"})
@@ -149,9 +156,9 @@ def test_importing_a_converted_session_does_not_move_the_users_leaf(
     assert import_session(file, session.parent).new == 0
 
 
-@pytest.mark.parametrize("to", TARGETS)
-def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(to: str, tmp_path: Path) -> None:
-    session = chat(tmp_path / "in")
+def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(
+    to: str, session: Path, tmp_path: Path
+) -> None:
     content = session.read_bytes()
     file = converted(session, to, tmp_path / "for")
     file.write_text(file.read_text().replace("answer 0", "another answer"))
@@ -162,11 +169,9 @@ def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(to: str, tmp_pa
     assert import_session(file, session.parent).new == 0
 
 
-@pytest.mark.parametrize("to", TARGETS)
 def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
-    to: str, tmp_path: Path
+    to: str, session: Path, tmp_path: Path
 ) -> None:
-    session = chat(tmp_path / "in")
     content = session.read_bytes()
     file = converted(session, to, tmp_path / "for")
     lines = lines_of(file)
@@ -179,7 +184,6 @@ def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
     assert session.read_bytes() == content
 
 
-@pytest.mark.parametrize("to", TARGETS)
 def test_a_copy_imported_from_a_converted_session_gets_new_messages(
     to: str, tmp_path: Path
 ) -> None:
@@ -191,7 +195,6 @@ def test_a_copy_imported_from_a_converted_session_gets_new_messages(
     assert context_and_end(copy, 2) == (before, told)
 
 
-@pytest.mark.parametrize("to", TARGETS)
 def test_the_original_keys_that_a_conversion_leaves_out_are_losses(to: str, tmp_path: Path) -> None:
     uuids = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]
     lines: list[dict[str, Any]] = [
@@ -209,8 +212,7 @@ def test_the_original_keys_that_a_conversion_leaves_out_are_losses(to: str, tmp_
     assert [(loss.count, loss.entry) for loss in losses if "'slug'" in loss.what] == [(2, uuids[0])]
 
 
-def test_new_messages_of_a_converted_subagent_go_to_its_lane(tmp_path: Path) -> None:
-    session = chat(tmp_path / "in")
+def test_new_messages_of_a_converted_subagent_go_to_its_lane(session: Path, tmp_path: Path) -> None:
     with Session.open(session) as ours, ours.lane("reviewer") as lane:
         lane.append_message({"role": "user", "content": "look"})
     before, on_lane = messages(session), messages(session, "reviewer")[1]

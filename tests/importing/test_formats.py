@@ -15,7 +15,7 @@ from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
 from tests.formats.test_bad_input import ALL, Make
 from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
-from tests.importing.conftest import imported, touched
+from tests.importing.conftest import CALL, SUBAGENT, damage_in, imported, touched
 from tests.support.transcripts import assistant, result, user, written
 
 REAL = [*CLAUDE_CODE, *sorted((CORPUS / "pi-v1").glob("*.jsonl"))]
@@ -60,11 +60,8 @@ def test_any_transcript_is_imported_sound(tmp_path: Path) -> None:
 
 
 def test_subagents_are_imported_as_lanes(tmp_path: Path, out: Path) -> None:
-    lines = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
-    file = written(tmp_path / "t" / "s.jsonl", lines)
-    more: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
-    inner = [user("s1", None, **more), assistant("s2", "s1", "n", **more)]
-    written(tmp_path / "t" / "s" / "subagents" / "agent-one.jsonl", inner)
+    file = written(tmp_path / "t" / "s.jsonl", CALL)
+    written(tmp_path / "t" / "s" / "subagents" / "agent-one.jsonl", SUBAGENT)
     done = imported(file, out)
     with Session.open(done.file, readonly=True, lane="agent-one") as session:
         assert [e.uuid for e in session.find(type="message")] == ["a", "b", "r", "s1", "s2"]
@@ -76,7 +73,7 @@ def test_subagents_are_imported_as_lanes(tmp_path: Path, out: Path) -> None:
 def test_the_keys_that_reading_leaves_out_are_in_original(tmp_path: Path, out: Path) -> None:
     told = {"stdout": "all of it", "interrupted": False}
     line = result("r", "b", "t", toolUseResult=told, requestId="req", gitBranch="main")
-    lines = [user("a", None), assistant("b", "a", "m", ["t"]), line]
+    lines = [*CALL[:2], line]
     done = imported(written(tmp_path / "t" / f"{SESSION}.jsonl", lines), out)
     with Session.open(done.file, readonly=True) as session:
         original = session.entry("r")["original"]
@@ -119,7 +116,7 @@ def test_result_files_beside_the_source_are_imported(tmp_path: Path, out: Path) 
     said = "Full output saved to: /home/me/.claude/projects/-p/s/tool-results/b1.txt\nPreview…"
     said += " /home/me/.claude/projects/-p/s/tool-results/gone.txt"
     block = {"type": "tool_result", "tool_use_id": "t", "content": said}
-    lines = [user("a", None), assistant("b", "a", "m", ["t"]), user("r", "b", [block])]
+    lines = [*CALL[:2], user("r", "b", [block])]
     file = written(tmp_path / "t" / "s.jsonl", lines)
     folder = tmp_path / "t" / "s" / "tool-results"
     folder.mkdir(parents=True)
@@ -132,8 +129,7 @@ def test_result_files_beside_the_source_are_imported(tmp_path: Path, out: Path) 
     with Session.open(done.file) as session:
         assert session.entry("r")["toolResults"] == {"s/tool-results/b1.txt": "word\n" * 20_000}
         session.fork(tmp_path / "fork.jsonl")
-    with Session.open(tmp_path / "fork.jsonl", readonly=True) as session:
-        assert session.verify() == []
+    assert damage_in(tmp_path / "fork.jsonl") == []
 
 
 def test_the_result_files_of_subagents_are_in_the_sessions_folder(

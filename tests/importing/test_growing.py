@@ -6,7 +6,6 @@ import json
 import random
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,16 @@ from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import NO_CORPUS, SESSION
 from tests.formats.test_bad_input import LOGS, Make
 from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
-from tests.importing.conftest import assert_same, imported, messages, touched, without_origins
+from tests.importing.conftest import (
+    CALL,
+    SUBAGENT,
+    assert_same,
+    damage_in,
+    imported,
+    messages,
+    touched,
+    without_origins,
+)
 from tests.importing.test_formats import REAL
 from tests.support.transcripts import Line, assistant, encoded, line, result, user, written
 
@@ -38,8 +46,7 @@ def assert_grows(lines: list[bytes], folder: Path, out: Path, start: int = 1) ->
         done = import_session(file, out)
         files.add(done.file)
         assert without_origins(done.file) == without_origins(file), count
-        with Session.open(done.file, readonly=True) as session:
-            assert session.verify() == [], count
+        assert damage_in(done.file) == [], count
         before = Path(done.file).read_bytes()
         assert import_session(touched(file), out).is_up_to_date, count
         assert Path(done.file).read_bytes() == before
@@ -100,15 +107,12 @@ def test_a_torn_line_is_imported_once_it_is_whole(tmp_path: Path, out: Path) -> 
 
 
 def test_a_growing_subagent_moves_only_its_lane(tmp_path: Path, out: Path) -> None:
-    file = written(tmp_path / "t" / "s.jsonl", [user("a", None), assistant("b", "a", "m", ["t"])])
+    file = written(tmp_path / "t" / "s.jsonl", CALL[:2])
     imported(file, out)
-    more: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
-    inner = [user("s1", None, **more), assistant("s2", "s1", "n", **more)]
     beside = tmp_path / "t" / "s" / "subagents" / "agent-one.jsonl"
-    written(beside, inner[:1])
-    done = imported(file, out)
-    assert done.new == 2
-    written(beside, inner)
+    written(beside, SUBAGENT[:1])
+    assert imported(file, out).new == 2
+    written(beside, SUBAGENT)
     done = imported(file, out)
     assert done.new == 1
     with Session.open(done.file, readonly=True) as session:
@@ -118,8 +122,13 @@ def test_a_growing_subagent_moves_only_its_lane(tmp_path: Path, out: Path) -> No
 TURNS: list[Line] = [user("a", None), assistant("b", "a"), user("c", "b"), assistant("d", "c")]
 
 
-def test_the_main_leaf_follows_the_source(tmp_path: Path, out: Path) -> None:
-    file = written(tmp_path / "t" / "s.jsonl", TURNS[:2])
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A transcript with the first two of the turns."""
+    return written(tmp_path / "t" / "s.jsonl", TURNS[:2])
+
+
+def test_the_main_leaf_follows_the_source(file: Path, out: Path) -> None:
     done = imported(file, out)
     with Session.open(done.file) as session:
         session.label("a", "mark")  # no move
@@ -131,9 +140,8 @@ def test_the_main_leaf_follows_the_source(tmp_path: Path, out: Path) -> None:
 
 @pytest.mark.parametrize("way", ["append", "branch", "switch", "lane"])
 def test_the_main_lane_stays_with_a_user_who_appended_to_the_import(
-    way: str, tmp_path: Path, out: Path
+    way: str, file: Path, out: Path
 ) -> None:
-    file = written(tmp_path / "t" / "s.jsonl", TURNS[:2])
     done = imported(file, out)
     with Session.open(done.file) as session:
         if way == "append":
@@ -160,8 +168,7 @@ def test_the_main_lane_stays_with_a_user_who_appended_to_the_import(
                 assert lane_of_agent == messages(file)
 
 
-def test_an_update_does_not_move_an_open_writer(tmp_path: Path, out: Path) -> None:
-    file = written(tmp_path / "t" / "s.jsonl", TURNS[:2])
+def test_an_update_does_not_move_an_open_writer(file: Path, out: Path) -> None:
     done = imported(file, out)
     with Session.open(done.file) as session:
         mine = session.append_message({"role": "user", "content": "mine"})
@@ -214,8 +221,7 @@ def test_late_parallel_results_get_the_parents_of_reading_in_place(
     assert len(messages(target)[0]) == 6
 
 
-def test_an_import_that_was_renamed_is_found_again(tmp_path: Path, out: Path) -> None:
-    file = written(tmp_path / "t" / "s.jsonl", TURNS[:2])
+def test_an_import_that_was_renamed_is_found_again(file: Path, out: Path) -> None:
     done = imported(file, out)
     other = out / "kept" / "mine.jsonl"
     other.parent.mkdir()

@@ -101,17 +101,22 @@ def test_reading_blobs_makes_no_folder(tmp_path: Path) -> None:
 
 def noted(disk: FaultyDisk) -> list[str]:
     """The calls that write, sync or read; a synced folder by its name."""
-    names = {"sync_folder": "sync "}
     return [
-        kind if kind not in names else names[kind] + os.path.basename(path)
+        f"sync {os.path.basename(path)}" if kind == "sync_folder" else kind
         for kind, path in disk.calls
         if kind in ("write", "sync", "sync_folder", "read")
     ]
 
 
-def test_content_put_again_costs_a_look(tmp_path: Path) -> None:
+@pytest.fixture
+def disk() -> FaultyDisk:
+    """A disk that keeps the calls."""
     disk = FaultyDisk()
     disk.arm()
+    return disk
+
+
+def test_content_put_again_costs_a_look(tmp_path: Path, disk: FaultyDisk) -> None:
     blobs = blobs_in(tmp_path, fs=disk)
     blobs.put(CONTENT)
     assert noted(disk) == [f"sync {tmp_path.name}", "write", "sync", "sync chat.jsonl.blobs"]
@@ -121,18 +126,14 @@ def test_content_put_again_costs_a_look(tmp_path: Path) -> None:
 
 
 def test_a_blob_that_another_program_stored_is_compared_and_synced_before_it_counts(
-    tmp_path: Path, blobs: Blobs
+    tmp_path: Path, blobs: Blobs, disk: FaultyDisk
 ) -> None:
     """Whoever stored it may have died before its name, or the folder's, was on the medium."""
-    disk = FaultyDisk()
-    disk.arm()
     blobs_in(tmp_path, fs=disk).put(CONTENT)
     assert noted(disk) == ["read", "sync", f"sync {tmp_path.name}", "sync chat.jsonl.blobs"]
 
 
-def test_without_fsync_nothing_is_synced(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    disk.arm()
+def test_without_fsync_nothing_is_synced(tmp_path: Path, disk: FaultyDisk) -> None:
     blobs = Blobs(disk, str(tmp_path / "chat.jsonl"), "os")
     blobs.put(CONTENT)
     blobs_in(tmp_path, "other.jsonl", disk)
@@ -152,12 +153,12 @@ def test_a_blob_removed_meanwhile_is_put_again(tmp_path: Path, blobs: Blobs) -> 
 
 
 def test_a_file_that_replaced_a_blob_does_not_count(blobs: Blobs) -> None:
-    _cut_off(path_of(blobs))
+    path_of(blobs).write_bytes(CONTENT[:-1])
     assert not blobs.has(BLOB)
     assert blobs.put(CONTENT) == BLOB
     assert blobs.read(*BLOB) == CONTENT
     beside = Path(blobs.folder, "other")
-    beside.write_bytes(CONTENT[:-1] + b"?")
+    _flipped(beside)
     beside.rename(path_of(blobs))
     assert not blobs.has(BLOB)
     assert blobs.put(CONTENT) == BLOB
@@ -169,20 +170,11 @@ def test_a_session_does_not_have_what_it_did_not_put(tmp_path: Path, blobs: Blob
     assert not blobs.has(Blob(BLOB.sha256, BLOB.size + 1))
 
 
-def _cut_off(path: Path) -> None:
-    path.write_bytes(CONTENT[:-1])
-
-
-def _lengthened(path: Path) -> None:
-    path.write_bytes(CONTENT + b"x")
+Damage = Callable[[Path], object]
 
 
 def _flipped(path: Path) -> None:
     path.write_bytes(CONTENT[:-1] + b"?")
-
-
-def _emptied(path: Path) -> None:
-    path.write_bytes(b"")
 
 
 def _linked(path: Path) -> None:
@@ -191,23 +183,7 @@ def _linked(path: Path) -> None:
     path.symlink_to(path.parent / "elsewhere")
 
 
-def _dangling(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("nowhere")
-
-
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 def _socket(path: Path) -> None:
-    path.unlink()
     here = os.getcwd()
     os.chdir(path.parent)  # the whole path is longer than a socket's name may be
     try:
@@ -217,14 +193,33 @@ def _socket(path: Path) -> None:
         os.chdir(here)
 
 
-REWRITTEN = (_cut_off, _lengthened, _flipped, _emptied)
-OCCUPIED = (_linked, _dangling, _folder, _pipe, _socket)
+def _instead(make: Damage) -> Damage:
+    def damage(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return damage
 
 
-@pytest.mark.parametrize("damage", [*REWRITTEN, *OCCUPIED], ids=lambda damage: damage.__name__)
-def test_content_that_is_not_the_blob_is_never_given(
-    blobs: Blobs, damage: Callable[[Path], None]
-) -> None:
+REWRITTEN: dict[str, Damage] = {
+    "cut off": lambda path: path.write_bytes(CONTENT[:-1]),
+    "lengthened": lambda path: path.write_bytes(CONTENT + b"x"),
+    "flipped": _flipped,
+    "emptied": lambda path: path.write_bytes(b""),
+}
+OCCUPIED: dict[str, Damage] = {
+    "linked": _linked,
+    "dangling": _instead(lambda path: path.symlink_to("nowhere")),
+    "folder": _instead(Path.mkdir),
+    "pipe": _instead(os.mkfifo),
+    "socket": _instead(_socket),
+}
+
+
+@pytest.mark.parametrize(
+    "damage", [*REWRITTEN.values(), *OCCUPIED.values()], ids=[*REWRITTEN, *OCCUPIED]
+)
+def test_content_that_is_not_the_blob_is_never_given(blobs: Blobs, damage: Damage) -> None:
     damage(path_of(blobs))
     for read in (blobs.read, lambda *blob: b"".join(blobs.blocks(*blob))):
         with pytest.raises(BlobDamagedError) as raised:
@@ -237,12 +232,12 @@ def test_content_that_is_not_the_blob_is_never_given(
     assert [type(error) for error in blobs.verify()] == [BlobDamagedError]
 
 
-@pytest.mark.parametrize("damage", REWRITTEN, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", REWRITTEN.values(), ids=REWRITTEN)
 @pytest.mark.parametrize("how", [bytes, lambda content: [content[:9], content[9:]]])
 def test_damage_in_the_place_of_a_blob_is_kept_aside_when_it_is_stored_again(
     tmp_path: Path,
     blobs: Blobs,
-    damage: Callable[[Path], None],
+    damage: Damage,
     how: Callable[[bytes], bytes | list[bytes]],
 ) -> None:
     damage(path_of(blobs))
@@ -258,9 +253,9 @@ def test_damage_in_the_place_of_a_blob_is_kept_aside_when_it_is_stored_again(
     assert list(again.verify([BLOB])) == []
 
 
-@pytest.mark.parametrize("damage", OCCUPIED, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", OCCUPIED.values(), ids=OCCUPIED)
 def test_a_folder_or_link_with_the_name_of_a_blob_is_left_there(
-    tmp_path: Path, blobs: Blobs, damage: Callable[[Path], None]
+    tmp_path: Path, blobs: Blobs, damage: Damage
 ) -> None:
     damage(path_of(blobs))
     before = files_of(blobs)
@@ -421,7 +416,7 @@ def test_a_fork_names_the_blobs_lost_in_the_original_and_takes_the_rest(
     tmp_path: Path, blobs: Blobs
 ) -> None:
     other = blobs.put(b"another")
-    _cut_off(path_of(blobs))
+    path_of(blobs).write_bytes(CONTENT[:-1])
     missing = Blob("0" * 64, 5)
     fork = blobs_in(tmp_path, "fork.jsonl")
     lost = fork.link_from(blobs, [BLOB, missing, other])

@@ -33,6 +33,9 @@ sys.stdin.readline()
 """
 
 
+can_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "s.jsonl"
@@ -99,10 +102,13 @@ def test_an_owner_whose_lock_file_was_removed_takes_the_new_one(path: Path) -> N
             other.append_message(HELLO)
 
 
+@pytest.mark.parametrize("disk", [Disk, Settled])
 def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
-    path: Path,
+    path: Path, disk: Callable[[], Disk]
 ) -> None:
-    with Session.open(path, exclusive=True) as owner:
+    with Session.open(path, exclusive=True, fs=disk()) as owner:
+        for _ in range(2):
+            owner.append_message(HELLO)
         os.unlink(f"{path}.lock")
         with Session.open(path, exclusive=True):
             for _ in range(2):
@@ -111,9 +117,10 @@ def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
         owner.append_message(HELLO)
         with Session.open(path) as other, pytest.raises(SessionBusyError, match=str(os.getpid())):
             other.append_message(HELLO)
+    assert path.read_bytes().count(b"\n") == 4
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@can_fork
 def test_a_forked_child_does_not_write_under_its_parents_lock(path: Path) -> None:
     with Session.open(path, exclusive=True) as session:
 
@@ -130,7 +137,7 @@ def test_a_forked_child_does_not_write_under_its_parents_lock(path: Path) -> Non
     assert path.read_bytes().count(b"\n") == 2
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@can_fork
 def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
     with Session.open(path) as session:
         session.append_message(HELLO)
@@ -148,7 +155,7 @@ def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 4
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@can_fork
 def test_a_child_forked_under_the_lock_does_not_let_go_of_it(path: Path) -> None:
     lock = WriterLock(Disk(), f"{path}.lock")
     with lock.held():

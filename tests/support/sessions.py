@@ -17,6 +17,27 @@ def said(store: Store, text: str, **options: Any) -> str:
         return session.file
 
 
+def chat(file: Path, *messages: str | dict[str, Any], **options: Any) -> Path:
+    """A new session file with these messages; a text is a user's."""
+    with Session.create(file, durability="os", **options) as session:
+        for message in messages:
+            said = {"role": "user", "content": message} if isinstance(message, str) else message
+            session.append_message(said)
+    return file
+
+
+def version_1(file: Path, text: str) -> Path:
+    """A file of version 1 with one prompt."""
+    header = {"type": "session", "id": "old", "timestamp": "2025-01-01T00:00:00.000Z"}
+    message = {"type": "message", "message": {"role": "user", "content": text}}
+    return json_lines(file, {**header, "cwd": "/old"}, message)
+
+
+def json_lines(file: Path, *lines: dict[str, Any]) -> Path:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
 def by_hand(file: Path, *messages: str, id: str = "by-hand", **header: Any) -> Path:
     """A small session written without this library."""
     lines: list[dict[str, Any]] = [
@@ -29,8 +50,7 @@ def by_hand(file: Path, *messages: str, id: str = "by-hand", **header: Any) -> P
             {"type": "message", "uuid": f"m{number}", "parentUuid": above, "message": message}
         )
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return file
+    return json_lines(file, *lines)
 
 
 def first_messages(store: Store) -> set[str | None]:
