@@ -31,8 +31,10 @@ from sessiontree.core.blob import Blob
 from sessiontree.errors import BlobDamagedError, BlobError, SessionNotFoundError, WriteFailedError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.log import FileLog
+from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk, NoLinks, faults
+from tests.support.files import Record
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
@@ -142,7 +144,7 @@ STORIES = (put_whole, put_in_blocks, put_what_a_program_left_unsynced, link, cop
 
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
 def test_a_blob_that_was_kept_survives_any_crash(
-    tell: Callable[[CrashDisk], Promises], record_property: Callable[[str, object], None]
+    tell: Callable[[CrashDisk], Promises], record_property: Record
 ) -> None:
     story = tell(CrashDisk())
     assert list(story.broken()) == []
@@ -284,7 +286,7 @@ class Talk:
 
 
 def _message(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "text", "text": text}]}
+    return user([{"type": "text", "text": text}])
 
 
 def _incomplete(files: dict[str, bytes], path: str, must: set[str]) -> str:
@@ -341,7 +343,7 @@ TALKS = (appending, in_a_batch, forking)
 
 @pytest.mark.parametrize("tell", TALKS, ids=lambda tell: tell.__name__)
 def test_no_crash_leaves_an_entry_without_its_blob(
-    tell: Callable[[CrashDisk], Talk], record_property: Callable[[str, object], None]
+    tell: Callable[[CrashDisk], Talk], record_property: Record
 ) -> None:
     talk = tell(CrashDisk())
     assert list(talk.broken()) == []

@@ -115,9 +115,7 @@ def test_a_write_cut_short_by_a_full_disk_does_not_cost_other_writers(path: Path
     assert uuids_at(path)[-1] == entry.uuid
 
 
-def test_an_entry_that_another_program_left_without_a_newline_keeps_its_place(
-    path: Path,
-) -> None:
+def test_an_entry_that_another_program_left_without_a_newline_keeps_its_place(path: Path) -> None:
     with Session.open(path) as session:
         theirs = session.leaf.line.replace(session.leaf.uuid.encode(), b"theirs")
         theirs = theirs.replace(session.header.uuid.encode(), session.leaf.uuid.encode())

@@ -74,7 +74,7 @@ def test_a_refusal_inside_does_not_end_the_batch(file: Path) -> None:
         with session.batch():
             talk(session, "p1")
             with pytest.raises(UsageError):
-                session.append_message({"role": "user", "content": float("nan")})
+                session.append_message(user(float("nan")))
             with pytest.raises(UsageError):
                 session.append("custom", customType="x", uuid=session.leaf.uuid)
             talk(session, "p2")

@@ -271,8 +271,8 @@ def test_a_hook_that_branches_off_does_not_misplace_a_compaction() -> None:
             session.branch(session.header)
 
     with Session.create(hooks=[GoesElsewhere()]) as session:
-        kept = session.append_message({"role": "user", "content": "keep me"})
-        session.append_message({"role": "user", "content": "and me"})
+        kept = session.append_message(user("keep me"))
+        session.append_message(user("and me"))
         with pytest.raises(UsageError, match="moved to"):
             session.compact("what was", first_kept=session.leaf)
         assert session.find(type="compaction") == []

@@ -13,6 +13,7 @@ from sessiontree import Entry, Session
 from sessiontree.core.entry import MARKERS
 from sessiontree.errors import FileReplacedError, NothingToDoError
 from tests.support.children import together
+from tests.support.conversation import user
 from tests.support.terminal import run
 
 LATER = datetime.now(UTC) + timedelta(days=8)
@@ -27,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def say(session: Session, text: str) -> Entry:
-    return session.append_message({"role": "user", "content": text})
+    return session.append_message(user(text))
 
 
 def opened(file: Path, lane: str = "main") -> Session:
@@ -164,7 +165,7 @@ def old_trials(file: Path, count: int) -> None:
                 "parentUuid": main.leaf.uuid,
                 "lane": f"scratch/old-{day}",
                 "timestamp": f"2020-01-{day + 1:02}T00:00:00.000Z",
-                "message": {"role": "user", "content": f"old {day}"},
+                "message": user(f"old {day}"),
             }
             lines.write(json.dumps(fields) + "\n")
 
@@ -225,7 +226,7 @@ def test_nested_trials_are_collected_with_what_they_were_kept_on(file: Path) -> 
                     outer.keep()
         kept = ["outer: outer", "both: outer", "both: inner"]
         assert sorted(texts(main.gc(now=LATER).entries)) == [
-            *("inner: inner", "inner: outer", "neither: inner", "neither: outer", "outer: inner"),
+            *("inner: inner", "inner: outer", "neither: inner", "neither: outer", "outer: inner")
         ]
         assert texts(main.path()) == ["start", *kept]
         assert main.gc(now=LATER).entries == []

@@ -32,6 +32,8 @@ from tests.support.children import (
     tell,
     uuids_in,
 )
+from tests.support.conversation import user
+from tests.support.files import Record
 
 WRITER = """
 import json, random, sys, time
@@ -103,7 +105,7 @@ def whole(entry: Entry) -> tuple[str, int]:
 def append_end(path: Path) -> str:
     with Session.open(path, durability="os") as session, session.locked():
         text = json.dumps(["end", 0, 0, ""])
-        return session.append_message({"role": "user", "content": text}).uuid
+        return session.append_message(user(text)).uuid
 
 
 def check_all_kept(path: Path, chains: list[list[str]]) -> None:
@@ -171,7 +173,7 @@ def let_write(
     ["os", *(pytest.param(how, marks=pytest.mark.soak) for how in ["fsync", "os"] * 5)],
 )
 def test_eight_processes_write_as_others_look_on(
-    path: Path, record_property: Callable[[str, object], None], durability: str
+    path: Path, record_property: Record, durability: str
 ) -> None:
     chains, worst = let_write(path, writers=8, count=500, durability=durability)
     check_all_kept(path, chains)
@@ -244,7 +246,7 @@ class Appending(threading.Thread):
 
     def run(self) -> None:
         with Session.open(self._path, durability="os", fs=self._disk) as session:
-            self.uuid = session.append_message({"role": "user", "content": "waited"}).uuid
+            self.uuid = session.append_message(user("waited")).uuid
 
 
 def test_a_stopped_writer_that_holds_the_lock_is_waited_for(path: Path) -> None:
@@ -272,7 +274,7 @@ def test_threads_write_through_one_session_or_their_own(path: Path, share: bool)
 
     def write(session: Session, chain: list[str]) -> None:
         for number in range(60):
-            message = {"role": "user", "content": json.dumps(["thread", number, 0, ""])}
+            message = user(json.dumps(["thread", number, 0, ""]))
             if number % 10 == 9:
                 with session.batch():
                     batch = [session.append_message(message) for _ in range(3)]
@@ -303,7 +305,7 @@ def test_a_thread_may_close_what_others_write_through(path: Path) -> None:
 
     def write() -> None:
         while True:
-            told.append(session.append_message({"role": "user", "content": "x" * 1000}).uuid)
+            told.append(session.append_message(user("x" * 1000)).uuid)
             if len(told) > 50:
                 begun.set()
 
@@ -337,7 +339,7 @@ def test_a_thread_does_not_change_what_another_is_looking_at(path: Path, nth: in
     """Both read through one window of the file: the one moved it while the other filled it."""
     with Session.open(path, durability="os") as writer, writer.batch():
         for _ in range(150):
-            writer.append_message({"role": "user", "content": "x" * 2000})
+            writer.append_message(user("x" * 2000))
     disk = Pausing()
     with Session.open(path, readonly=True, fs=disk) as session:
         entries = list(session.entries())
@@ -401,8 +403,8 @@ def test_threads_may_look_at_what_others_write_through(
     looks = 12
     with Session.open(path, durability="os") as session:
         session.rename("Shared")
-        first = session.append_message({"role": "user", "content": "first"})
-        session.append_message({"role": "user", "content": "second"})
+        first = session.append_message(user("first"))
+        session.append_message(user("second"))
 
         def write() -> None:
             for number in range(300):
@@ -410,7 +412,7 @@ def test_threads_may_look_at_what_others_write_through(
                     break
                 if number % 10 == 9:
                     session.branch(first)
-                message = {"role": "user", "content": "x" * 2000}
+                message = user("x" * 2000)
                 if number % 5:
                     told.append(session.append_message(message).uuid)
                     continue

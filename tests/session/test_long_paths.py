@@ -18,6 +18,7 @@ from sessiontree.catalog.search import Wanted, search
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.recording import StreamAccumulator
 from sessiontree.text.pattern import Pattern
+from tests.support.conversation import user
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +74,7 @@ def record(session: Session) -> None:
 def merge(session: Session) -> None:
     leaf = session.leaf
     session.branch(uuid_of(MESSAGES - 10))
-    session.append_message({"role": "user", "content": "aside"})
+    session.append_message(user("aside"))
     session.merge(leaf)
 
 
@@ -139,7 +140,7 @@ def test_a_conversion_does_not_hold_what_is_said(
 def test_a_recording_does_not_hold_the_results_of_earlier_ones(tmp_path: Path) -> None:
     def said(number: int) -> dict[str, Any]:
         result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": TEXT}
-        return {"role": "user", "content": [result]}
+        return user([result])
 
     with Session.create(tmp_path / "s.jsonl", cwd="/") as session, session.batch():
         for number in range(MESSAGES):
@@ -170,21 +171,21 @@ def test_a_search_of_the_current_path_does_not_hold_it(file: Path) -> None:
 
 def test_a_push_above_what_a_context_needs_is_popped_to(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", cwd="/") as session:
-        session.append_message({"role": "user", "content": "first"})
+        session.append_message(user("first"))
         closed = session.push()
-        session.append_message({"role": "user", "content": "second"})
+        session.append_message(user("second"))
         session.pop(summary="back")
         push = session.push()
         for number in range(10):
-            session.append_message({"role": "user", "content": f"more {number}"})
+            session.append_message(user(f"more {number}"))
         session.compact("s", keep=0)
-        session.append_message({"role": "user", "content": "after"})
+        session.append_message(user("after"))
     with Session.open(tmp_path / "s.jsonl") as session:
         with pytest.warns(UserWarning, match="above compaction"):
             assert session.pop(summary="s").parent_uuid == push.uuid
-        session.append_message({"role": "user", "content": "last"})
+        session.append_message(user("last"))
         session.compact("s", keep=0)
-        session.append_message({"role": "user", "content": "after"})
+        session.append_message(user("after"))
         last = session.append_message({"role": "assistant", "content": "end"})
     with Session.open(tmp_path / "s.jsonl") as session:
         popped = session.pop(summary="s")
@@ -213,7 +214,7 @@ def test_ancestors_are_those_of_the_paths(
     above, order = tree
     lines = [header()]
     for number in order:
-        said = {"role": "user", "content": f"{number}"}
+        said = user(f"{number}")
         lines.append(entry("message", number, above[number - 1], message=said))
     file = tmp_path_factory.mktemp("tree") / "s.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -228,7 +229,7 @@ def test_ancestors_are_those_of_the_paths(
 
 
 def test_entries_without_a_common_ancestor_have_none(tmp_path: Path) -> None:
-    said = {"role": "user", "content": "hi"}
+    said = user("hi")
     lines = [
         header(),
         entry("message", 1, 0, message=said),

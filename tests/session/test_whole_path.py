@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from sessiontree import Session
+from tests.support.conversation import user
 
 
 def test_a_setting_above_a_compaction_counts_after_the_path_was_asked_for(tmp_path: Path) -> None:
@@ -13,7 +14,7 @@ def test_a_setting_above_a_compaction_counts_after_the_path_was_asked_for(tmp_pa
     with Session.create(file, metadata={"model": "of the header"}) as session:
         session.set_model("anthropic", "the latest")
         session.set_thinking_level("high")
-        leaf = session.append_message({"role": "user", "content": "hello"})
+        leaf = session.append_message(user("hello"))
     compaction = {  # as other programs write it: without the settings in force
         "type": "compaction",
         "uuid": "c1",

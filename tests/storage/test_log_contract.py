@@ -41,13 +41,8 @@ from sessiontree.errors import (
 from sessiontree.storage.fs import DISK, Disk
 from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
 from tests.support.crashdisk import CrashDisk, crash_states
-from tests.support.faultydisk import (
-    FULL,
-    SHORT_BY_ALL_BUT_ONE,
-    SHORT_BY_ONE,
-    Fault,
-    FaultyDisk,
-)
+from tests.support.faultydisk import FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
+from tests.support.files import Record
 
 HEADER: Final = b'{"type":"session"}\n'
 LINE: Final = b'{"type":"message"}\n'
@@ -590,9 +585,7 @@ def _replaced(disk: CrashDisk, path: str) -> Iterator[bytes]:
 @pytest.mark.parametrize("write", [_appended, _replaced])
 @pytest.mark.parametrize("start", [HEADER, HEADER + TORN])
 def test_a_power_cut_costs_a_file_nothing_that_an_append_acknowledged(
-    write: Callable[[CrashDisk, str], Iterator[bytes]],
-    start: bytes,
-    record_property: Callable[[str, object], None],
+    write: Callable[[CrashDisk, str], Iterator[bytes]], start: bytes, record_property: Record
 ) -> None:
     path = "/model/chat.jsonl"
     disk = CrashDisk({path: start})

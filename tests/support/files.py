@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ VERSION_1: Final = b"".join(
     )
 )
 
+Record = Callable[[str, object], None]
+"""The fixture `record_property`, with which a test counts what it tried."""
 
 Found = list[tuple[str, int]]
 """Kinds of damage and the numbers of their lines."""
