@@ -18,8 +18,6 @@ import hashlib
 import itertools
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from sessiontree.core.blob import Blob
 from sessiontree.errors import BlobDamagedError, BlobError, SessionNotFoundError, WriteFailedError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.log import FileLog
+from tests.support.children import PATIENCE, running, tell
 from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk, NoLinks, faults
@@ -535,20 +534,11 @@ for n in range(40):
 
 def test_processes_that_store_the_same_blobs_at_once_leave_them_whole(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
-    with contextlib.ExitStack() as running:
-        children = [
-            running.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", STORING, str(file)], stdin=subprocess.PIPE, text=True
-                )
-            )
-            for _ in range(4)
-        ]
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(running(STORING, file)) for _ in range(4)]
         for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        assert [child.wait(60) for child in children] == [0] * 4
+            tell(child)
+        assert [child.wait(PATIENCE) for child in children] == [0] * 4
     names = os.listdir(f"{file}.blobs")
     assert sorted(names) == sorted(hashlib.sha256(b"%d" % n * 5000).hexdigest() for n in range(40))
     assert list(Blobs(FaultyDisk(), str(file)).verify()) == []

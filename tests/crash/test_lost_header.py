@@ -30,9 +30,8 @@ from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import main
 from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.salvage import LOOK, stand_in
-from sessiontree.storage.fs import Disk
 from tests.support.conversation import user
-from tests.support.files import FILE, Found, in_memory, kinds_in, uuids
+from tests.support.files import FILE, Counting, Found, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
 
 NOON = "2026-01-02T12:00:00.000Z"
@@ -331,17 +330,6 @@ def test_text_of_any_kind_is_no_session(lines: list[bytes]) -> None:
     assert stand_in(b"\n".join(lines), "chat.jsonl", is_whole=True) is None
 
 
-class _Counted(Disk):
-    """The disk, and how much was read of it."""
-
-    read_bytes = 0
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        block = super().read(fd, size, offset)
-        self.read_bytes += len(block)
-        return block
-
-
 @pytest.mark.slow
 def test_a_list_reads_no_more_than_the_ends_of_a_large_file(tmp_path: Path) -> None:
     path = tmp_path / "2026-01-02T12-00-00-000Z_abc-1.jsonl"
@@ -349,11 +337,11 @@ def test_a_list_reads_no_more_than_the_ends_of_a_large_file(tmp_path: Path) -> N
     named = _line("n", "a", type="session_info", name="renamed", timestamp=NOON)
     path.write_bytes(_file(b"garbage", A) + filling + _file(named, B))
     assert path.stat().st_size > 3 * LOOK
-    disk = _Counted()
+    disk = Counting()
     listed = facts_of(str(path), disk)
     assert (listed.id, listed.created, listed.name) == ("abc-1", NOON, "renamed")
     assert listed.first_message == "what a says"
-    assert disk.read_bytes < 2 * LOOK
+    assert disk.bytes_read < 2 * LOOK
     with Session.open(path, readonly=True) as session:
         assert (session.id, session.name, session.header.uuid) == ("abc-1", "renamed", "root")
 

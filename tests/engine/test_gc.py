@@ -20,11 +20,6 @@ LATER = NOW + timedelta(days=8)
 LONG = "a screenshot, " * 4000
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
 def age(path: Path, days: float) -> None:
     then = time.time() - days * 86400
     os.utime(path, (then, then))

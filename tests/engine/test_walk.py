@@ -20,10 +20,9 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.view import View
 from sessiontree.storage import lines
-from sessiontree.storage.fs import Disk
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
-from tests.support.files import FILE, in_memory
+from tests.support.files import FILE, Counting, in_memory
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -269,21 +268,6 @@ def message(uuid: str, parent: str, text: str = "", lane: str | None = None) -> 
     if lane is not None:
         fields["lane"] = lane
     return encode({**fields, "message": user(text)})
-
-
-class Counting(Disk):
-    """The disk, and how many bytes were read of it, from where on."""
-
-    def __init__(self) -> None:
-        self.bytes_read = 0
-        self.lowest_after_header = 1 << 62
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        block = super().read(fd, size, offset)
-        self.bytes_read += len(block)
-        if offset > 4096 and block:
-            self.lowest_after_header = min(self.lowest_after_header, offset)
-        return block
 
 
 def chain(

@@ -126,11 +126,7 @@ def test_a_lane_kept_while_it_is_written_is_kept_as_far_as_it_was(file: Path) ->
 def test_a_lane_that_two_commands_keep_at_once_is_kept_once(file: Path) -> None:
     with opened(file, "scratch/x") as trial:
         say(trial, "tried")
-    together(
-        lambda: run("keep", file, "scratch/x"),
-        lambda: run("keep", file, "scratch/x"),
-        lambda: run("keep", file, "scratch/x"),
-    )
+    together(*[lambda: run("keep", file, "scratch/x")] * 3)
     assert [entry.type for entry in all_of(file)].count("branch") == 1
 
 

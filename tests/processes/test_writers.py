@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -207,16 +208,16 @@ def test_writers_killed_at_work_neither_block_nor_harm_the_others(path: Path) ->
 
 
 def test_a_writer_killed_while_it_holds_the_lock_blocks_nobody(path: Path) -> None:
-    with running(HOLDER, path) as holder:
+    waits = Waits()
+    with ThreadPoolExecutor(1) as threads, running(HOLDER, path) as holder:
         assert read_line(holder) == "held"
         with Session.open(path, durability="os") as session:
-            waits = Waits()
-            thread = Appending(path, waits)
+            waiting = threads.submit(append_with, waits, path)
             waits.seen.wait(PATIENCE)
             holder.kill()
-            thread.join(PATIENCE)
+            appended = waiting.result(PATIENCE)
             session.refresh()
-            assert [entry.uuid for entry in session.entries()][1:] == [thread.uuid]
+            assert [entry.uuid for entry in session.entries()][1:] == [appended]
 
 
 class Waits(Disk):
@@ -234,38 +235,28 @@ class Waits(Disk):
         return taken
 
 
-class Appending(threading.Thread):
-    """A writer of its own, in a thread."""
-
-    def __init__(self, path: Path, disk: Disk) -> None:
-        super().__init__()
-        self.uuid = ""
-        self._path = path
-        self._disk = disk
-        self.start()
-
-    def run(self) -> None:
-        with Session.open(self._path, durability="os", fs=self._disk) as session:
-            self.uuid = session.append_message(user("waited")).uuid
+def append_with(disk: Disk, path: Path) -> str:
+    with Session.open(path, durability="os", fs=disk) as session:
+        return session.append_message(user("waited")).uuid
 
 
 def test_a_stopped_writer_that_holds_the_lock_is_waited_for(path: Path) -> None:
-    with running(HOLDER, path) as holder:
+    waits = Waits()
+    with ThreadPoolExecutor(1) as threads, running(HOLDER, path) as holder:
         assert read_line(holder) == "held"
         holder.send_signal(signal.SIGSTOP)
         tell(holder)
         before = path.read_bytes()
-        waits = Waits()
-        thread = Appending(path, waits)
+        waiting = threads.submit(append_with, waits, path)
         waits.seen.wait(PATIENCE)
-        assert thread.is_alive()
+        assert not waiting.done()
         assert path.read_bytes() == before
         holder.send_signal(signal.SIGCONT)
         first = read_line(holder)
-        thread.join(PATIENCE)
+        appended = waiting.result(PATIENCE)
         assert holder.wait(PATIENCE) == 0
     uuids, damage = uuids_in(path)
-    assert (uuids[1:], damage) == ([first, thread.uuid], [])
+    assert (uuids[1:], damage) == ([first, appended], [])
 
 
 @pytest.mark.parametrize("share", [True, False])

@@ -22,11 +22,6 @@ from tests.support.conversation import assistant, in_memory, said, talk, user
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
-@pytest.fixture
 def session(file: Path) -> Iterator[Session]:
     with Session.create(file, cwd="/p") as session:
         talk(session, "p1", "a1")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,6 +65,17 @@ def file(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path / "session.jsonl"))
 
 
+@contextmanager
+def memory_below(bound: int) -> Iterator[None]:
+    """What is done inside must allocate less than this many bytes at once."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < bound
+    finally:
+        tracemalloc.stop()
+
+
 def record(session: Session) -> None:
     recorder = StreamAccumulator(session, prompt="More?")
     answer = {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
@@ -99,14 +111,8 @@ MOVES: dict[str, Callable[[Session], object]] = {
 def test_a_move_costs_no_memory_for_the_path_above(
     file: Path, move: Callable[[Session], object]
 ) -> None:
-    with Session.open(file) as session:
-        tracemalloc.start()
-        try:
-            move(session)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert peak < BOUND
+    with Session.open(file) as session, memory_below(BOUND):
+        move(session)
 
 
 def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
@@ -126,15 +132,10 @@ def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
 def test_a_conversion_does_not_hold_what_is_said(
     made: Path, tmp_path: Path, to: Literal["claude-code", "atif"]
 ) -> None:
-    with Session.open(made, readonly=True) as session:
-        tracemalloc.start()
-        try:
-            session.convert(to, tmp_path / "converted.jsonl")
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    # A hundred entries at once, or a context, are that much.
+    with Session.open(made, readonly=True) as session, memory_below(2 * BOUND):
+        session.convert(to, tmp_path / "converted.jsonl")
     assert (tmp_path / "converted.jsonl").stat().st_size > 16_000_000
-    assert peak < 2 * BOUND  # a hundred entries at once, or a context, are that much
 
 
 def test_a_recording_does_not_hold_the_results_of_earlier_ones(tmp_path: Path) -> None:
@@ -146,27 +147,16 @@ def test_a_recording_does_not_hold_the_results_of_earlier_ones(tmp_path: Path) -
         for number in range(MESSAGES):
             session.append_message(said(number))
     with Session.open(tmp_path / "s.jsonl") as session:
-        tracemalloc.start()
-        try:
-            with StreamAccumulator(session) as recorder:
-                recorder.take({"type": "user", "message": said(7), "session_id": "s"})
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        with memory_below(BOUND), StreamAccumulator(session) as recorder:
+            recorder.take({"type": "user", "message": said(7), "session_id": "s"})
         assert sum(1 for entry in session.entries() if entry.type == "message") == MESSAGES
-    assert peak < BOUND
 
 
 def test_a_search_of_the_current_path_does_not_hold_it(file: Path) -> None:
-    tracemalloc.start()
-    try:
+    with memory_below(BOUND):
         found = search(Pattern("was said"), [str(file)], Wanted(current=True), print)
         count = sum(1 for _ in found)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert count == MESSAGES - 1 - MESSAGES // COMPACT_EVERY
-    assert peak < BOUND
 
 
 def test_a_push_above_what_a_context_needs_is_popped_to(tmp_path: Path) -> None:

@@ -38,11 +38,6 @@ PNG = base64.b64encode(bytes(range(256)) * 400).decode()
 LONG = "a long answer, " * 4000
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
 def screenshot(call: str = "c1") -> dict[str, Any]:
     return {
         "role": "toolResult",
@@ -188,18 +183,6 @@ def test_a_missing_blob_is_a_placeholder_in_a_context_and_an_error_when_asked_fo
         assert session.context().messages == whole
 
 
-def _missing(blob: Path) -> None:
-    blob.unlink()
-
-
-def _cut_off(blob: Path) -> None:
-    blob.write_bytes(blob.read_bytes()[:-1])
-
-
-def _other_bytes(blob: Path) -> None:
-    blob.write_bytes(b"?" * blob.stat().st_size)
-
-
 def _link(blob: Path) -> None:
     blob.rename(blob.parent / "elsewhere")
     blob.symlink_to("elsewhere")
@@ -217,17 +200,18 @@ class Refusing(Disk):
 @pytest.mark.parametrize(
     ("damage", "fs", "error"),
     [
-        (_missing, DISK, BlobMissingError),
-        (_cut_off, DISK, BlobDamagedError),
-        (_other_bytes, DISK, BlobDamagedError),
+        (Path.unlink, DISK, BlobMissingError),
+        (lambda blob: blob.write_bytes(blob.read_bytes()[:-1]), DISK, BlobDamagedError),
+        (lambda blob: blob.write_bytes(b"?" * blob.stat().st_size), DISK, BlobDamagedError),
         (_link, DISK, BlobDamagedError),
-        (None, Refusing(), BlobUnreadableError),
+        (Path.exists, Refusing(), BlobUnreadableError),
     ],
+    ids=["missing", "cut off", "other bytes", "a link", "unreadable"],
 )
 def test_whatever_is_wrong_with_a_blob_it_is_told_and_hides_nothing_else(
     file: Path,
     tmp_path: Path,
-    damage: Callable[[Path], None] | None,
+    damage: Callable[[Path], object],
     fs: FileSystem,
     error: type[BlobError],
 ) -> None:
@@ -238,31 +222,30 @@ def test_whatever_is_wrong_with_a_blob_it_is_told_and_hides_nothing_else(
         session.append_message(user("the rest"))
         shown = [row.preview for row in session.tree()]
     for blob in blobs_of(file):
-        if damage is not None:
-            damage(blob)
+        damage(blob)
     with Session.open(file, readonly=True, fs=fs) as session:
         context = session.context()
         said = [message["content"] for message in context.messages]
         assert said[2] == "the rest"
         assert all(content.startswith("[") and "blob " in content for content in said[:2])
         assert len(context.warnings) == 2
-        with pytest.raises(error):
-            session.context(strict=True)
-        with pytest.raises(error):
-            session.entry(spilled.uuid)["message"]
-        with pytest.raises(error):
-            session.resolve(attached["handle"])
-        with pytest.raises(error):
-            session.export_branch(spilled.uuid, copy, inline=True)
-        assert not copy.exists()
+        uses: list[Callable[[], object]] = [
+            lambda: session.context(strict=True),
+            lambda: session.entry(spilled.uuid)["message"],
+            lambda: session.resolve(attached["handle"]),
+            lambda: session.export_branch(spilled.uuid, copy, inline=True),
+        ]
         if error is BlobUnreadableError:  # there it is, for who asks again
-            for masks in (None, Redaction()):
-                with pytest.raises(error):
-                    session.export_branch(spilled.uuid, copy, redact=masks)
+            uses += [
+                lambda: session.export_branch(spilled.uuid, copy),
+                lambda: session.export_branch(spilled.uuid, copy, redact=Redaction()),
+                lambda: session.fork(copy),
+            ]
+        for use in uses:
             with pytest.raises(error):
-                session.fork(copy)
+                use()
             assert not copy.exists()
-            assert not Path(f"{copy}.blobs").exists()
+        assert error is not BlobUnreadableError or not Path(f"{copy}.blobs").exists()
         assert [damage.kind for damage in session.verify()] == ["blob", "blob"]
         assert [row.preview for row in session.tree()] == shown
 
