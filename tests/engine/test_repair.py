@@ -187,11 +187,11 @@ def test_what_an_older_program_appended_counts_again_in_the_context(tmp_path: Pa
     path.write_bytes(VERSION_1.splitlines()[0] + b"\n" + b"".join(m + b"\n" for m in lines))
     Session.open(path).close()
     with path.open("ab") as file:
-        file.write(b'{"type":"message","message":{"role":"user","content":"later"}}\n')
         file.write(
+            b'{"type":"message","message":{"role":"user","content":"later"}}\n'
             b'{"type":"compaction","summary":"in short","firstKeptEntryIndex":4,"tokensBefore":9}\n'
+            b'{"type":"message","message":{"role":"user","content":"last"}}\n'
         )
-        file.write(b'{"type":"message","message":{"role":"user","content":"last"}}\n')
     with Session.open(path) as session:
         assert session.context().messages[-1]["content"] == "3"
         done = session.repair()

@@ -145,8 +145,7 @@ def let_write(
             stack.enter_context(running(WRITER, path, name, count, durability, 1500))
             for name in range(writers)
         ]
-        for child in readers + children:
-            assert read_line(child) == "ready"
+        assert {read_line(child) for child in readers + children} == {"ready"}
         follower.start()
         for child in children:
             tell(child)
@@ -190,8 +189,7 @@ def test_writers_killed_at_work_neither_block_nor_harm_the_others(path: Path) ->
             stack.enter_context(running(WRITER, path, name, count, "os", 300_000))
             for name, count in enumerate([60, 60, 10_000, 10_000, 10_000])
         ]
-        for child in children:
-            assert read_line(child) == "ready"
+        assert {read_line(child) for child in children} == {"ready"}
         for child in children:
             tell(child)
         chains = [[], [], *([read_line(child) for _ in range(15)] for child in children[2:])]
