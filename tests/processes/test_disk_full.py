@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -259,17 +259,17 @@ def test_what_makes_a_new_file_leaves_all_as_it_was_on_a_full_disk(small_disk: P
     ballast = fill(small_disk)
     before = {file.name: file.read_bytes() for file in small_disk.iterdir()}
 
-    with pytest.raises(StorageError, match="the disk is full"):
-        Session.open(old)
-    with pytest.raises(StorageError, match="the disk is full"):
-        Session.create(small_disk / "new.jsonl")
     with Session.open(path) as session:
-        with pytest.raises(StorageError, match="the disk is full"):
-            session.repair()
-        with pytest.raises(StorageError, match="the disk is full"):
-            session.fork(small_disk / "fork.jsonl")
-        with pytest.raises(StorageError, match="the disk is full"):
-            session.export_branch(session.leaf, small_disk / "export.jsonl")
+        making: list[Callable[[], object]] = [
+            lambda: Session.open(old),
+            lambda: Session.create(small_disk / "new.jsonl"),
+            session.repair,
+            lambda: session.fork(small_disk / "fork.jsonl"),
+            lambda: session.export_branch(session.leaf, small_disk / "export.jsonl"),
+        ]
+        for make in making:
+            with pytest.raises(StorageError, match="the disk is full"):
+                make()
     assert {file.name: file.read_bytes() for file in small_disk.iterdir()} == before
     ballast.unlink()
     with Session.open(old) as session:

@@ -13,7 +13,7 @@ from sessiontree import Entry, Session
 from sessiontree.core.entry import MARKERS
 from sessiontree.errors import FileReplacedError, NothingToDoError
 from tests.support.children import together
-from tests.support.conversation import user
+from tests.support.conversation import line, user
 from tests.support.terminal import run
 
 LATER = datetime.now(UTC) + timedelta(days=8)
@@ -155,15 +155,10 @@ def old_trials(file: Path, count: int) -> None:
     """Trials of January 2020, each a day after the one before."""
     with opened(file) as main, file.open("a") as lines:
         for day in range(count):
-            fields = {
-                "type": "message",
-                "uuid": f"old-{day}",
-                "parentUuid": main.leaf.uuid,
-                "lane": f"scratch/old-{day}",
-                "timestamp": f"2020-01-{day + 1:02}T00:00:00.000Z",
-                "message": user(f"old {day}"),
-            }
-            lines.write(json.dumps(fields) + "\n")
+            when = f"2020-01-{day + 1:02}T00:00:00.000Z"
+            keys = {"lane": f"scratch/old-{day}", "timestamp": when, "message": user(f"old {day}")}
+            old = line("message", f"old-{day}", main.leaf.uuid, **keys)
+            lines.write(json.dumps(old) + "\n")
 
 
 def test_gc_beside_a_trial_that_is_written_takes_what_is_old_and_nothing_else(file: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from sessiontree.catalog.search import Wanted, search
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.recording import StreamAccumulator
 from sessiontree.text.pattern import Pattern
-from tests.support.conversation import user
+from tests.support.conversation import user, write
 
 pytestmark = pytest.mark.slow
 
@@ -202,12 +201,9 @@ def test_ancestors_are_those_of_the_paths(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     above, order = tree
-    lines = [header()]
-    for number in order:
-        said = user(f"{number}")
-        lines.append(entry("message", number, above[number - 1], message=said))
-    file = tmp_path_factory.mktemp("tree") / "s.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = (entry("message", at, above[at - 1], message=user(f"{at}")) for at in order)
+    lines = [header(), *said]
+    file = write(tmp_path_factory.mktemp("tree") / "s.jsonl", lines)
     with Session.open(file, readonly=True) as session:
         one, other = (session.entry(uuid_of(number % len(lines))) for number in asked)
         ours, theirs = session.path(one), session.path(other)
@@ -219,15 +215,9 @@ def test_ancestors_are_those_of_the_paths(
 
 
 def test_entries_without_a_common_ancestor_have_none(tmp_path: Path) -> None:
-    said = user("hi")
-    lines = [
-        header(),
-        entry("message", 1, 0, message=said),
-        entry("message", 2, 9, message=said),
-        entry("message", 3, 2, message=said),
-    ]
-    file = tmp_path / "s.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    above = {1: 0, 2: 9, 3: 2}
+    lines = [entry("message", at, parent, message=user("hi")) for at, parent in above.items()]
+    file = write(tmp_path / "s.jsonl", [header(), *lines])
     with Session.open(file, readonly=True) as session:
         one, other = session.entry(uuid_of(1)), session.entry(uuid_of(3))
         assert session.cursor.common(one, other) is None
