@@ -18,8 +18,6 @@ import hashlib
 import itertools
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,8 +29,11 @@ from sessiontree.core.blob import Blob
 from sessiontree.errors import BlobDamagedError, BlobError, SessionNotFoundError, WriteFailedError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.log import FileLog
+from tests.support.children import PATIENCE, running, tell
+from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk, NoLinks, faults
+from tests.support.files import Record
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
@@ -142,7 +143,7 @@ STORIES = (put_whole, put_in_blocks, put_what_a_program_left_unsynced, link, cop
 
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
 def test_a_blob_that_was_kept_survives_any_crash(
-    tell: Callable[[CrashDisk], Promises], record_property: Callable[[str, object], None]
+    tell: Callable[[CrashDisk], Promises], record_property: Record
 ) -> None:
     story = tell(CrashDisk())
     assert list(story.broken()) == []
@@ -284,7 +285,7 @@ class Talk:
 
 
 def _message(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "text", "text": text}]}
+    return user([{"type": "text", "text": text}])
 
 
 def _incomplete(files: dict[str, bytes], path: str, must: set[str]) -> str:
@@ -341,7 +342,7 @@ TALKS = (appending, in_a_batch, forking)
 
 @pytest.mark.parametrize("tell", TALKS, ids=lambda tell: tell.__name__)
 def test_no_crash_leaves_an_entry_without_its_blob(
-    tell: Callable[[CrashDisk], Talk], record_property: Callable[[str, object], None]
+    tell: Callable[[CrashDisk], Talk], record_property: Record
 ) -> None:
     talk = tell(CrashDisk())
     assert list(talk.broken()) == []
@@ -449,7 +450,7 @@ def _half_made(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("make", [FaultyDisk, NoLinks])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-def test_no_failing_call_leaves_half_a_blob(
+def test_no_failing_call_leaves_half_a_blob_or_costs_the_damaged_one(
     operation: Operation, make: Callable[[], FaultyDisk], tmp_path: Path
 ) -> None:
     disk = make()
@@ -469,20 +470,13 @@ def test_no_failing_call_leaves_half_a_blob(
             assert Blobs(disk, str(folder / "chat.jsonl")).read(*BLOB) == CONTENT, story
         elif operation is not mend:
             assert _half_made(folder) == [], story
+        if operation is mend:
+            contents = [path.read_bytes() for path in (folder / "chat.jsonl.blobs").iterdir()]
+            assert b"damaged" in contents, story
         left = list(folder.glob("*.blobs/*.tmp"))
         assert left == [] or fault.kind == "unlink", story
         assert Blobs(disk, str(folder / "chat.jsonl")).put(CONTENT) == BLOB, story
         assert _half_made(folder) == [], story
-
-
-def test_damage_is_kept_whatever_fails_while_it_is_mended(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    assert _play(mend, disk, tmp_path / "sound", None) is None
-    for number, fault in enumerate(faults(disk.counts, (errno.EIO, errno.ENOSPC))):
-        folder = tmp_path / str(number)
-        _play(mend, FaultyDisk(), folder, fault)
-        contents = [path.read_bytes() for path in (folder / "chat.jsonl.blobs").iterdir()]
-        assert b"damaged" in contents, str(fault)
 
 
 def test_a_session_goes_on_when_a_blob_could_not_be_stored(tmp_path: Path) -> None:
@@ -533,20 +527,11 @@ for n in range(40):
 
 def test_processes_that_store_the_same_blobs_at_once_leave_them_whole(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
-    with contextlib.ExitStack() as running:
-        children = [
-            running.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", STORING, str(file)], stdin=subprocess.PIPE, text=True
-                )
-            )
-            for _ in range(4)
-        ]
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(running(STORING, file)) for _ in range(4)]
         for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        assert [child.wait(60) for child in children] == [0] * 4
+            tell(child)
+        assert [child.wait(PATIENCE) for child in children] == [0] * 4
     names = os.listdir(f"{file}.blobs")
     assert sorted(names) == sorted(hashlib.sha256(b"%d" % n * 5000).hexdigest() for n in range(40))
     assert list(Blobs(FaultyDisk(), str(file)).verify()) == []

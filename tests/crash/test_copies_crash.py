@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Redaction, Session
+from tests.support.conversation import user
 from tests.support.crashdisk import Folders, crash_states
 
 FOLDER = "/model/"
@@ -47,12 +48,12 @@ def original() -> dict[str, bytes]:
     """A session with a blob and the work of a subagent."""
     disk = Folders({FOLDER: b""})
     with Session.create(FILE, cwd="/p", fs=disk, spill_over=100) as session:
-        session.append_message({"role": "user", "content": LARGE})
+        session.append_message(user(LARGE))
         session.append_message({"role": "assistant", "content": "said"})
         with session.lane("agent-one") as lane:
-            lane.append_message({"role": "user", "content": "look"})
+            lane.append_message(user("look"))
             lane.append_message({"role": "assistant", "content": "seen"})
-        session.append_message({"role": "user", "content": "go on"})
+        session.append_message(user("go on"))
     return disk.files()
 
 

@@ -10,7 +10,7 @@ a second repair changes nothing, and the session takes the next entry.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +22,13 @@ from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.fs import Memory
-from tests.support.files import FILE, Found, content_of, in_memory, kinds_in, uuids
+from tests.support.conversation import user
+from tests.support.files import FILE, Found, Record, content_of, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
 
 
 def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
-    message = {"role": "user", "content": f"what {uuid} says, at some length"}
+    message = user(f"what {uuid} says, at some length")
     fields = fields or {"type": "message", "message": message}
     return encode({"uuid": uuid, "parentUuid": parent, **fields})
 
@@ -35,20 +36,11 @@ def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
 def _unsealed(uuid: str, parent: str, text: str) -> bytes:
     """An entry as another program writes it."""
     keys = {"uuid": uuid, "type": "message", "parentUuid": parent}
-    return json.dumps(keys | {"message": {"role": "user", "content": text}}).encode()
+    return json.dumps(keys | {"message": user(text)}).encode()
 
 
-ROOT = encode(
-    {
-        "type": "session",
-        "version": 2,
-        "format": "sessiontree/2",
-        "uuid": "root",
-        "parentUuid": None,
-        "id": "s",
-        "cwd": "/p",
-    }
-)
+OPENING = {"type": "session", "version": 2, "format": "sessiontree/2"}
+ROOT = encode({**OPENING, "uuid": "root", "parentUuid": None, "id": "s", "cwd": "/p"})
 A, B, C, D = (_line(uuid, parent) for parent, uuid in zip(["root", *"abc"], "abcd", strict=True))
 OTHER = ROOT.replace(b'"root"', b'"other"')[: -CRC_LENGTH - 1] + b'"}'
 LINES = (ROOT, A, B, C, D)
@@ -91,6 +83,8 @@ def _stays(content: bytes, readable: str, found: Found) -> Case:
     return Case(content, readable, found, None, found)
 
 
+B_LOST: Found = [("json", 3), ("missing parent", 4)]
+C_LOST: Found = [("json", 4), ("missing parent", 5)]
 CASES = {
     "nothing": _stays(_file(*LINES), ALL, []),
     "a flipped bit in the text": _stays(
@@ -100,32 +94,21 @@ CASES = {
         _file(ROOT, A, B, C[:-10] + b"00000000" + C[-2:], D), ALL, [("crc", 4)]
     ),
     "a flipped bit in a quotation mark": _stays(
-        _file(ROOT, A, B, _flipped(C, b'"what'), D),
-        "root a b d",
-        [("json", 4), ("missing parent", 5)],
+        _file(ROOT, A, B, _flipped(C, b'"what'), D), "root a b d", C_LOST
     ),
     "a flipped bit in the last quotation mark": _stays(
         _file(ROOT, A, B, C, D[:-2] + b"#}"), "root a b c", [("json", 5)]
     ),
-    "a flipped bit in a newline": Case(
-        _file(ROOT, A, B + b"\x0b" + C, D),
-        "root a d",
-        [("json", 3), ("missing parent", 4)],
-        ALL,
-    ),
+    "a flipped bit in a newline": Case(_file(ROOT, A, B + b"\x0b" + C, D), "root a d", B_LOST, ALL),
     "a newline flipped into something that is no space": Case(
-        _file(ROOT, A, B + b"J" + C, D),
-        "root a d",
-        [("json", 3), ("missing parent", 4)],
-        ALL,
-        [("json", 4)],
+        _file(ROOT, A, B + b"J" + C, D), "root a d", B_LOST, ALL, [("json", 4)]
     ),
     "a flipped bit that makes a newline": Case(
         _file(ROOT, A, B, C.replace(b"some length", b"some\nlength"), D),
         "root a b d",
         [("json", 4), ("json", 5), ("missing parent", 6)],
         "root a b d",
-        [("json", 4), ("missing parent", 5)],
+        C_LOST,
     ),
     "a tail of zeros": Case(_file(*LINES) + bytes(4096), ALL, [("nul", 6)], ALL),
     "a tail of zeros in a torn line": Case(
@@ -137,28 +120,17 @@ CASES = {
     "zeros and then entries": Case(
         _file(ROOT, A, B) + bytes(512) + _file(C, D), ALL, [("nul", 4)], ALL
     ),
-    "zeros inside a line": _stays(
-        _file(ROOT, A, B, _zeroed(C, 30, 8), D),
-        "root a b d",
-        [("json", 4), ("missing parent", 5)],
-    ),
+    "zeros inside a line": _stays(_file(ROOT, A, B, _zeroed(C, 30, 8), D), "root a b d", C_LOST),
     "zeros over the end of one line and the start of the next": _stays(
-        _zeroed(_file(*LINES), len(_file(ROOT, A, B)) - 20, 40),
-        "root a d",
-        [("json", 3), ("missing parent", 4)],
+        _zeroed(_file(*LINES), len(_file(ROOT, A, B)) - 20, 40), "root a d", B_LOST
     ),
     "zeros between fused lines": Case(
-        _file(ROOT, A, B + bytes(512) + C, D),
-        "root a d",
-        [("json", 3), ("missing parent", 4)],
-        ALL,
+        _file(ROOT, A, B + bytes(512) + C, D), "root a d", B_LOST, ALL
     ),
     "a duplicated line": _stays(_file(ROOT, A, B, C, C, D), "root a b c c d", [("duplicate", 5)]),
     "a deleted line": _stays(_file(ROOT, A, C, D), "root a c d", [("missing parent", 3)]),
     "swapped lines": _stays(_file(ROOT, A, C, B, D), "root a c b d", [("late parent", 3)]),
-    "fused lines": Case(
-        _file(ROOT, A, B + C, D), "root a d", [("json", 3), ("missing parent", 4)], ALL
-    ),
+    "fused lines": Case(_file(ROOT, A, B + C, D), "root a d", B_LOST, ALL),
     "all lines fused": Case(_file(ROOT, A + B + C + D), "root", [("json", 2)], ALL),
     "a header and the first entry fused": Case(
         _file(ROOT + A, B, C, D), "root b c d", [("json", 1), ("missing parent", 2)], ALL
@@ -183,11 +155,7 @@ CASES = {
         "root a b d",
     ),
     "a torn line and an entry of ours behind it": Case(
-        _file(ROOT, A, B[:-30] + C, D),
-        "root a d",
-        [("json", 3), ("missing parent", 4)],
-        "root a c d",
-        [("missing parent", 3)],
+        _file(ROOT, A, B[:-30] + C, D), "root a d", B_LOST, "root a c d", [("missing parent", 3)]
     ),
     "a line torn inside a character and an entry behind it": Case(
         _file(ROOT, A, B) + _unsealed("c", "b", "é").replace(b"\\u00e9", b"\xc3")[:-3] + D + b"\n",
@@ -205,7 +173,7 @@ CASES = {
     "a torn line and what may be a value of it": _stays(
         _file(ROOT, A, b'{"type":"message","uuid":"b","message":' + _unsealed("c", "a", "hi"), D),
         "root a d",
-        [("json", 3), ("missing parent", 4)],
+        B_LOST,
     ),
     "a torn line that quotes an entry": _stays(
         _file(ROOT, A, b'{"type":"custom","uuid":"b","data":' + B), "root a", [("json", 3)]
@@ -215,11 +183,7 @@ CASES = {
     ),
     "a torn line": Case(_file(ROOT, A, B, C) + D[:-1], "root a b c", [("torn", 5)], "root a b c"),
     "a torn line that was gone past": Case(
-        _file(ROOT, A, B[:60], C, D),
-        "root a c d",
-        [("json", 3), ("missing parent", 4)],
-        "root a c d",
-        [("missing parent", 3)],
+        _file(ROOT, A, B[:60], C, D), "root a c d", B_LOST, "root a c d", [("missing parent", 3)]
     ),
     "a missing last newline": Case(_file(*LINES)[:-1], ALL, [("open end", 5)], ALL),
     "carriage returns": Case(
@@ -233,9 +197,7 @@ CASES = {
         _file(ROOT, A, b"", b"  ", B, C, D), ALL, [("blank", 3), ("blank", 4)], ALL
     ),
     "invalid UTF-8": _stays(
-        _file(ROOT, A, B, _unsealed("c", "b", "x@y").replace(b"@", b"\xff"), D),
-        ALL,
-        [("utf-8", 4)],
+        _file(ROOT, A, B, _unsealed("c", "b", "x@y").replace(b"@", b"\xff"), D), ALL, [("utf-8", 4)]
     ),
     "invalid UTF-8 under a checksum": _stays(
         _file(ROOT, A, B, C.replace(b" at ", b"\xc3\x28\xa0\xa1"), D),
@@ -265,11 +227,7 @@ CASES = {
         _file(ROOT, A, b"[1, 2]", b"null", B, C, D), ALL, [("object", 3), ("object", 4)]
     ),
     "garbage": _stays(_file(ROOT, A, b"\x80\xff\x00\x01", B, C, D), ALL, [("json", 3)]),
-    "NaN": _stays(
-        _file(ROOT, A, B.replace(b'"what', b'NaN,"'), C, D),
-        "root a c d",
-        [("json", 3), ("missing parent", 4)],
-    ),
+    "NaN": _stays(_file(ROOT, A, B.replace(b'"what', b'NaN,"'), C, D), "root a c d", B_LOST),
     "a reference to nothing": _stays(
         _file(*LINES, _line("l", "d", type="label", targetUuid="gone", label="x")),
         f"{ALL} l",
@@ -329,7 +287,7 @@ def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path:
         assert (again.mended, again.evidence) == ([], None)
         assert again.remaining == done.remaining
         assert path.read_bytes() == repaired
-        entry = session.append_message({"role": "user", "content": "afterwards"})
+        entry = session.append_message(user("afterwards"))
     with Session.open(path, readonly=True) as session:
         assert session.leaf == entry
         assert " ".join(uuids(session)) == f"{case.mended or case.readable} {entry.uuid}"
@@ -368,7 +326,7 @@ def test_a_file_whose_header_is_fused_with_all_the_rest_opens_and_is_mended(
         assert session.context().messages == []
         assert path.read_bytes() == content
     with Session.open(path, durability="os") as session:
-        entry = session.append_message({"role": "user", "content": "before the repair"})
+        entry = session.append_message(user("before the repair"))
         assert entry.parent_uuid == "root"
         assert path.read_bytes().startswith(content)
         assert session.repair().remaining == []
@@ -394,7 +352,7 @@ def _flips(line: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def test_no_flipped_bit_of_a_sealed_line_gives_other_content_in_silence(
-    record_property: Callable[[str, object], None],
+    record_property: Record,
 ) -> None:
     """A flip in the seal itself may leave the line unverifiable, with all its content."""
     seal = len(C) - CRC_LENGTH
@@ -430,18 +388,10 @@ def test_repair_of_a_flipped_bit_drops_no_other_entry() -> None:
         assert b"\n" in flipped or b"".join(lines[3:-2]).strip(b"\0\r") == line.strip(b"\0\r")
 
 
-def test_every_tear_with_an_entry_behind_it_gives_the_entry_back(
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_every_tear_with_an_entry_behind_it_gives_the_entry_back(record_property: Record) -> None:
     """But where a value may stand: there the line stays, and is named."""
     tears = kept = 0
-    line = _line(
-        "b",
-        "a",
-        type="message",
-        message={"role": "user", "content": 'é \\ "q" [{1,'},
-        n=[-1.5, True],
-    )
+    line = _line("b", "a", type="message", message=user('é \\ "q" [{1,'), n=[-1.5, True])
     for behind in (C, _unsealed("c", "b", "hi"), b'{ "uuid":"c", "type":"message" }'):
         for end in range(1, len(line)):
             tears += 1
@@ -477,7 +427,7 @@ def _is_json(text: str) -> bool:
 @pytest.mark.slow
 def test_a_line_of_50_megabytes_is_read_torn_and_mended_like_any_other(tmp_path: Path) -> None:
     content = [{"type": "text", "text": "x" * 500} for _ in range(96_000)]
-    long = _line("b", "a", type="message", message={"role": "user", "content": content})
+    long = _line("b", "a", type="message", message=user(content))
     assert len(long) > 50_000_000
     path = tmp_path / "chat.jsonl"
     path.write_bytes(_file(ROOT, A, long + C, D) + long[:1000])

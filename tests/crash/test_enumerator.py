@@ -22,19 +22,15 @@ import pytest
 
 from sessiontree import Entry, Session
 from sessiontree.errors import NotASessionError, SessionNotFoundError
+from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
+from tests.support.files import VERSION_1, Record, uuids
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
 
-VERSION_1 = b"".join(
-    line + b"\n"
-    for line in (
-        b'{"type":"session","id":"old","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/p"}',
-        b'{"type":"message","message":{"role":"user","content":"one"}}',
-        b'{"type":"message","message":{"role":"assistant","content":"two"}}',
-        b'{"type":"compaction","summary":"s","firstKeptEntryIndex":2,"tokensBefore":9}',
-    )
+COMPACTED_1 = VERSION_1 + (
+    b'{"type":"compaction","summary":"s","firstKeptEntryIndex":2,"tokensBefore":9}\n'
 )
 
 
@@ -63,16 +59,13 @@ class Story:
     def _now(self) -> int:
         return len(self.disk.snapshots) - 1
 
-    def write(self, session: Session, *uuids: str) -> None:
+    def write(self, session: Session, *names: str) -> None:
         """Append messages with these uuids, in a batch if there are several."""
-        self.attempted += uuids
-        if len(uuids) == 1:
-            session.append("message", message=_said(uuids[0]), uuid=uuids[0])
-        else:
-            with session.batch():
-                for uuid in uuids:
-                    session.append("message", message=_said(uuid), uuid=uuid)
-        self._acknowledged += [(self._now(), uuid) for uuid in uuids]
+        self.attempted += names
+        with session.batch() if len(names) > 1 else contextlib.nullcontext():
+            for uuid in names:
+                session.append("message", message=_said(uuid), uuid=uuid)
+        self._acknowledged += [(self._now(), uuid) for uuid in names]
 
     def wrote(self, entry: Entry) -> None:
         """Take note of an entry that was written otherwise."""
@@ -98,7 +91,7 @@ class Story:
 
 
 def _said(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text * 20}
+    return user(text * 20)
 
 
 def _opened(disk: CrashDisk, path: str = FILE, **how: Any) -> Session:
@@ -146,7 +139,7 @@ def append_after_torn_end(make: Callable[..., CrashDisk]) -> Story:
 
 
 def migrate(make: Callable[..., CrashDisk]) -> Story:
-    story = Story(make({FILE: VERSION_1}), VERSION_1)
+    story = Story(make({FILE: COMPACTED_1}), COMPACTED_1)
     story.created()
     with _opened(story.disk) as session:
         story.write(session, "c")
@@ -202,20 +195,20 @@ class Look(NamedTuple):
 
 def look_at(files: dict[str, bytes]) -> Look:
     disk = CrashDisk(files)
-    uuids = copied = None
+    found = copied = None
     try:
         with contextlib.suppress(SessionNotFoundError), _opened(disk, readonly=True) as session:
-            uuids = _uuids(session)
+            found = uuids(session)
         if COPY in files:
             with _opened(disk, COPY, readonly=True) as made:
-                copied = _uuids(made)
+                copied = uuids(made)
                 assert not made.damage, f"the copy is damaged: {made.damage[0]}"
         assert disk.files() == files, "reading changed something"
     except NotASessionError as error:
-        return Look(uuids, copied, f"half a session was left: {error}")
+        return Look(found, copied, f"half a session was left: {error}")
     except AssertionError as error:
-        return Look(uuids, copied, str(error))
-    return Look(uuids, copied)
+        return Look(found, copied, str(error))
+    return Look(found, copied)
 
 
 def recover(files: dict[str, bytes]) -> tuple[CrashDisk, str]:
@@ -223,16 +216,16 @@ def recover(files: dict[str, bytes]) -> tuple[CrashDisk, str]:
     disk = CrashDisk(files)
     try:
         with _opened(disk) as session:
-            before = _uuids(session)
+            before = uuids(session)
             session.append("message", message=_said("z"), uuid="z")
         with _opened(disk, readonly=True) as session:
-            assert _uuids(session) == [*before, "z"], "the entry after the crash is not there"
+            assert uuids(session) == [*before, "z"], "the entry after the crash is not there"
             assert session.leaf.uuid == "z", "the entry after the crash is not the leaf"
         if b'"format"' in files[FILE]:
             assert disk.files()[FILE].startswith(files[FILE]), "bytes of the file were changed"
         with _opened(disk) as session:
             left = session.repair().evidence
-            assert [uuid for uuid in _uuids(session) if uuid in [*before, "z"]] == [*before, "z"]
+            assert [uuid for uuid in uuids(session) if uuid in [*before, "z"]] == [*before, "z"]
             assert not session.repair().mended, "a second repair found something to do"
         if left:
             assert not _beside(disk.files()), "what was left beside is there still"
@@ -323,10 +316,6 @@ def _beside(files: dict[str, bytes]) -> list[str]:
 _BESIDE = re.compile(r"\.[0-9]+-[0-9a-f]+\.tmp\Z")
 
 
-def _uuids(session: Session) -> list[str]:
-    return [entry.uuid for entry in session.entries()]
-
-
 @pytest.fixture(autouse=True)
 def _clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the same crash leaves the same bytes."""
@@ -335,7 +324,7 @@ def _clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
 def test_no_crash_loses_what_was_acknowledged(
-    tell: Callable[..., Story], record_property: Callable[[str, object], None]
+    tell: Callable[..., Story], record_property: Record
 ) -> None:
     examination = Examination(tell(CrashDisk))
     assert list(examination.wrong()) == []
@@ -393,19 +382,14 @@ class AcknowledgeBeforeSync(CrashDisk):
         super()._note(call)
 
 
+HALF = "after %s .* half a session"
 CAUGHT = (
-    (RenameBeforeSync, create_and_append, "after link .* half a session"),
-    (RenameBeforeSync, batch, "after link .* half a session"),
-    (RenameBeforeSync, migrate, "after replace .* half a session"),
-    (RenameBeforeSync, copy, "after link .* half a session"),
-    (RenameBeforeSync, export, "after link .* half a session"),
-    (RenameBeforeSync, repair, "after replace .* half a session"),
+    *((RenameBeforeSync, tell, HALF % "link") for tell in (create_and_append, batch, copy, export)),
+    *((RenameBeforeSync, tell, HALF % "replace") for tell in (migrate, repair)),
     (AcknowledgeBeforeSync, create_and_append, r"lost \['a'\]"),
     (AcknowledgeBeforeSync, batch, r"lost \['c', 'd', 'e'\]"),
     (AcknowledgeBeforeSync, append_after_torn_end, r"lost \['c'\]"),
-    (AcknowledgeBeforeSync, migrate, r"lost \['c'\]"),
-    (AcknowledgeBeforeSync, copy, r"lost \['c'\]"),
-    (AcknowledgeBeforeSync, repair, r"lost \['c'\]"),
+    *((AcknowledgeBeforeSync, tell, r"lost \['c'\]") for tell in (migrate, copy, repair)),
 )
 """How each disk that cheats is found out, in each story in which it matters."""
 

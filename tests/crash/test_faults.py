@@ -25,13 +25,9 @@ import pytest
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.entry import Entry
 from sessiontree.errors import WriteFailedError
-from tests.support.faultydisk import (
-    Fault,
-    FaultyDisk,
-    NoLinks,
-    faults,
-)
-from tests.support.files import VERSION_1
+from tests.support.conversation import user
+from tests.support.faultydisk import Fault, FaultyDisk, NoLinks, faults
+from tests.support.files import VERSION_1, Record
 from tests.support.files import uuids_at as _uuids
 
 SURVIVED = {"close", "unlock", "unlink", "list"}
@@ -81,10 +77,6 @@ Operation = Callable[[Run], Iterator[None]]
 """What stands before its `yield` runs on a sound disk, what follows on one that fails."""
 
 
-def _said(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
 def create(run: Run) -> Iterator[None]:
     yield
     run.session = Session.create(run.copy, cwd="/p", fs=run.disk)
@@ -111,7 +103,7 @@ def append(run: Run) -> Iterator[None]:
     session = run.open()
     yield
     for text in ("one", "two", "three"):
-        run.wrote(session.append_message(_said(text)))
+        run.wrote(session.append_message(user(text)))
 
 
 def append_behind_a_torn_end(run: Run) -> Iterator[None]:
@@ -119,14 +111,14 @@ def append_behind_a_torn_end(run: Run) -> Iterator[None]:
         file.write(b'{"type":"message","uu')
     session = run.open()
     yield
-    run.wrote(session.append_message(_said("next")))
+    run.wrote(session.append_message(user("next")))
 
 
 def batch(run: Run) -> Iterator[None]:
     session = run.open()
     yield
     with session.batch():
-        entries = [session.append_message(_said(text * 400)) for text in ("a", "b")]
+        entries = [session.append_message(user(text * 400)) for text in ("a", "b")]
     run.wrote(*entries)
 
 
@@ -136,23 +128,23 @@ def append_to_a_replaced_file(run: Run) -> Iterator[None]:
     beside.write_bytes(Path(run.path).read_bytes())
     beside.replace(run.path)
     yield
-    run.wrote(session.append_message(_said("in the new file")))
+    run.wrote(session.append_message(user("in the new file")))
 
 
 def append_behind_another_writer(run: Run) -> Iterator[None]:
     session = run.open()
     with Session.open(run.path, durability="os") as other:
-        run.wrote(other.append_message(_said("from elsewhere")))
+        run.wrote(other.append_message(user("from elsewhere")))
     yield
-    run.wrote(session.append_message(_said("and here")))
+    run.wrote(session.append_message(user("and here")))
 
 
 def batch_that_another_lane_precedes(run: Run) -> Iterator[None]:
     session = run.open()
     with session.lane("side") as side, ExitStack() as batch:
         batch.enter_context(session.batch())
-        waiting = session.append_message(_said("waits"))
-        run.wrote(side.append_message(_said("does not wait")))
+        waiting = session.append_message(user("waits"))
+        run.wrote(side.append_message(user("does not wait")))
         yield
         batch.close()
         run.wrote(waiting)
@@ -165,7 +157,7 @@ def collect_into_an_archive_that_exists(run: Run) -> Iterator[None]:
     archive.write_bytes(kept)
     session = run.open()
     with session.scratch() as trial:
-        run.garbage.append(trial.append_message(_said("tried")).uuid)
+        run.garbage.append(trial.append_message(user("tried")).uuid)
     yield
     session.gc(now=LATER)
     assert archive.read_bytes().startswith(kept)
@@ -223,7 +215,7 @@ def repair(run: Run) -> Iterator[None]:
     done = session.repair()
     assert done.evidence is not None
     run.made.append(done.evidence)
-    run.wrote(session.append_message(_said("mended")))
+    run.wrote(session.append_message(user("mended")))
 
 
 def verify(run: Run) -> Iterator[None]:
@@ -235,10 +227,10 @@ def verify(run: Run) -> Iterator[None]:
 def refresh(run: Run) -> Iterator[None]:
     session = run.open()
     with Session.open(run.path) as other:
-        run.wrote(other.append_message(_said("from elsewhere")))
+        run.wrote(other.append_message(user("from elsewhere")))
     yield
     session.refresh()
-    run.wrote(session.append_message(_said("and here")))
+    run.wrote(session.append_message(user("and here")))
 
 
 def context(run: Run) -> Iterator[None]:
@@ -255,7 +247,7 @@ def whole_tree(run: Run) -> Iterator[None]:
 
 def close(run: Run) -> Iterator[None]:
     session = run.open()
-    run.wrote(session.append_message(_said("last")))
+    run.wrote(session.append_message(user("last")))
     yield
     session.close()
 
@@ -277,10 +269,10 @@ LONG: tuple[Operation, ...] = (migrate, repair, collect_into_an_archive_that_exi
 def session_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("made") / "chat.jsonl"
     with Session.create(path, cwd="/p", durability="os") as session:
-        session.append_message(_said("first"))
+        session.append_message(user("first"))
         session.append_message({"role": "assistant", "content": "answer"})
         session.push("aside")
-        session.append_message(_said("second"))
+        session.append_message(user("second"))
         session.append_message({"role": "assistant", "content": "answer " * 20})
     return path.read_bytes()
 
@@ -337,7 +329,7 @@ def _check_writes_no_more(run: Run, fault: Fault) -> None:
 def _check_refuses(session: Session, path: str) -> None:
     before = Path(path).read_bytes()
     refused: list[Callable[[], object]] = [
-        lambda: session.append_message(_said("more")),
+        lambda: session.append_message(user("more")),
         lambda: session.label("@", "more"),
         lambda: session.branch("@~1"),
         lambda: session.compact("more", keep=0),
@@ -347,7 +339,7 @@ def _check_refuses(session: Session, path: str) -> None:
         with pytest.raises(WriteFailedError):
             write()
     with pytest.raises(WriteFailedError), session.batch():
-        session.append_message(_said("more"))
+        session.append_message(user("more"))
     assert session.context().messages is not None
     assert Path(path).read_bytes() == before
 
@@ -362,7 +354,7 @@ def _check_after(run: Run, fault: Fault) -> None:
     for path in (run.path, *run.made, *([run.copy] if os.path.exists(run.copy) else [])):
         assert _uuids(path), f"{path} is not whole"
     with Session.open(run.path, fs=run.disk) as session:
-        entry = session.append_message(_said("afterwards"))
+        entry = session.append_message(user("afterwards"))
     assert _uuids(run.path) == [*found, entry.uuid]
     assert not run.original or Path(run.path + ".v1").read_bytes() == run.original
     left = [name for name in os.listdir(run.folder) if name.endswith(".tmp")]
@@ -423,7 +415,7 @@ def test_no_failing_call_costs_an_acknowledged_entry_or_leaves_half_a_file(
     operation: Operation,
     tmp_path: Path,
     session_bytes: bytes,
-    record_property: Callable[[str, object], None],
+    record_property: Record,
 ) -> None:
     injected = _sweep(operation, tmp_path / "run", session_bytes, make)
     record_property("faults", sum(injected.values()))
@@ -498,11 +490,11 @@ def test_a_batch_that_was_not_written_leaves_the_session_where_it_stood(tmp_path
     """The leaf was the batch's last entry, which no file held: a path to it led nowhere."""
     disk = FaultyDisk()
     with Session.create(tmp_path / "chat.jsonl", fs=disk) as session:
-        kept = session.append_message(_said("kept"))
+        kept = session.append_message(user("kept"))
         assert len(session.context().messages) == 1
         disk.arm(Fault("write", 1, errno.ENOSPC, stays=True))
         with pytest.raises(WriteFailedError), session.batch():
-            session.append_message(_said("lost"))
+            session.append_message(user("lost"))
         assert session.leaf == kept
         assert [message["content"] for message in session.context().messages] == ["kept"]
 
@@ -511,7 +503,7 @@ def test_a_session_closed_inside_a_batch_that_fails_is_closed_all_the_same(tmp_p
     disk = FaultyDisk()
     session = Session.create(tmp_path / "chat.jsonl", fs=disk)
     with pytest.raises(WriteFailedError), session.batch():  # noqa: PT012
-        session.append_message(_said("lost"))
+        session.append_message(user("lost"))
         disk.arm(Fault("write", 1, errno.EIO, stays=True))
         session.close()
     assert not disk.descriptors

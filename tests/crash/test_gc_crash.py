@@ -23,6 +23,7 @@ from sessiontree.errors import BlobError, BlobMissingError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.log import FileLog
+from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 
@@ -32,7 +33,7 @@ MUCH_LATER = LATER + timedelta(days=40)
 
 
 def said(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text * 30}
+    return user(text * 30)
 
 
 def with_garbage(fs: FileSystem, file: str = FILE) -> tuple[list[bytes], list[bytes]]:

@@ -8,6 +8,7 @@ damaged in every way feared; a file that is not such a session must not become o
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +30,8 @@ from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import main
 from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.salvage import LOOK, stand_in
-from sessiontree.storage.fs import Disk
-from tests.support.files import FILE, Found, in_memory, kinds_in, uuids
+from tests.support.conversation import user
+from tests.support.files import FILE, Counting, Found, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
 
 NOON = "2026-01-02T12:00:00.000Z"
@@ -41,7 +42,7 @@ ROOT = encode({**OPENING, "uuid": "root", "parentUuid": None, **FACTS})
 
 
 def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
-    message = {"role": "user", "content": f"what {uuid} says"}
+    message = user(f"what {uuid} says")
     fields = fields or {"type": "message", "message": message, "timestamp": NOON}
     return encode({"uuid": uuid, "parentUuid": parent, **fields})
 
@@ -49,6 +50,11 @@ def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
 A, B, C, D = (_line(uuid, parent) for parent, uuid in zip(["root", *"abc"], "abcd", strict=True))
 BELOW = (A, B, C, D)
 ALL = "root a b c d"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
 
 
 def _resealed(line: bytes, old: bytes, new: bytes) -> bytes:
@@ -130,9 +136,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
-    case: Case, tmp_path: Path
+    case: Case, path: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "chat.jsonl"
     path.write_bytes(case.content)
     starts = [0, *(place + 1 for place, byte in enumerate(case.content) if byte == 10)]
     with Session.open(path, readonly=True) as session:
@@ -150,10 +155,7 @@ def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(
-    case: Case, tmp_path: Path
-) -> None:
-    path = tmp_path / "chat.jsonl"
+def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(case: Case, path: Path) -> None:
     path.write_bytes(case.content)
     with Session.open(path, readonly=True) as session:
         header, planned = session.header, session.repair(dry_run=True)
@@ -174,15 +176,14 @@ def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(
     assert (repair_file(path).mended, path.read_bytes()) == ([], repaired)
     with Session.open(path) as session:
         assert kinds_in(session.verify()) == case.remaining
-        entry = session.append_message({"role": "user", "content": "afterwards"})
+        entry = session.append_message(user("afterwards"))
         assert (entry.parent_uuid, " ".join(uuids(session))) == (
             "d",
             f"{case.readable} {entry.uuid}",
         )
 
 
-def test_the_header_of_another_file_behind_is_not_taken_for_the_lost_one(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
+def test_the_header_of_another_file_behind_is_not_taken_for_the_lost_one(path: Path) -> None:
     other = encode({**OPENING, "uuid": "other", "parentUuid": None, **FACTS})
     path.write_bytes(_file(b"garbage", *BELOW, other, _line("x", "other")))
     for _ in range(2):
@@ -193,8 +194,7 @@ def test_the_header_of_another_file_behind_is_not_taken_for_the_lost_one(tmp_pat
         repair_file(path)
 
 
-def test_a_header_behind_its_entries_stays_their_root(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
+def test_a_header_behind_its_entries_stays_their_root(path: Path) -> None:
     path.write_bytes(_file(b"garbage", A, ROOT, B, C, D))
     for found in (["header", "late parent", "second header"], ["late parent", "second header"]):
         with Session.open(path, readonly=True) as session:
@@ -203,10 +203,7 @@ def test_a_header_behind_its_entries_stays_their_root(tmp_path: Path) -> None:
         repair_file(path)
 
 
-def test_a_lost_header_of_a_file_with_carriage_returns_is_repaired_with_them(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "chat.jsonl"
+def test_a_lost_header_of_a_file_with_carriage_returns_is_repaired_with_them(path: Path) -> None:
     path.write_bytes(_file(b"garbage", *BELOW).replace(b"\n", b"\r\n"))
     assert repair_file(path).remaining == []
     assert path.read_bytes().endswith(_file(*BELOW))
@@ -221,7 +218,7 @@ def _check_nothing_else_is_lost(damaged: bytes) -> None:
         assert len(session.context().messages) == 4
     repair_file(FILE, fs=disk)
     with Session.open(FILE, fs=disk) as session:
-        entry = session.append_message({"role": "user", "content": "on"})
+        entry = session.append_message(user("on"))
         assert entry.parent_uuid == "d"
         assert " ".join(uuids(session)).endswith(f"a b c d {entry.uuid}")
     assert repair_file(FILE, fs=disk).mended == []
@@ -270,67 +267,55 @@ def test_no_damage_of_a_first_line_costs_an_entry_behind_it(damaged: bytes) -> N
     _check_nothing_else_is_lost(damaged)
 
 
-def _refused(path: Path, error: type[SessionTreeError]) -> None:
-    """It is refused by reading, repair and listing, and stays as it is."""
-    content = path.read_bytes()
-    with pytest.raises(error):
-        Session.open(path)
-    with pytest.raises(error):
-        Session.open(path, readonly=True)
-    with pytest.raises(error):
-        repair_file(path)
-    with pytest.raises(error):
-        facts_of(str(path))
-    assert path.read_bytes() == content
-    assert [each for each in path.parent.iterdir() if not each.name.endswith(".lock")] == [path]
-
-
-@pytest.mark.parametrize("is_sealed", [True, False])
-def test_a_newer_format_is_no_damaged_header(tmp_path: Path, is_sealed: bool) -> None:
-    path = tmp_path / "chat.jsonl"
-    keys = {**OPENING, "uuid": "root", "parentUuid": None, **FACTS, "format": "sessiontree/3"}
-    header = encode(keys) if is_sealed else json.dumps(keys).encode()
-    path.write_bytes(_file(header, *BELOW))
-    _refused(path, NewerFormatError)
-
-
-@pytest.mark.parametrize("format", ["diary/1", "sessionuree/2"])
-def test_another_programs_header_is_no_damaged_one(tmp_path: Path, format: str) -> None:
-    path = tmp_path / "chat.jsonl"
-    keys = {**OPENING, "uuid": "root", "parentUuid": None, **FACTS, "format": format}
-    path.write_bytes(_file(encode(keys), *BELOW))
-    _refused(path, ForeignFormatError)
-
-
 NO_EVIDENCE = {
     "a wrong checksum": _resealed(A, b"says", b"sayz"),
     "no checksum": A[:-CRC_LENGTH] + b"}",
     "no parent": _line("a", None),
-    "no time": _line("a", "root", type="message", message={"role": "user", "content": "hi"}),
+    "no time": _line("a", "root", type="message", message=user("hi")),
     "a quotation of one": b'{"said":%b}' % json.dumps(A.decode()).encode(),
     "one behind a prompt": b"$ cat: " + A,
     "zeros": bytes(300),
 }
 
 
-@pytest.mark.parametrize("line", NO_EVIDENCE.values(), ids=NO_EVIDENCE.keys())
-def test_nothing_less_than_a_sound_entry_makes_a_session(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "chat.jsonl"
-    path.write_bytes(_file(b"garbage", line, line))
-    _refused(path, NotASessionError)
+NEWER = {**OPENING, "uuid": "root", "parentUuid": None, **FACTS, "format": "sessiontree/3"}
+REFUSED: dict[str, tuple[type[SessionTreeError], bytes]] = {
+    **{
+        what: (NotASessionError, _file(b"garbage", line, line))
+        for what, line in NO_EVIDENCE.items()
+    },
+    "an entry further on than is looked": (NotASessionError, _file(b"x" * LOOK, *BELOW)),
+    "nothing": (NotASessionError, b""),
+    "blank lines": (NotASessionError, b"\n \n"),
+    "zeros alone": (NotASessionError, bytes(5000)),
+    "a line of zeros": (NotASessionError, bytes(100) + b"\n"),
+    "a newer format": (NewerFormatError, _file(encode(NEWER), *BELOW)),
+    "a newer format, unsealed": (NewerFormatError, _file(json.dumps(NEWER).encode(), *BELOW)),
+    **{
+        format: (ForeignFormatError, _file(encode({**NEWER, "format": format}), *BELOW))
+        for format in ("diary/1", "sessionuree/2")
+    },
+}
 
 
-def test_an_entry_further_on_than_is_looked_makes_none(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
-    path.write_bytes(_file(b"x" * LOOK, *BELOW))
-    _refused(path, NotASessionError)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n \n", bytes(5000), bytes(100) + b"\n"])
-def test_what_holds_nothing_stays_what_it_is(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "chat.jsonl"
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_not_a_session_with_a_damaged_header_is_refused_and_stays_as_it_is(
+    path: Path, what: str
+) -> None:
+    """Reading, repair and listing refuse it."""
+    error, content = REFUSED[what]
     path.write_bytes(content)
-    _refused(path, NotASessionError)
+    uses: list[Callable[[], object]] = [
+        lambda: Session.open(path),
+        lambda: Session.open(path, readonly=True),
+        lambda: repair_file(path),
+        lambda: facts_of(str(path)),
+    ]
+    for use in uses:
+        with pytest.raises(error):
+            use()
+    assert path.read_bytes() == content
+    assert [each for each in path.parent.iterdir() if not each.name.endswith(".lock")] == [path]
 
 
 def test_an_archive_of_what_was_taken_out_has_lost_no_header() -> None:
@@ -345,17 +330,6 @@ def test_text_of_any_kind_is_no_session(lines: list[bytes]) -> None:
     assert stand_in(b"\n".join(lines), "chat.jsonl", is_whole=True) is None
 
 
-class _Counted(Disk):
-    """The disk, and how much was read of it."""
-
-    read_bytes = 0
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        block = super().read(fd, size, offset)
-        self.read_bytes += len(block)
-        return block
-
-
 @pytest.mark.slow
 def test_a_list_reads_no_more_than_the_ends_of_a_large_file(tmp_path: Path) -> None:
     path = tmp_path / "2026-01-02T12-00-00-000Z_abc-1.jsonl"
@@ -363,17 +337,16 @@ def test_a_list_reads_no_more_than_the_ends_of_a_large_file(tmp_path: Path) -> N
     named = _line("n", "a", type="session_info", name="renamed", timestamp=NOON)
     path.write_bytes(_file(b"garbage", A) + filling + _file(named, B))
     assert path.stat().st_size > 3 * LOOK
-    disk = _Counted()
+    disk = Counting()
     listed = facts_of(str(path), disk)
     assert (listed.id, listed.created, listed.name) == ("abc-1", NOON, "renamed")
     assert listed.first_message == "what a says"
-    assert disk.read_bytes < 2 * LOOK
+    assert disk.bytes_read < 2 * LOOK
     with Session.open(path, readonly=True) as session:
         assert (session.id, session.name, session.header.uuid) == ("abc-1", "renamed", "root")
 
 
-def test_a_reader_sees_what_is_added_and_goes_on_after_the_repair(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
+def test_a_reader_sees_what_is_added_and_goes_on_after_the_repair(path: Path) -> None:
     path.write_bytes(_file(b"garbage", A, B))
     with Session.open(path, readonly=True) as session, session.lane("main") as lane:
         assert lane.leaf.uuid == "b"
@@ -383,7 +356,7 @@ def test_a_reader_sees_what_is_added_and_goes_on_after_the_repair(tmp_path: Path
         assert " ".join(uuids(session)) == "root a b c"
         repair_file(path)
         with Session.open(path) as writer:
-            entry = writer.append_message({"role": "user", "content": "on"})
+            entry = writer.append_message(user("on"))
         session.refresh()
         assert " ".join(uuids(session)) == f"root a b c {entry.uuid}"
         assert session.damage == []
@@ -391,8 +364,7 @@ def test_a_reader_sees_what_is_added_and_goes_on_after_the_repair(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_what_is_added_is_followed_through_the_repair(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
+def test_what_is_added_is_followed_through_the_repair(path: Path) -> None:
     path.write_bytes(_file(b"garbage", A, B))
     with Session.open(path, readonly=True) as session:
         following = session.follow()  # which ends with the session
@@ -401,12 +373,11 @@ def test_what_is_added_is_followed_through_the_repair(tmp_path: Path) -> None:
         assert next(following).uuid == "c"
         repair_file(path)
         with Session.open(path) as writer:
-            entry = writer.append_message({"role": "user", "content": "on"})
+            entry = writer.append_message(user("on"))
         assert next(following).uuid == entry.uuid
 
 
-def test_the_commands_read_and_find_and_mend_it(tmp_path: Path) -> None:
-    path = tmp_path / "chat.jsonl"
+def test_the_commands_read_and_find_and_mend_it(path: Path, tmp_path: Path) -> None:
     path.write_bytes(_file(b"garbage", *BELOW))
 
     def run(*command: str, exit: int = 0) -> str:

@@ -56,11 +56,7 @@ def violations(source: str, module: str) -> Iterator[str]:
     """The places where a module could change the disk past the seam."""
     tree = ast.parse(source, module)
     names = _imported(tree)
-    harmless = {
-        node.func
-        for node in ast.walk(tree)
-        if _opens_null(node, names) or _opens_to_read(node, names)
-    }
+    harmless = {node.func for node in ast.walk(tree) if _opens_harmlessly(node, names)}
     for node in ast.walk(tree):
         if node in harmless:
             continue
@@ -76,22 +72,12 @@ def violations(source: str, module: str) -> Iterator[str]:
             yield f"{module}:{node.lineno}: {found}"
 
 
-def _opens_null(node: ast.AST, names: dict[str, str]) -> TypeGuard[ast.Call]:
-    return (
-        isinstance(node, ast.Call)
-        and _dotted(node.func, names) == "os.open"
-        and bool(node.args)
-        and _dotted(node.args[0], names) == "os.devnull"
-    )
-
-
-def _opens_to_read(node: ast.AST, names: dict[str, str]) -> TypeGuard[ast.Call]:
-    return (
-        isinstance(node, ast.Call)
-        and _dotted(node.func, names) == "os.open"
-        and len(node.args) == 2
-        and _only_reads(node.args[1], names)
-    )
+def _opens_harmlessly(node: ast.AST, names: dict[str, str]) -> TypeGuard[ast.Call]:
+    """Whether a call opens the null device, or opens a file with flags that only read."""
+    if not isinstance(node, ast.Call) or _dotted(node.func, names) != "os.open":
+        return False
+    is_null = bool(node.args) and _dotted(node.args[0], names) == "os.devnull"
+    return is_null or (len(node.args) == 2 and _only_reads(node.args[1], names))
 
 
 def _only_reads(flags: ast.expr, names: dict[str, str]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ import pytest
 from sessiontree import Session
 from sessiontree.core.entry import Entry
 from sessiontree.errors import NotASessionError
-from tests.support.files import FILE, content_of, in_memory, uuids
+from tests.support.conversation import user
+from tests.support.files import FILE, Record, content_of, in_memory, uuids
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +26,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A session with every kind of text that a cut may go through."""
     path = tmp_path_factory.mktemp("small") / "chat.jsonl"
     with Session.create(path, cwd="/p", durability="os") as session:
-        session.append_message({"role": "user", "content": 'é 😀 "quoted" \\ \n {"type":"x"}'})
+        session.append_message(user('é 😀 "quoted" \\ \n {"type":"x"}'))
         session.append("custom", customType="t", data=[1.5e300, -2, True, None, {"a": {}}])
         session.label("@", "naïve")
         session.append_message({"role": "assistant", "content": [{"type": "text", "text": "ok"}]})
         session.branch("@~1", summary="a side trip")
-        session.append_message({"role": "user", "content": "the last words"})
+        session.append_message(user("the last words"))
     return path.read_bytes()
 
 
@@ -41,9 +42,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     with Session.create(path, cwd="/p", durability="os") as session:
         with session.batch():
             for number in range(1000):
-                session.append_message({"role": "user", "content": f"{number} " + "words " * 500})
+                session.append_message(user(f"{number} " + "words " * 500))
         session.append_message({"role": "assistant", "content": "the line before"})
-        session.append_message({"role": "user", "content": "and é the last"})
+        session.append_message(user("and é the last"))
     return path.read_bytes()
 
 
@@ -64,7 +65,7 @@ def _check_write(path: Path, content: bytes, end: int) -> None:
     with Session.open(path, durability="os") as session:
         last = session.leaf
         assert last.line == whole[-1]
-        entry = session.append_message({"role": "user", "content": "after the cut"})
+        entry = session.append_message(user("after the cut"))
         assert entry.parent_uuid == last.uuid
         assert [(found.kind, found.offset) for found in session.damage] == torn
     assert path.read_bytes().startswith(content[:end])
@@ -90,7 +91,7 @@ def _torn(content: bytes, end: int) -> list[tuple[str, int]]:
 
 @pytest.mark.slow
 def test_every_cut_of_a_small_session_loses_the_torn_line_alone(
-    small: bytes, tmp_path: Path, record_property: Callable[[str, object], None]
+    small: bytes, tmp_path: Path, record_property: Record
 ) -> None:
     path = tmp_path / "chat.jsonl"
     after_header = small.index(b"\n")
@@ -104,7 +105,7 @@ def test_every_cut_of_a_small_session_loses_the_torn_line_alone(
 
 @pytest.mark.slow
 def test_every_cut_of_the_last_two_lines_of_a_big_session(
-    big: bytes, tmp_path: Path, record_property: Callable[[str, object], None]
+    big: bytes, tmp_path: Path, record_property: Record
 ) -> None:
     """The file is cut from its end byte by byte; what is written after a cut is cut off again."""
     assert len(big) > 3_000_000
@@ -119,7 +120,7 @@ def test_every_cut_of_the_last_two_lines_of_a_big_session(
         with Session.open(path, durability="os") as session:
             assert [(found.kind, found.offset) for found in session.damage] == torn
             assert session.leaf.line == whole[-1]
-            entry = session.append_message({"role": "user", "content": "after the cut"})
+            entry = session.append_message(user("after the cut"))
         with Session.open(path, readonly=True) as session:
             assert session.leaf == entry
             walk = itertools.islice(_upwards(session), len(whole) + 1)
@@ -141,7 +142,7 @@ def _upwards(session: Session) -> Iterator[Entry]:
 
 @pytest.mark.slow
 def test_repair_after_any_cut_leaves_a_clean_file_with_all_that_was_whole(
-    small: bytes, record_property: Callable[[str, object], None]
+    small: bytes, record_property: Record
 ) -> None:
     after_header = small.index(b"\n")
     for end in range(after_header + 2, len(small) + 1):
@@ -183,8 +184,8 @@ def test_every_cut_is_survived_by_one_session_after_another(small: bytes, tmp_pa
     kept: list[str] = []
     for cut in range(1, 400):
         with Session.open(path) as session:
-            kept.append(session.append_message({"role": "user", "content": "kept"}).uuid)
-            session.append_message({"role": "user", "content": "torn" * 100})
+            kept.append(session.append_message(user("kept")).uuid)
+            session.append_message(user("torn" * 100))
         os.truncate(path, path.stat().st_size - cut)
         with Session.open(path, readonly=True) as session:
             assert [uuid for uuid in uuids(session) if uuid in kept] == kept

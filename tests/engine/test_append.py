@@ -13,14 +13,6 @@ from tests.support.faultydisk import FULL, Fault, FaultyDisk
 from tests.support.files import HELLO, uuids_at
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "s.jsonl"
-    with Session.create(path, cwd="/project") as session:
-        session.append_message(HELLO)
-    return path
-
-
 @pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
 def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
     path: Path, durability: str, calls: list[str]
@@ -34,21 +26,6 @@ def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
         assert disk.on(path) == calls * 2
         session.branch(session.header, summary="s", name="both")
         assert disk.on(path) == calls * 3
-
-
-@pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
-def test_a_batch_is_one_write_and_one_sync(path: Path, durability: str, calls: list[str]) -> None:
-    disk = FaultyDisk()
-    with Session.open(path, durability=durability, fs=disk) as session:  # type: ignore[arg-type]
-        disk.arm()
-        with session.batch():
-            entries = [session.append_message(HELLO) for _ in range(5)]
-            assert disk.on(path) == []
-        assert disk.on(path) == calls
-        with session.batch():
-            pass
-        assert disk.on(path) == calls
-    assert uuids_at(path)[-5:] == [entry.uuid for entry in entries]
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -115,9 +92,7 @@ def test_a_write_cut_short_by_a_full_disk_does_not_cost_other_writers(path: Path
     assert uuids_at(path)[-1] == entry.uuid
 
 
-def test_an_entry_that_another_program_left_without_a_newline_keeps_its_place(
-    path: Path,
-) -> None:
+def test_an_entry_that_another_program_left_without_a_newline_keeps_its_place(path: Path) -> None:
     with Session.open(path) as session:
         theirs = session.leaf.line.replace(session.leaf.uuid.encode(), b"theirs")
         theirs = theirs.replace(session.header.uuid.encode(), session.leaf.uuid.encode())

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from sessiontree import Session, UsageError
 from tests.support.conversation import assistant, said, talk, user
 from tests.support.faultydisk import FaultyDisk
+from tests.support.files import uuids
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
-def test_a_batch_is_one_write_and_one_sync(file: Path) -> None:
+@pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
+def test_a_batch_is_one_write_and_the_sync_that_was_asked_for(
+    file: Path, durability: Literal["fsync", "os"], calls: list[str]
+) -> None:
     disk = FaultyDisk()
-    with Session.create(file, cwd="/p", fs=disk) as session:
+    with Session.create(file, cwd="/p", durability=durability, fs=disk) as session:
         first = session.append_message(user("p0"))
         disk.arm()
         with session.batch():
-            for n in range(50):
-                session.append_message(user(f"p{n + 1}"))
+            entries = [session.append_message(user(f"p{n + 1}")) for n in range(50)]
             session.append("custom", customType="x", uuid="mine")
             session.append("branch", parent=first)
             side = session.append("custom", customType="y", parent=first.uuid)
             session.append("custom", customType="z", parent=side)
             session.rename("talk")
             session.append("branch_summary", summary="s", fromUuid="mine")
-        assert [disk.counts[kind] for kind in ("lock", "write", "sync")] == [1, 1, 1]
+            assert disk.on(file) == []
+        assert [disk.counts["lock"], disk.on(file)] == [1, calls]
+        assert disk.counts["write"] + disk.counts["sync"] == len(calls)
+        with session.batch():
+            pass
+        assert disk.on(file) == calls
     with Session.open(file, readonly=True) as session:
-        assert len(list(session.entries())) == 2 + 50 + 6
+        assert uuids(session)[2:-6] == [entry.uuid for entry in entries]
+        assert len(uuids(session)) == 2 + 50 + 6
         assert said(session.context()) == ["p0", "s"]
         assert session.leaf.parent_uuid == session.find(type="custom")[-1].uuid
         assert session.damage == []
@@ -74,7 +79,7 @@ def test_a_refusal_inside_does_not_end_the_batch(file: Path) -> None:
         with session.batch():
             talk(session, "p1")
             with pytest.raises(UsageError):
-                session.append_message({"role": "user", "content": float("nan")})
+                session.append_message(user(float("nan")))
             with pytest.raises(UsageError):
                 session.append("custom", customType="x", uuid=session.leaf.uuid)
             talk(session, "p2")

@@ -20,14 +20,15 @@ LATER = NOW + timedelta(days=8)
 LONG = "a screenshot, " * 4000
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
 def age(path: Path, days: float) -> None:
     then = time.time() - days * 86400
     os.utime(path, (then, then))
+
+
+def try_out(main: Session, *texts: str, at: Entry | None = None) -> list[Entry]:
+    """The entries of a trial that is not kept."""
+    with main.scratch(at=at) as trial:
+        return [trial.append_message(assistant(text)) for text in texts]
 
 
 def archives(file: Path) -> list[Path]:
@@ -37,8 +38,7 @@ def archives(file: Path) -> list[Path]:
 def test_a_trial_that_was_not_kept_goes_into_the_archive_byte_for_byte(file: Path) -> None:
     with Session.create(file) as main:
         main.append_message(user("p1"))
-        with main.scratch() as trial:
-            tried = [trial.append_message(assistant("a")), trial.append_message(assistant("b"))]
+        tried = try_out(main, "a", "b")
         main.append_message(user("p2"))
         done = main.gc(now=LATER)
         assert [entry.uuid for entry in done.entries] == [entry.uuid for entry in tried]
@@ -54,14 +54,11 @@ def test_a_trial_that_was_not_kept_goes_into_the_archive_byte_for_byte(file: Pat
 
 def test_nothing_goes_before_seven_days_after_the_last_of_it(file: Path) -> None:
     with Session.create(file) as main:
-        with main.scratch() as trial:
-            trial.append_message(assistant("a"))
+        try_out(main, "a")
         for days in (0.0, 6.99):
             assert main.gc(now=NOW + timedelta(days=days)).entries == []
         assert archives(file) == []
-        old = main.scratch()
-        old.append_message(assistant("b"))
-        old.close()
+        try_out(main, "b")
         assert len(main.gc(now=LATER).entries) == 2
 
 
@@ -119,10 +116,7 @@ def test_what_something_lasting_reaches_stays_with_all_above_it(
 ) -> None:
     with Session.create(file) as main:
         main.append_message(user("p1"))
-        with main.scratch() as trial:
-            trial.append_message(assistant("a"))
-            tried = trial.append_message(assistant("b"))
-            left = trial.append_message(assistant("c"))
+        _, tried, left = try_out(main, "a", "b", "c")
         reach(main, left if reach is by_keeping else tried)
         main.refresh()
         before = [entry.uuid for entry in main.entries()]
@@ -135,8 +129,7 @@ def test_what_something_lasting_reaches_stays_with_all_above_it(
 def test_what_garbage_refers_to_is_garbage_too(file: Path) -> None:
     with Session.create(file) as main:
         main.append_message(user("p1"))
-        with main.scratch() as one:
-            tried = one.append_message(assistant("a"))
+        (tried,) = try_out(main, "a")
         with main.scratch() as two:
             two.append_message(assistant("b"))
             two.merge(tried)
@@ -145,8 +138,7 @@ def test_what_garbage_refers_to_is_garbage_too(file: Path) -> None:
 
 def test_a_dry_run_tells_the_same_and_changes_nothing(file: Path) -> None:
     with Session.create(file, spill_over=100) as main:
-        with main.scratch() as trial:
-            trial.append_message(assistant(LONG))
+        try_out(main, LONG)
         before = {p: p.read_bytes() for p in file.parent.rglob("*") if p.is_file()}
         told = main.gc(now=LATER, dry_run=True)
         assert {p: p.read_bytes() for p in file.parent.rglob("*") if p.is_file()} == before
@@ -157,8 +149,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(file: Path) -> None:
 def test_an_archive_goes_after_thirty_days_and_its_blobs_with_it(file: Path) -> None:
     with Session.create(file) as main:
         kept = main.append_message(user("kept " * 9000))
-        with main.scratch(at=main.header) as trial:
-            trial.append_message(assistant(LONG))
+        try_out(main, LONG, at=main.header)
         for blob in Path(f"{file}.blobs").iterdir():
             age(blob, 100)
         main.gc(now=LATER)
@@ -240,8 +231,7 @@ def test_a_damaged_file_is_not_collected(file: Path) -> None:
 
 def test_another_writer_goes_on_after_a_collection(file: Path) -> None:
     with Session.create(file) as main, Session.open(file) as other:
-        with main.scratch() as trial:
-            trial.append_message(assistant("a"))
+        try_out(main, "a")
         other.append_message(user("p1"))
         assert len(main.gc(now=LATER).entries) == 1
         other.append_message(user("p2"))
@@ -265,7 +255,6 @@ def test_a_moment_without_a_time_zone_is_refused(file: Path) -> None:
 
 def test_a_session_in_memory_is_collected_too() -> None:
     with Session.create() as main:
-        with main.scratch() as trial:
-            trial.append_message(assistant("a"))
+        try_out(main, "a")
         assert len(main.gc(now=LATER).entries) == 1
         assert said(main.context()) == []

@@ -9,6 +9,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.engine.cursor import gc_paused
+from tests.support.conversation import user
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_nothing_is_collected_while_a_context_is_built(tmp_path: Path) -> None:
     with Session.create(file, durability="os") as session, session.batch():
         for number in range(3_000):
             content = [{"type": "text", "text": f"message {number}"}]
-            session.append_message({"role": "user", "content": content})
+            session.append_message(user(content))
     collections: list[str] = []
 
     def count(phase: str, info: dict[str, int]) -> None:

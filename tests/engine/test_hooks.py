@@ -108,9 +108,8 @@ class Refuses:
     ],
 )
 def test_a_veto_writes_nothing_and_moves_nobody(
-    tmp_path: Path, event: str, type: str, write: Callable[[Session], object]
+    file: Path, event: str, type: str, write: Callable[[Session], object]
 ) -> None:
-    file = tmp_path / "s.jsonl"
     with Session.create(file, cwd="/p") as session:
         talk(session, "p1", "a1")
     after = Recorder()
@@ -163,7 +162,7 @@ def test_a_hook_may_branch_compact_and_build_contexts() -> None:
 
 
 @pytest.mark.parametrize("event", ["before_append", "after_append"])
-def test_hooks_within_hooks_are_bounded(tmp_path: Path, event: str) -> None:
+def test_hooks_within_hooks_are_bounded(file: Path, event: str) -> None:
     class Endless:
         pass
 
@@ -172,27 +171,27 @@ def test_hooks_within_hooks_are_bounded(tmp_path: Path, event: str) -> None:
 
     hook = Endless()
     setattr(hook, event, told)
-    with Session.create(tmp_path / "s.jsonl", cwd="/p", hooks=[hook]) as session:
+    with Session.create(file, cwd="/p", hooks=[hook]) as session:
         with pytest.raises(HookDepthError, match="within hooks"):
             session.append("custom", customType="first")
         written = 0 if event == "before_append" else DEEPEST + 1
         assert len(session.path()) == 1 + written
         with pytest.raises(HookDepthError):
             session.append("custom", customType="first")
-    with Session.open(tmp_path / "s.jsonl") as session:
+    with Session.open(file) as session:
         assert len(session.path()) == 1 + 2 * written
 
 
-def test_a_failing_after_hook_does_not_undo_what_is_kept(tmp_path: Path) -> None:
+def test_a_failing_after_hook_does_not_undo_what_is_kept(file: Path) -> None:
     class Fails:
         def after_append(self, session: Session, entry: Entry) -> None:
             raise RuntimeError("cannot notify")
 
-    with Session.create(tmp_path / "s.jsonl", cwd="/p", hooks=[Fails()]) as session:
+    with Session.create(file, cwd="/p", hooks=[Fails()]) as session:
         with pytest.raises(RuntimeError, match="notify"):
             session.append_message(user("p1"))
         assert said(session.context()) == ["p1"]
-    with Session.open(tmp_path / "s.jsonl") as session:
+    with Session.open(file) as session:
         assert said(session.context()) == ["p1"]
 
 
@@ -206,8 +205,7 @@ class Elsewhere:
 
 
 @pytest.mark.parametrize("notice", ["append", "annotation", "refresh", "batch"])
-def test_a_leaf_moved_by_another_writer_is_told(tmp_path: Path, notice: str) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_leaf_moved_by_another_writer_is_told(file: Path, notice: str) -> None:
     hook = Elsewhere()
     with Session.create(file, cwd="/p", hooks=[hook]) as session, Session.open(file) as other:
         mine = session.append_message(user("p1"))
@@ -230,8 +228,7 @@ def test_a_leaf_moved_by_another_writer_is_told(tmp_path: Path, notice: str) -> 
         assert len(hook.told) == 1
 
 
-def test_annotations_and_other_lanes_of_others_are_not_told(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_annotations_and_other_lanes_of_others_are_not_told(file: Path) -> None:
     hook = Elsewhere()
     with Session.create(file, cwd="/p", hooks=[hook]) as session:
         first = session.append_message(user("p1"))
@@ -244,9 +241,7 @@ def test_annotations_and_other_lanes_of_others_are_not_told(tmp_path: Path) -> N
     assert hook.told == []
 
 
-def test_a_hook_told_of_a_move_may_write(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
-
+def test_a_hook_told_of_a_move_may_write(file: Path) -> None:
     class Follows:
         def on_conflict(self, session: Session, entry: Entry) -> None:
             session.switch(entry)
@@ -271,8 +266,8 @@ def test_a_hook_that_branches_off_does_not_misplace_a_compaction() -> None:
             session.branch(session.header)
 
     with Session.create(hooks=[GoesElsewhere()]) as session:
-        kept = session.append_message({"role": "user", "content": "keep me"})
-        session.append_message({"role": "user", "content": "and me"})
+        kept = session.append_message(user("keep me"))
+        session.append_message(user("and me"))
         with pytest.raises(UsageError, match="moved to"):
             session.compact("what was", first_kept=session.leaf)
         assert session.find(type="compaction") == []

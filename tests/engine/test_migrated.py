@@ -8,6 +8,7 @@ import pytest
 
 from sessiontree import Session, SessionExistsError
 from sessiontree.storage.fs import Disk
+from tests.support.conversation import user
 from tests.support.faultydisk import NoLinks
 from tests.support.files import VERSION_1
 
@@ -42,9 +43,7 @@ def test_a_migration_never_takes_another_files_place(old: Path) -> None:
     assert kept.read_bytes() == b"somebody's"
 
 
-def test_a_reader_of_an_old_file_goes_on_when_a_writer_migrates_and_branches_it(
-    old: Path,
-) -> None:
+def test_a_reader_of_an_old_file_goes_on_when_a_writer_migrates_and_branches_it(old: Path) -> None:
     with Session.open(old, readonly=True) as reader:
         assert texts(reader) == ["one", "two"]
         with Session.open(old) as writer:
@@ -54,7 +53,7 @@ def test_a_reader_of_an_old_file_goes_on_when_a_writer_migrates_and_branches_it(
         assert texts(reader) == ["one", "other"]
         assert reader.damage == []
         with Session.open(old) as writer:
-            writer.append_message({"role": "user", "content": "more"})
+            writer.append_message(user("more"))
         reader.refresh()
         assert texts(reader) == ["one", "other", "more"]
 

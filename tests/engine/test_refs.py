@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,10 @@ from tests.support.conversation import (
     user,
     write,
 )
+
+
+def opened(folder: Path, *lines: dict[str, Any]) -> Session:
+    return Session.open(write(folder / "s.jsonl", [HEADER, *lines]), readonly=True)
 
 
 @pytest.fixture
@@ -38,24 +43,11 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("ref", "uuid"),
     [
-        ("@", "cccc-2"),
-        ("@~0", "cccc-2"),
-        ("@~", "cccc-1"),
-        ("@~1", "cccc-1"),
-        ("@~2", "aaaa-2"),
-        ("@~3", "aaaa-1"),
-        ("~", "cccc-1"),
-        ("~3", "aaaa-1"),
-        ("root", "root"),
-        ("aaaa-2", "aaaa-2"),
-        ("bbbb-1", "bbbb-1"),
-        ("bbbb-1~1", "aaaa-2"),
-        ("cccc-1", "cccc-1"),
-        ("mark", "mark"),
-        ("start", "aaaa-1"),
-        ("side", "cccc-2"),
-        ("side~2", "aaaa-2"),
-        ("lab1", "lab1"),
+        *(("@", "cccc-2"), ("@~0", "cccc-2"), ("@~", "cccc-1"), ("@~1", "cccc-1")),
+        *(("@~2", "aaaa-2"), ("@~3", "aaaa-1"), ("~", "cccc-1"), ("~3", "aaaa-1")),
+        *(("root", "root"), ("aaaa-2", "aaaa-2"), ("bbbb-1", "bbbb-1"), ("bbbb-1~1", "aaaa-2")),
+        *(("cccc-1", "cccc-1"), ("mark", "mark"), ("start", "aaaa-1"), ("side", "cccc-2")),
+        *(("side~2", "aaaa-2"), ("lab1", "lab1")),
     ],
 )
 def test_every_form_of_ref(file: Path, ref: str, uuid: str) -> None:
@@ -128,25 +120,23 @@ def test_steps_start_at_the_entry_that_markers_mark() -> None:
 
 def test_a_whole_uuid_goes_before_a_name_and_a_name_before_a_prefix(tmp_path: Path) -> None:
     lines = [
-        HEADER,
         *chain("aaaa", "bbbb", "cccc-1"),
         line("label", "l1", "cccc-1", targetUuid="aaaa", label="bbbb"),
         line("label", "l2", "cccc-1", targetUuid="bbbb", label="cccc"),
     ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(tmp_path, *lines) as session:
         assert session.entry("bbbb").uuid == "bbbb"
         assert session.entry("cccc").uuid == "bbbb"
 
 
 def test_a_label_equal_to_a_branch_name_in_a_foreign_file_is_ambiguous(tmp_path: Path) -> None:
     lines = [
-        HEADER,
         *chain("aaaa", "bbbb"),
         line("label", "l1", "bbbb", targetUuid="aaaa", label="both"),
         line("branch", "mark", "aaaa", name="both"),
         *chain("cccc", below="mark"),
     ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(tmp_path, *lines) as session:
         with pytest.raises(RefError, match="ambiguous") as caught:
             session.entry("both")
         assert set(caught.value.candidates) == {"aaaa", "cccc"}
@@ -154,13 +144,12 @@ def test_a_label_equal_to_a_branch_name_in_a_foreign_file_is_ambiguous(tmp_path:
 
 def test_a_name_that_means_the_same_entry_twice_is_not_ambiguous(tmp_path: Path) -> None:
     lines = [
-        HEADER,
         *chain("aaaa"),
         line("branch", "mark", "aaaa", name="both"),
         *chain("cccc", below="mark"),
         line("label", "l1", "cccc", targetUuid="cccc", label="both"),
     ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(tmp_path, *lines) as session:
         assert session.entry("both").uuid == "cccc"
 
 
@@ -188,22 +177,12 @@ def test_a_name_taken_by_a_label_or_a_branch_is_refused() -> None:
 
 
 ILLEGAL = [
-    "",
-    "a b",
-    "a@b",
-    "a~1",
-    "a:b",
-    "@",
-    "a\tb",
-    "a\nb",
-    "\x07",
-    "a\u00a0b",
-    "a\u202eb",
-    "\u2028",
+    *("", "a b", "a@b", "a~1", "a:b", "@", "a\tb", "a\nb", "\x07", "a\u00a0b", "a\u202eb"),
+    *("\u2028", "\ud800", 5),
 ]
 
 
-@pytest.mark.parametrize("name", [*ILLEGAL, "\ud800", 5])
+@pytest.mark.parametrize("name", ILLEGAL)
 def test_an_illegal_name_is_refused_and_nothing_written(tmp_path: Path, name: object) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file, cwd="/p") as session:

@@ -16,6 +16,7 @@ from sessiontree.engine import repair
 from sessiontree.errors import MigrationRefusedError, ReadOnlyError
 from sessiontree.storage.fs import DISK, Memory
 from sessiontree.storage.log import FileLog
+from tests.support.conversation import user
 from tests.support.files import FILE, VERSION_1, content_of, in_memory, uuids
 
 HEADER = encode(
@@ -25,17 +26,13 @@ _BOM = "removed a byte order mark"
 _CR = "removed a CR before the newline"
 
 
-def said(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A sound session of three messages."""
     path = tmp_path / "chat.jsonl"
     with Session.create(path, cwd="/p", durability="os") as session:
         for text in ("one", "two", "three"):
-            session.append_message(said(text))
+            session.append_message(user(text))
     return path
 
 
@@ -80,7 +77,7 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
 def test_what_stands_around_a_line_is_named_and_taken_out_at_once(
     before: bytes, behind: bytes, whats: list[str]
 ) -> None:
-    entry = encode({"type": "message", "uuid": "a", "parentUuid": "h", "message": said("x")})
+    entry = encode({"type": "message", "uuid": "a", "parentUuid": "h", "message": user("x")})
     disk = in_memory(HEADER + b"\n" + before + entry + behind + b"\n")
     with Session.open(FILE, fs=disk) as session:
         assert [found.what for found in session.repair().mended] == whats
@@ -115,16 +112,16 @@ def test_a_session_goes_on_below_the_entry_it_stood_at(path: Path) -> None:
         leaf = session.leaf
         session.repair()
         assert session.leaf == leaf
-        assert session.append_message(said("four")).parent_uuid == leaf.uuid
+        assert session.append_message(user("four")).parent_uuid == leaf.uuid
 
 
 def test_what_a_batch_waits_with_is_written_before_a_repair(path: Path) -> None:
     damage(path)
     with Session.open(path) as session:
         with session.batch():
-            first = session.append_message(said("waits"))
+            first = session.append_message(user("waits"))
             session.repair()
-            second = session.append_message(said("follows"))
+            second = session.append_message(user("follows"))
         assert uuids(session)[-2:] == [first.uuid, second.uuid]
     with Session.open(path, readonly=True) as session:
         assert session.leaf.parent_uuid == first.uuid
@@ -138,7 +135,7 @@ def test_a_reader_with_the_file_open_keeps_reading(path: Path) -> None:
         writer.repair()
         assert uuids(reader) == before
         assert len(reader.context().messages) == 3
-        entry = writer.append_message(said("four"))
+        entry = writer.append_message(user("four"))
         reader.refresh()
         assert uuids(reader) == [*before, entry.uuid]
         assert reader.leaf == entry
@@ -149,8 +146,8 @@ def test_another_writer_notices_the_new_file_and_goes_on_below_what_it_saw(path:
     with Session.open(path) as one, Session.open(path) as other:
         seen = other.leaf
         one.repair()
-        mine = one.append_message(said("mine"))
-        theirs = other.append_message(said("theirs"))
+        mine = one.append_message(user("mine"))
+        theirs = other.append_message(user("theirs"))
         assert theirs.parent_uuid == seen.uuid
         assert mine.parent_uuid == seen.uuid
     with Session.open(path, readonly=True) as session:
@@ -161,7 +158,7 @@ def test_another_writer_notices_the_new_file_and_goes_on_below_what_it_saw(path:
 def test_a_writer_that_wrote_behind_a_tear_meanwhile_loses_nothing(path: Path) -> None:
     damage(path)
     with Session.open(path) as one, Session.open(path) as other:
-        entry = other.append_message(said("behind the tear"))
+        entry = other.append_message(user("behind the tear"))
         one.repair()
         assert uuids(one)[-1] == entry.uuid
         assert one.verify() == []
@@ -190,11 +187,11 @@ def test_what_an_older_program_appended_counts_again_in_the_context(tmp_path: Pa
     path.write_bytes(VERSION_1.splitlines()[0] + b"\n" + b"".join(m + b"\n" for m in lines))
     Session.open(path).close()
     with path.open("ab") as file:
-        file.write(b'{"type":"message","message":{"role":"user","content":"later"}}\n')
         file.write(
+            b'{"type":"message","message":{"role":"user","content":"later"}}\n'
             b'{"type":"compaction","summary":"in short","firstKeptEntryIndex":4,"tokensBefore":9}\n'
+            b'{"type":"message","message":{"role":"user","content":"last"}}\n'
         )
-        file.write(b'{"type":"message","message":{"role":"user","content":"last"}}\n')
     with Session.open(path) as session:
         assert session.context().messages[-1]["content"] == "3"
         done = session.repair()
@@ -227,7 +224,7 @@ def test_what_a_killed_repair_left_beside_is_taken_away_by_the_next(path: Path) 
 
 def test_a_session_in_memory_is_sound() -> None:
     with Session.create(cwd="/p") as session:
-        session.append_message(said("one"))
+        session.append_message(user("one"))
         assert session.repair() == repair.RepairResult([], None, [])
 
 
@@ -241,7 +238,7 @@ def test_verify_tells_how_far_it_is(path: Path) -> None:
 
 def test_the_parts_of_one_long_broken_line_are_found_in_one_pass() -> None:
     """Thousands of torn lines and entries without a newline between: it took minutes."""
-    entry = encode({"type": "message", "uuid": "a", "message": said("é" * 50)})
+    entry = encode({"type": "message", "uuid": "a", "message": user("é" * 50)})
     fused = b"".join(entry + entry[:70] for _ in range(3000)) + entry
     disk = in_memory(HEADER + b"\n" + fused)
     with Session.open(FILE, fs=disk) as session:
@@ -255,7 +252,7 @@ steps = st.lists(st.tuples(st.sampled_from(["say", "branch", "label", "compact",
 
 def played(disk: Memory, moves: list[tuple[str, str]]) -> None:
     with Session.create(FILE, cwd="/p", fs=disk, durability="os") as session:
-        session.append_message(said("first"))
+        session.append_message(user("first"))
         for kind, text in moves:
             if kind == "branch":
                 session.branch(session.path()[len(text) % len(session.path())])
@@ -268,39 +265,33 @@ def played(disk: Memory, moves: list[tuple[str, str]]) -> None:
 
 
 def _fields(kind: str, text: str) -> dict[str, Any]:
-    return {"customType": "note", "data": text} if kind == "note" else {"message": said(text)}
+    return {"customType": "note", "data": text} if kind == "note" else {"message": user(text)}
 
 
-def _cut(content: bytes, at: int, size: int) -> bytes:
-    return content[:at] + content[at + size :]
+Harm = Callable[[bytes, int, int], bytes]
 
 
-def _zero(content: bytes, at: int, size: int) -> bytes:
-    return content[:at] + bytes(len(content[at : at + size])) + content[at + size :]
-
-
-def _flip(content: bytes, at: int, size: int) -> bytes:
-    return content[:at] + bytes([content[at] ^ 1 << size % 8]) + content[at + 1 :]
-
-
-def _insert(what: bytes) -> Callable[[bytes, int, int], bytes]:
+def _insert(what: bytes) -> Harm:
     return lambda content, at, size: content[:at] + what + content[at:]
 
 
-def _fuse(content: bytes, at: int, size: int) -> bytes:
-    return content[:at] + content[at:].replace(b"\n", b"", 1)
-
-
-def _double(content: bytes, at: int, size: int) -> bytes:
-    return content[:at] + content[at : at + size * 8] + content[at:]
-
-
+HARMS: dict[str, Harm] = {
+    "cut": lambda content, at, size: content[:at] + content[at + size :],
+    "zero": lambda content, at, size: (
+        content[:at] + bytes(len(content[at : at + size])) + content[at + size :]
+    ),
+    "flip": lambda content, at, size: (
+        content[:at] + bytes([content[at] ^ 1 << size % 8]) + content[at + 1 :]
+    ),
+    "fuse": lambda content, at, size: content[:at] + content[at:].replace(b"\n", b"", 1),
+    "double": lambda content, at, size: content[:at] + content[at : at + size * 8] + content[at:],
+}
 foreign = b'{"type":"message","uuid":"f","parentUuid":"h","message":{"role":"user","content":"f"}}'
 old = b'\n{"type":"message","message":{"role":"user","content":"old"}}\n'
 harms = st.lists(
     st.tuples(
         st.sampled_from(
-            [_cut, _zero, _flip, _fuse, _double]
+            list(HARMS.values())
             + [_insert(b) for b in (b"\r", b"\n", b"\0", b"\xff", b"\xef\xbb\xbf", foreign, old)]
         ),
         st.integers(0, 1 << 16),
@@ -311,9 +302,7 @@ harms = st.lists(
 )
 
 
-def harmed(
-    content: bytes, wounds: list[tuple[Callable[[bytes, int, int], bytes], int, int]]
-) -> bytes:
+def harmed(content: bytes, wounds: list[tuple[Harm, int, int]]) -> bytes:
     """The file damaged below its header, without which it would be no session."""
     header, _, rest = content.partition(b"\n")
     for harm, at, size in wounds:
@@ -350,7 +339,7 @@ def check_repair(content: bytes) -> None:
         assert (again.mended, again.evidence, again.remaining) == ([], None, done.remaining)
         assert content_of(disk) == repaired
         leaf = session.leaf
-        assert session.append_message(said("afterwards")).parent_uuid == leaf.uuid
+        assert session.append_message(user("afterwards")).parent_uuid == leaf.uuid
         session.context()
 
 
@@ -363,8 +352,7 @@ _OF_THE_TREE = {"missing parent", "late parent", "duplicate", "cycle", "second h
 @given(steps, harms)
 @settings(deadline=None, max_examples=500)
 def test_repair_loses_no_entry_and_changes_no_sound_line(
-    moves: list[tuple[str, str]],
-    wounds: list[tuple[Callable[[bytes, int, int], bytes], int, int]],
+    moves: list[tuple[str, str]], wounds: list[tuple[Harm, int, int]]
 ) -> None:
     disk = Memory()
     played(disk, moves)

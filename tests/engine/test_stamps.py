@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sessiontree import Entry, Session
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import ReadOnlyError
+from tests.support.conversation import user
 
 FREE = ~(0xF << 76 | 0x3 << 62) & (1 << 128) - 1
 """The bits of a UUID that its version and its variant leave to chance."""
@@ -53,7 +54,7 @@ class Telling:
 
 def test_no_hook_is_told_of_a_message_that_may_not_be_written(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
-    message = {"role": "user", "content": "hi"}
+    message = user("hi")
     with Session.create(path) as session:
         session.append_message(message)
     reader = Session.open(path, readonly=True, hooks=[Telling()])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -19,9 +20,9 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.view import View
 from sessiontree.storage import lines
-from sessiontree.storage.fs import Disk
 from sessiontree.storage.log import FileLog
-from tests.support.files import FILE, in_memory
+from tests.support.conversation import user
+from tests.support.files import FILE, Counting, in_memory
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -138,14 +139,7 @@ def entry_lines(draw: st.DrawFn) -> bytes:
 
 DAMAGED = st.sampled_from(
     [
-        b"",
-        b"\r",
-        b"\0\0\0",
-        b"{}",
-        b"[]",
-        b'"aa"',
-        b"null",
-        b"{",
+        *(b"", b"\r", b"\0\0\0", b"{}", b"[]", b'"aa"', b"null", b"{"),
         b'{"type":"message","uuid":"aa","parentUuid":"root"',
         b'{"type":"message","uuid":"","parentUuid":"root"}',
         b'{"type":"message","parentUuid":"aa","lane":"agent"}',
@@ -273,22 +267,7 @@ def message(uuid: str, parent: str, text: str = "", lane: str | None = None) -> 
     fields: dict[str, Any] = {"type": "message", "uuid": uuid, "parentUuid": parent}
     if lane is not None:
         fields["lane"] = lane
-    return encode({**fields, "message": {"role": "user", "content": text}})
-
-
-class Counting(Disk):
-    """The disk, and how many bytes were read of it, from where on."""
-
-    def __init__(self) -> None:
-        self.bytes_read = 0
-        self.lowest_after_header = 1 << 62
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        block = super().read(fd, size, offset)
-        self.bytes_read += len(block)
-        if offset > 4096 and block:
-            self.lowest_after_header = min(self.lowest_after_header, offset)
-        return block
+    return encode({**fields, "message": user(text)})
 
 
 def chain(
@@ -342,35 +321,45 @@ def test_appending_reads_no_more_of_the_file(compacted: Path, tmp_path: Path) ->
     with Session.open(copy, durability="os", fs=counting) as session:
         session.context()
         counting.bytes_read = 0
-        session.append_message({"role": "user", "content": "more"})
+        session.append_message(user("more"))
         assert len(session.context().messages) == 32
     assert counting.bytes_read < 1000
 
 
-def test_a_leaf_under_a_hundred_entries_of_another_lane_is_found_at_the_end(
-    tmp_path: Path,
+Parts = list[list[bytes]]
+
+
+def buried(lane: str, count: int) -> Parts:
+    return [[message("deep", "root", lane=lane)], list(chain(count, 1000))]
+
+
+def beside_another(lane: str, count: int) -> Parts:
+    others = chain(100, 1000, start=count, parent=f"entry-{count - 1:06d}", lane=lane)
+    return [list(chain(count, 1000)), list(others)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "lane", "leaf", "reads"),
+    [
+        pytest.param(
+            partial(beside_another, "agent", 5000), "main", "entry-004999", 0.17, id="at the end"
+        ),
+        pytest.param(
+            partial(buried, "agent", 5000), "agent", "deep", 2.5, id="under the main line"
+        ),
+        # "user" stands in each message as its role.
+        pytest.param(partial(buried, "user", 2000), "user", "deep", 20, id="quoted by every line"),
+    ],
+)
+def test_the_leaf_of_a_lane_costs_one_search_at_most(
+    tmp_path: Path, parts: Callable[[], Parts], lane: str, leaf: str, reads: float
 ) -> None:
-    path = written(
-        tmp_path / "s.jsonl",
-        chain(5000, 1000),
-        chain(100, 1000, start=5000, parent="entry-004999", lane="agent"),
-    )
+    """`reads` is how often the whole file may be read."""
+    path = written(tmp_path / "s.jsonl", *parts())
     counting = Counting()
-    with Session.open(path, readonly=True, fs=counting) as session:
-        assert session.leaf.uuid == "entry-004999"
-    assert counting.bytes_read < 1_000_000
-
-
-def test_a_lane_buried_under_the_main_line_costs_one_search(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "s.jsonl",
-        [message("deep", "root", lane="agent")],
-        chain(5000, 1000),
-    )
-    counting = Counting()
-    with Session.open(path, readonly=True, lane="agent", fs=counting) as session:
-        assert session.leaf.uuid == "deep"
-    assert counting.bytes_read < 2.5 * path.stat().st_size
+    with Session.open(path, readonly=True, lane=lane, fs=counting) as session:
+        assert session.leaf.uuid == leaf
+    assert counting.bytes_read < reads * path.stat().st_size
 
 
 def test_a_scratch_lane_costs_one_search_whether_it_is_there_or_not(tmp_path: Path) -> None:
@@ -392,24 +381,11 @@ def test_a_fresh_scratch_lane_is_not_searched_for(tmp_path: Path) -> None:
     counting = Counting()
     with Session.open(path, fs=counting) as session:
         with session.scratch() as trial:
-            tried = trial.append_message({"role": "user", "content": "tried"})
+            tried = trial.append_message(user("tried"))
             assert (tried.parent_uuid, tried.lane) == ("entry-004999", trial.lane_name)
             trial.keep()
         assert session.leaf.parent_uuid == tried.uuid
     assert counting.bytes_read < 500_000
-
-
-def test_a_lane_whose_name_every_line_quotes_costs_one_search_too(tmp_path: Path) -> None:
-    # "user" stands in each message as its role.
-    path = written(
-        tmp_path / "s.jsonl",
-        [message("deep", "root", lane="user")],
-        chain(2000, 1000),
-    )
-    counting = Counting()
-    with Session.open(path, readonly=True, lane="user", fs=counting) as session:
-        assert session.leaf.uuid == "deep"
-    assert counting.bytes_read < 20 * path.stat().st_size
 
 
 def test_two_lanes_that_take_turns_are_read_from_the_end_alone(tmp_path: Path) -> None:
@@ -428,10 +404,7 @@ def test_two_lanes_that_take_turns_are_read_from_the_end_alone(tmp_path: Path) -
 
 def test_a_parent_far_away_costs_one_search(tmp_path: Path) -> None:
     path = written(
-        tmp_path / "s.jsonl",
-        [message("far", "root")],
-        chain(5000, 1000),
-        [message("leaf", "far")],
+        tmp_path / "s.jsonl", [message("far", "root")], chain(5000, 1000), [message("leaf", "far")]
     )
     counting = Counting()
     with Session.open(path, readonly=True, fs=counting) as session:

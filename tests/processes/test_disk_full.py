@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from sessiontree import NotASessionError, Session, StorageError, WriteFailedError
 from sessiontree.storage.fs import Disk
 from tests.support.children import PATIENCE, read_line, running, tell, uuids_in
+from tests.support.conversation import user
 
 LINE = 3000
 """Roughly how long the lines are that fill the disk."""
@@ -118,14 +119,14 @@ needs_full = pytest.mark.skipif(
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "chat.jsonl"
     with Session.create(path, durability="os") as session:
-        session.append_message({"role": "user", "content": "before"})
+        session.append_message(user("before"))
     return path
 
 
 @needs_full
 @pytest.mark.parametrize("fits", [0, 1, 60])
 def test_a_full_device_costs_the_entry_that_did_not_fit(path: Path, fits: int) -> None:
-    message = {"role": "user", "content": "x" * LINE}
+    message = user("x" * LINE)
     before, _ = uuids_in(path)
     disk = Filling(2, fits)
     with Session.open(path, fs=disk) as session:
@@ -150,9 +151,7 @@ def test_a_full_device_costs_a_batch_its_rest(path: Path) -> None:
     with Session.open(path, fs=disk) as session:
         entries = []
         with pytest.raises(WriteFailedError), session.batch():
-            entries += [
-                session.append_message({"role": "user", "content": "x" * LINE}) for _ in range(10)
-            ]
+            entries += [session.append_message(user("x" * LINE)) for _ in range(10)]
     disk.release()
     uuids, _ = uuids_in(path)
     kept = uuids[2:]
@@ -224,7 +223,7 @@ def test_a_session_goes_on_once_a_full_disk_has_space_again(small_disk: Path, le
     path = small_disk / "chat.jsonl"
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 8192)
-    message = {"role": "user", "content": "x" * length}
+    message = user("x" * length)
     session = Session.create(path)
     acknowledged = append_until_full(session, message)
     left = path.read_bytes()
@@ -235,7 +234,7 @@ def test_a_session_goes_on_once_a_full_disk_has_space_again(small_disk: Path, le
         acknowledged += append_until_full(session, message)
     ballast.unlink()
     with Session.open(path) as session:
-        last = session.append_message({"role": "user", "content": "space again"})
+        last = session.append_message(user("space again"))
         assert last.parent_uuid == (acknowledged or [session.header.uuid])[-1]
         acknowledged.append(last.uuid)
     assert path.read_bytes().startswith(left)
@@ -253,24 +252,24 @@ def test_what_makes_a_new_file_leaves_all_as_it_was_on_a_full_disk(small_disk: P
     )
     path = small_disk / "chat.jsonl"
     with Session.create(path) as session:
-        session.append_message({"role": "user", "content": "x" * 6000})
+        session.append_message(user("x" * 6000))
     with path.open("ab") as file:
         file.write(b'{"type":"mess\n')
     os.close(os.open(f"{old}.lock", os.O_CREAT))  # a lock file takes no space, but a name does
     ballast = fill(small_disk)
     before = {file.name: file.read_bytes() for file in small_disk.iterdir()}
 
-    with pytest.raises(StorageError, match="the disk is full"):
-        Session.open(old)
-    with pytest.raises(StorageError, match="the disk is full"):
-        Session.create(small_disk / "new.jsonl")
     with Session.open(path) as session:
-        with pytest.raises(StorageError, match="the disk is full"):
-            session.repair()
-        with pytest.raises(StorageError, match="the disk is full"):
-            session.fork(small_disk / "fork.jsonl")
-        with pytest.raises(StorageError, match="the disk is full"):
-            session.export_branch(session.leaf, small_disk / "export.jsonl")
+        making: list[Callable[[], object]] = [
+            lambda: Session.open(old),
+            lambda: Session.create(small_disk / "new.jsonl"),
+            session.repair,
+            lambda: session.fork(small_disk / "fork.jsonl"),
+            lambda: session.export_branch(session.leaf, small_disk / "export.jsonl"),
+        ]
+        for make in making:
+            with pytest.raises(StorageError, match="the disk is full"):
+                make()
     assert {file.name: file.read_bytes() for file in small_disk.iterdir()} == before
     ballast.unlink()
     with Session.open(old) as session:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sessiontree import Session
 from tests.support.children import read_line, read_rest, running, uuids_in
+from tests.support.conversation import user
+from tests.support.files import Record
 
 WRITER = """
 import os, random, sys
@@ -97,7 +98,7 @@ def check_kept(path: Path, acknowledged: list[str]) -> bool:
     ],
 )
 def test_what_a_killed_writer_was_told_is_kept_is_kept(
-    tmp_path: Path, record_property: Callable[[str, object], None], kills: int, durability: str
+    tmp_path: Path, record_property: Record, kills: int, durability: str
 ) -> None:
     kept = torn = 0
     for seed in range(kills):
@@ -112,7 +113,7 @@ def test_what_a_killed_writer_was_told_is_kept_is_kept(
         torn += check_kept(path, acknowledged)
         with Session.open(path, durability="os") as session:
             above = session.leaf.uuid
-            entry = session.append_message({"role": "user", "content": "after the kill"})
+            entry = session.append_message(user("after the kill"))
             assert entry.parent_uuid == above
             acknowledged.append(entry.uuid)
         if seed % 3 == 2:
@@ -131,7 +132,7 @@ def test_what_a_killed_writer_was_told_is_kept_is_kept(
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.soak)])
 def test_a_repair_that_is_killed_loses_nothing(
-    tmp_path: Path, record_property: Callable[[str, object], None], kills: int
+    tmp_path: Path, record_property: Record, kills: int
 ) -> None:
     path = tmp_path / "chat.jsonl"
     Session.create(path, durability="os").close()

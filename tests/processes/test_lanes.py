@@ -13,6 +13,7 @@ from sessiontree import Entry, Session
 from sessiontree.core.entry import MARKERS
 from sessiontree.errors import FileReplacedError, NothingToDoError
 from tests.support.children import together
+from tests.support.conversation import line, user
 from tests.support.terminal import run
 
 LATER = datetime.now(UTC) + timedelta(days=8)
@@ -27,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def say(session: Session, text: str) -> Entry:
-    return session.append_message({"role": "user", "content": text})
+    return session.append_message(user(text))
 
 
 def opened(file: Path, lane: str = "main") -> Session:
@@ -125,11 +126,7 @@ def test_a_lane_kept_while_it_is_written_is_kept_as_far_as_it_was(file: Path) ->
 def test_a_lane_that_two_commands_keep_at_once_is_kept_once(file: Path) -> None:
     with opened(file, "scratch/x") as trial:
         say(trial, "tried")
-    together(
-        lambda: run("keep", file, "scratch/x"),
-        lambda: run("keep", file, "scratch/x"),
-        lambda: run("keep", file, "scratch/x"),
-    )
+    together(*[lambda: run("keep", file, "scratch/x")] * 3)
     assert [entry.type for entry in all_of(file)].count("branch") == 1
 
 
@@ -158,15 +155,10 @@ def old_trials(file: Path, count: int) -> None:
     """Trials of January 2020, each a day after the one before."""
     with opened(file) as main, file.open("a") as lines:
         for day in range(count):
-            fields = {
-                "type": "message",
-                "uuid": f"old-{day}",
-                "parentUuid": main.leaf.uuid,
-                "lane": f"scratch/old-{day}",
-                "timestamp": f"2020-01-{day + 1:02}T00:00:00.000Z",
-                "message": {"role": "user", "content": f"old {day}"},
-            }
-            lines.write(json.dumps(fields) + "\n")
+            when = f"2020-01-{day + 1:02}T00:00:00.000Z"
+            keys = {"lane": f"scratch/old-{day}", "timestamp": when, "message": user(f"old {day}")}
+            old = line("message", f"old-{day}", main.leaf.uuid, **keys)
+            lines.write(json.dumps(old) + "\n")
 
 
 def test_gc_beside_a_trial_that_is_written_takes_what_is_old_and_nothing_else(file: Path) -> None:
@@ -225,7 +217,7 @@ def test_nested_trials_are_collected_with_what_they_were_kept_on(file: Path) -> 
                     outer.keep()
         kept = ["outer: outer", "both: outer", "both: inner"]
         assert sorted(texts(main.gc(now=LATER).entries)) == [
-            *("inner: inner", "inner: outer", "neither: inner", "neither: outer", "outer: inner"),
+            *("inner: inner", "inner: outer", "neither: inner", "neither: outer", "outer: inner")
         ]
         assert texts(main.path()) == ["start", *kept]
         assert main.gc(now=LATER).entries == []

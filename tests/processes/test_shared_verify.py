@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.engine import repair
+from tests.support.conversation import user
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     file = tmp_path_factory.mktemp("sound") / "s.jsonl"
     with Session.create(file, cwd="/project", durability="os") as session:
         for number in range(60):
-            session.append_message({"role": "user", "content": f"é {number} " * (number % 7 * 10)})
+            session.append_message(user(f"é {number} " * (number % 7 * 10)))
         session.label("@~3", "here")
         session.compact("short", keep=10)
     return file.read_bytes()

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +30,7 @@ from hypothesis.stateful import (
 
 from sessiontree import Entry, NothingToDoError, Session
 from sessiontree.storage.fs import Disk
+from tests.support.conversation import user
 from tests.support.model import Known, context_in, path_in
 
 
@@ -94,29 +96,21 @@ class MortalDisk(Disk):
         found = self.stat(fd)
         self.synced[found.identity] = found.size
 
-    def sync_folder(self, path: str) -> None:
-        self._change()
-        super().sync_folder(path)
 
-    def replace(self, source: str, target: str) -> None:
-        self._change()
-        super().replace(source, target)
+def _mortal(kind: str, check: Callable[[MortalDisk], None]) -> Callable[..., Any]:
+    """A call of the disk, before which a process may turn out to be dead."""
 
-    def link(self, source: str, target: str) -> None:
-        self._change()
-        super().link(source, target)
+    def call(disk: MortalDisk, *arguments: Any) -> Any:
+        check(disk)
+        return getattr(Disk, kind)(disk, *arguments)
 
-    def unlink(self, path: str) -> None:
-        self._change()
-        super().unlink(path)
+    return call
 
-    def lock(self, fd: int) -> bool:
-        self._live()
-        return super().lock(fd)
 
-    def unlock(self, fd: int) -> None:
-        self._live()
-        super().unlock(fd)
+for _kind in ("sync_folder", "replace", "link", "unlink"):
+    setattr(MortalDisk, _kind, _mortal(_kind, MortalDisk._change))
+for _kind in ("lock", "unlock"):
+    setattr(MortalDisk, _kind, _mortal(_kind, MortalDisk._live))
 
 
 class Living:
@@ -212,14 +206,14 @@ class WritersAgainstModel(RuleBasedStateMachine):
     @rule(name=writers, size=st.sampled_from([0, 0, 0, 5_000, 200_000]))
     def append(self, name: str, size: int) -> None:
         words = self._words() + " " * size
-        message = {"role": "user", "content": words}
+        message = user(words)
         self._do(name, lambda s: [s.append_message(message)], Known("message", None, words))
 
     @rule(name=writers, place=places)
     def append_below(self, name: str, place: int) -> None:
         self._living(name).session.refresh()
         words, parent = self._words(), self._any(place)
-        message = {"role": "user", "content": words}
+        message = user(words)
         self._do(
             name,
             lambda s: [s.append_message(message, parent=parent)],
@@ -232,7 +226,7 @@ class WritersAgainstModel(RuleBasedStateMachine):
 
         def batch(session: Session) -> list[Entry]:
             with session.batch():
-                return [session.append_message({"role": "user", "content": w}) for w in words]
+                return [session.append_message(user(w)) for w in words]
 
         self._do(name, batch, *(Known("message", None, w) for w in words))
 

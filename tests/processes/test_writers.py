@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,8 @@ from tests.support.children import (
     tell,
     uuids_in,
 )
+from tests.support.conversation import user
+from tests.support.files import Record
 
 WRITER = """
 import json, random, sys, time
@@ -103,7 +106,7 @@ def whole(entry: Entry) -> tuple[str, int]:
 def append_end(path: Path) -> str:
     with Session.open(path, durability="os") as session, session.locked():
         text = json.dumps(["end", 0, 0, ""])
-        return session.append_message({"role": "user", "content": text}).uuid
+        return session.append_message(user(text)).uuid
 
 
 def check_all_kept(path: Path, chains: list[list[str]]) -> None:
@@ -142,8 +145,7 @@ def let_write(
             stack.enter_context(running(WRITER, path, name, count, durability, 1500))
             for name in range(writers)
         ]
-        for child in readers + children:
-            assert read_line(child) == "ready"
+        assert {read_line(child) for child in readers + children} == {"ready"}
         follower.start()
         for child in children:
             tell(child)
@@ -171,7 +173,7 @@ def let_write(
     ["os", *(pytest.param(how, marks=pytest.mark.soak) for how in ["fsync", "os"] * 5)],
 )
 def test_eight_processes_write_as_others_look_on(
-    path: Path, record_property: Callable[[str, object], None], durability: str
+    path: Path, record_property: Record, durability: str
 ) -> None:
     chains, worst = let_write(path, writers=8, count=500, durability=durability)
     check_all_kept(path, chains)
@@ -187,8 +189,7 @@ def test_writers_killed_at_work_neither_block_nor_harm_the_others(path: Path) ->
             stack.enter_context(running(WRITER, path, name, count, "os", 300_000))
             for name, count in enumerate([60, 60, 10_000, 10_000, 10_000])
         ]
-        for child in children:
-            assert read_line(child) == "ready"
+        assert {read_line(child) for child in children} == {"ready"}
         for child in children:
             tell(child)
         chains = [[], [], *([read_line(child) for _ in range(15)] for child in children[2:])]
@@ -205,16 +206,16 @@ def test_writers_killed_at_work_neither_block_nor_harm_the_others(path: Path) ->
 
 
 def test_a_writer_killed_while_it_holds_the_lock_blocks_nobody(path: Path) -> None:
-    with running(HOLDER, path) as holder:
+    waits = Waits()
+    with ThreadPoolExecutor(1) as threads, running(HOLDER, path) as holder:
         assert read_line(holder) == "held"
         with Session.open(path, durability="os") as session:
-            waits = Waits()
-            thread = Appending(path, waits)
+            waiting = threads.submit(append_with, waits, path)
             waits.seen.wait(PATIENCE)
             holder.kill()
-            thread.join(PATIENCE)
+            appended = waiting.result(PATIENCE)
             session.refresh()
-            assert [entry.uuid for entry in session.entries()][1:] == [thread.uuid]
+            assert [entry.uuid for entry in session.entries()][1:] == [appended]
 
 
 class Waits(Disk):
@@ -232,38 +233,28 @@ class Waits(Disk):
         return taken
 
 
-class Appending(threading.Thread):
-    """A writer of its own, in a thread."""
-
-    def __init__(self, path: Path, disk: Disk) -> None:
-        super().__init__()
-        self.uuid = ""
-        self._path = path
-        self._disk = disk
-        self.start()
-
-    def run(self) -> None:
-        with Session.open(self._path, durability="os", fs=self._disk) as session:
-            self.uuid = session.append_message({"role": "user", "content": "waited"}).uuid
+def append_with(disk: Disk, path: Path) -> str:
+    with Session.open(path, durability="os", fs=disk) as session:
+        return session.append_message(user("waited")).uuid
 
 
 def test_a_stopped_writer_that_holds_the_lock_is_waited_for(path: Path) -> None:
-    with running(HOLDER, path) as holder:
+    waits = Waits()
+    with ThreadPoolExecutor(1) as threads, running(HOLDER, path) as holder:
         assert read_line(holder) == "held"
         holder.send_signal(signal.SIGSTOP)
         tell(holder)
         before = path.read_bytes()
-        waits = Waits()
-        thread = Appending(path, waits)
+        waiting = threads.submit(append_with, waits, path)
         waits.seen.wait(PATIENCE)
-        assert thread.is_alive()
+        assert not waiting.done()
         assert path.read_bytes() == before
         holder.send_signal(signal.SIGCONT)
         first = read_line(holder)
-        thread.join(PATIENCE)
+        appended = waiting.result(PATIENCE)
         assert holder.wait(PATIENCE) == 0
     uuids, damage = uuids_in(path)
-    assert (uuids[1:], damage) == ([first, thread.uuid], [])
+    assert (uuids[1:], damage) == ([first, appended], [])
 
 
 @pytest.mark.parametrize("share", [True, False])
@@ -272,7 +263,7 @@ def test_threads_write_through_one_session_or_their_own(path: Path, share: bool)
 
     def write(session: Session, chain: list[str]) -> None:
         for number in range(60):
-            message = {"role": "user", "content": json.dumps(["thread", number, 0, ""])}
+            message = user(json.dumps(["thread", number, 0, ""]))
             if number % 10 == 9:
                 with session.batch():
                     batch = [session.append_message(message) for _ in range(3)]
@@ -303,7 +294,7 @@ def test_a_thread_may_close_what_others_write_through(path: Path) -> None:
 
     def write() -> None:
         while True:
-            told.append(session.append_message({"role": "user", "content": "x" * 1000}).uuid)
+            told.append(session.append_message(user("x" * 1000)).uuid)
             if len(told) > 50:
                 begun.set()
 
@@ -337,7 +328,7 @@ def test_a_thread_does_not_change_what_another_is_looking_at(path: Path, nth: in
     """Both read through one window of the file: the one moved it while the other filled it."""
     with Session.open(path, durability="os") as writer, writer.batch():
         for _ in range(150):
-            writer.append_message({"role": "user", "content": "x" * 2000})
+            writer.append_message(user("x" * 2000))
     disk = Pausing()
     with Session.open(path, readonly=True, fs=disk) as session:
         entries = list(session.entries())
@@ -401,8 +392,8 @@ def test_threads_may_look_at_what_others_write_through(
     looks = 12
     with Session.open(path, durability="os") as session:
         session.rename("Shared")
-        first = session.append_message({"role": "user", "content": "first"})
-        session.append_message({"role": "user", "content": "second"})
+        first = session.append_message(user("first"))
+        session.append_message(user("second"))
 
         def write() -> None:
             for number in range(300):
@@ -410,7 +401,7 @@ def test_threads_may_look_at_what_others_write_through(
                     break
                 if number % 10 == 9:
                     session.branch(first)
-                message = {"role": "user", "content": "x" * 2000}
+                message = user("x" * 2000)
                 if number % 5:
                     told.append(session.append_message(message).uuid)
                     continue

@@ -21,11 +21,6 @@ from tests.support.conversation import (
 )
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
 def test_your_parent_is_what_you_saw(file: Path) -> None:
     with Session.create(file, cwd="/p") as one:
         start = one.append_message(user("p1"))

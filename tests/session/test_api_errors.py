@@ -22,11 +22,6 @@ from tests.support.conversation import assistant, in_memory, said, talk, user
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "s.jsonl"
-
-
-@pytest.fixture
 def session(file: Path) -> Iterator[Session]:
     with Session.create(file, cwd="/p") as session:
         talk(session, "p1", "a1")
@@ -141,28 +136,16 @@ def _nested(depth: int) -> Any:
 @pytest.mark.parametrize(
     "value",
     [
-        math.nan,
-        math.inf,
-        -math.inf,
-        "\ud800",
-        b"bytes",
-        {"a set"},
-        NotImplemented,
-        1 + 2j,
-        {1: "key"},
-        {("a", "b"): 1},
-        {"\udfff": 1},
-        [2**80, math.nan],
-        [2**80, b"x"],
-        [2**80, {"a"}],
-        Path("/p"),
+        *(math.nan, math.inf, -math.inf, "\ud800", b"bytes", {"a set"}, NotImplemented, 1 + 2j),
+        *({1: "key"}, {("a", "b"): 1}, {"\udfff": 1}, [2**80, math.nan], [2**80, b"x"]),
+        *([2**80, {"a"}], Path("/p")),
     ],
     ids=repr,
 )
 @pytest.mark.parametrize("where", ["message", "field", "metadata"])
 def test_what_json_cannot_carry_is_refused(session: Session, where: str, value: Any) -> None:
     wanted: dict[str, Callable[[], object]] = {
-        "message": lambda: session.append_message({"role": "user", "content": value}),
+        "message": lambda: session.append_message(user(value)),
         "field": lambda: session.append("custom", customType="x", data=[value]),
         "metadata": lambda: session.append_message(user("x"), metadata={"k": value}),
     }
@@ -171,16 +154,14 @@ def test_what_json_cannot_carry_is_refused(session: Session, where: str, value: 
 
 @pytest.mark.parametrize("depth", [300, 5_000, 1_000_000])
 def test_a_nesting_too_deep_for_other_readers_is_refused(session: Session, depth: int) -> None:
-    message = {"role": "user", "content": _nested(depth)}
+    message = user(_nested(depth))
     _refused(session, lambda: session.append_message(message), EntryError)
 
 
 def test_what_contains_itself_is_refused(session: Session) -> None:
     circle: list[Any] = []
     circle.append(circle)
-    _refused(
-        session, lambda: session.append_message({"role": "user", "content": circle}), EntryError
-    )
+    _refused(session, lambda: session.append_message(user(circle)), EntryError)
 
 
 @pytest.mark.parametrize("metadata", ["text", 5, ["x"]])
@@ -243,13 +224,9 @@ def test_a_missing_or_wrong_field_is_refused_by_name(session: Session, type: str
 @pytest.mark.parametrize(
     ("type", "key"),
     [
-        ("compaction", "firstKeptEntryUuid"),
-        ("branch_summary", "fromUuid"),
-        ("stack_summary", "fromUuid"),
-        ("merge", "mergedUuid"),
-        ("merge", "baseUuid"),
-        ("context_edit", "targetUuid"),
-        ("label", "targetUuid"),
+        *(("compaction", "firstKeptEntryUuid"), ("branch_summary", "fromUuid")),
+        *(("stack_summary", "fromUuid"), ("merge", "mergedUuid"), ("merge", "baseUuid")),
+        *(("context_edit", "targetUuid"), ("label", "targetUuid")),
     ],
 )
 def test_a_reference_to_no_entry_is_refused(session: Session, type: str, key: str) -> None:

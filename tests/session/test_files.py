@@ -23,14 +23,6 @@ from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
 from tests.support.files import HELLO, VERSION_1
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "s.jsonl"
-    with Session.create(path, cwd="/project") as session:
-        session.append_message(HELLO)
-    return path
-
-
 def names_in(folder: Path) -> list[str]:
     return sorted(found.name for found in folder.iterdir() if found.suffix != ".lock")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from sessiontree.catalog.search import Wanted, search
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.recording import StreamAccumulator
 from sessiontree.text.pattern import Pattern
+from tests.support.conversation import user, write
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +64,17 @@ def file(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path / "session.jsonl"))
 
 
+@contextmanager
+def memory_below(bound: int) -> Iterator[None]:
+    """What is done inside must allocate less than this many bytes at once."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < bound
+    finally:
+        tracemalloc.stop()
+
+
 def record(session: Session) -> None:
     recorder = StreamAccumulator(session, prompt="More?")
     answer = {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
@@ -73,7 +85,7 @@ def record(session: Session) -> None:
 def merge(session: Session) -> None:
     leaf = session.leaf
     session.branch(uuid_of(MESSAGES - 10))
-    session.append_message({"role": "user", "content": "aside"})
+    session.append_message(user("aside"))
     session.merge(leaf)
 
 
@@ -98,14 +110,8 @@ MOVES: dict[str, Callable[[Session], object]] = {
 def test_a_move_costs_no_memory_for_the_path_above(
     file: Path, move: Callable[[Session], object]
 ) -> None:
-    with Session.open(file) as session:
-        tracemalloc.start()
-        try:
-            move(session)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert peak < BOUND
+    with Session.open(file) as session, memory_below(BOUND):
+        move(session)
 
 
 def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
@@ -125,66 +131,50 @@ def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
 def test_a_conversion_does_not_hold_what_is_said(
     made: Path, tmp_path: Path, to: Literal["claude-code", "atif"]
 ) -> None:
-    with Session.open(made, readonly=True) as session:
-        tracemalloc.start()
-        try:
-            session.convert(to, tmp_path / "converted.jsonl")
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    # A hundred entries at once, or a context, are that much.
+    with Session.open(made, readonly=True) as session, memory_below(2 * BOUND):
+        session.convert(to, tmp_path / "converted.jsonl")
     assert (tmp_path / "converted.jsonl").stat().st_size > 16_000_000
-    assert peak < 2 * BOUND  # a hundred entries at once, or a context, are that much
 
 
 def test_a_recording_does_not_hold_the_results_of_earlier_ones(tmp_path: Path) -> None:
     def said(number: int) -> dict[str, Any]:
         result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": TEXT}
-        return {"role": "user", "content": [result]}
+        return user([result])
 
     with Session.create(tmp_path / "s.jsonl", cwd="/") as session, session.batch():
         for number in range(MESSAGES):
             session.append_message(said(number))
     with Session.open(tmp_path / "s.jsonl") as session:
-        tracemalloc.start()
-        try:
-            with StreamAccumulator(session) as recorder:
-                recorder.take({"type": "user", "message": said(7), "session_id": "s"})
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        with memory_below(BOUND), StreamAccumulator(session) as recorder:
+            recorder.take({"type": "user", "message": said(7), "session_id": "s"})
         assert sum(1 for entry in session.entries() if entry.type == "message") == MESSAGES
-    assert peak < BOUND
 
 
 def test_a_search_of_the_current_path_does_not_hold_it(file: Path) -> None:
-    tracemalloc.start()
-    try:
+    with memory_below(BOUND):
         found = search(Pattern("was said"), [str(file)], Wanted(current=True), print)
         count = sum(1 for _ in found)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert count == MESSAGES - 1 - MESSAGES // COMPACT_EVERY
-    assert peak < BOUND
 
 
 def test_a_push_above_what_a_context_needs_is_popped_to(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", cwd="/") as session:
-        session.append_message({"role": "user", "content": "first"})
+        session.append_message(user("first"))
         closed = session.push()
-        session.append_message({"role": "user", "content": "second"})
+        session.append_message(user("second"))
         session.pop(summary="back")
         push = session.push()
         for number in range(10):
-            session.append_message({"role": "user", "content": f"more {number}"})
+            session.append_message(user(f"more {number}"))
         session.compact("s", keep=0)
-        session.append_message({"role": "user", "content": "after"})
+        session.append_message(user("after"))
     with Session.open(tmp_path / "s.jsonl") as session:
         with pytest.warns(UserWarning, match="above compaction"):
             assert session.pop(summary="s").parent_uuid == push.uuid
-        session.append_message({"role": "user", "content": "last"})
+        session.append_message(user("last"))
         session.compact("s", keep=0)
-        session.append_message({"role": "user", "content": "after"})
+        session.append_message(user("after"))
         last = session.append_message({"role": "assistant", "content": "end"})
     with Session.open(tmp_path / "s.jsonl") as session:
         popped = session.pop(summary="s")
@@ -211,12 +201,9 @@ def test_ancestors_are_those_of_the_paths(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     above, order = tree
-    lines = [header()]
-    for number in order:
-        said = {"role": "user", "content": f"{number}"}
-        lines.append(entry("message", number, above[number - 1], message=said))
-    file = tmp_path_factory.mktemp("tree") / "s.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    said = (entry("message", at, above[at - 1], message=user(f"{at}")) for at in order)
+    lines = [header(), *said]
+    file = write(tmp_path_factory.mktemp("tree") / "s.jsonl", lines)
     with Session.open(file, readonly=True) as session:
         one, other = (session.entry(uuid_of(number % len(lines))) for number in asked)
         ours, theirs = session.path(one), session.path(other)
@@ -228,15 +215,9 @@ def test_ancestors_are_those_of_the_paths(
 
 
 def test_entries_without_a_common_ancestor_have_none(tmp_path: Path) -> None:
-    said = {"role": "user", "content": "hi"}
-    lines = [
-        header(),
-        entry("message", 1, 0, message=said),
-        entry("message", 2, 9, message=said),
-        entry("message", 3, 2, message=said),
-    ]
-    file = tmp_path / "s.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    above = {1: 0, 2: 9, 3: 2}
+    lines = [entry("message", at, parent, message=user("hi")) for at, parent in above.items()]
+    file = write(tmp_path / "s.jsonl", [header(), *lines])
     with Session.open(file, readonly=True) as session:
         one, other = session.entry(uuid_of(1)), session.entry(uuid_of(3))
         assert session.cursor.common(one, other) is None

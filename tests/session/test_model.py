@@ -225,15 +225,9 @@ class SessionAgainstModel(RuleBasedStateMachine):
         self.session.refresh()
         for uuid, name in self.labels.items():
             assert self.session.entry(name).uuid == uuid
-        parents_of_talk = set()
-        for uuid, known in self.known.items():
-            if known.type in SPEAKS:
-                parents_of_talk.update(path_in(self.known, uuid)[:-1])
-        tips = [
-            uuid
-            for uuid, known in self.known.items()
-            if known.type in SPEAKS and uuid not in parents_of_talk
-        ]
+        talk = [uuid for uuid, known in self.known.items() if known.type in SPEAKS]
+        above_talk = {above for uuid in talk for above in path_in(self.known, uuid)[:-1]}
+        tips = [uuid for uuid in talk if uuid not in above_talk]
         assert [branch.leaf for branch in self.session.branches()] == tips
 
     @invariant()

@@ -14,14 +14,6 @@ from tests.support.faultydisk import FaultyDisk, Settled
 from tests.support.files import HELLO, VERSION_1, uuids_at
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "s.jsonl"
-    with Session.create(path, cwd="/project") as session:
-        session.append_message(HELLO)
-    return path
-
-
 @pytest.fixture(
     params=[(exclusive, disk) for exclusive in (False, True) for disk in (Disk, Settled)],
     ids=lambda how: f"{'exclusive' if how[0] else 'shared'}-{how[1].__name__}",

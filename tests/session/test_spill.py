@@ -32,6 +32,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.fs import DISK, Disk, FileSystem
 from sessiontree.text.pattern import Pattern
+from tests.support.conversation import user
 
 PNG = base64.b64encode(bytes(range(256)) * 400).decode()
 LONG = "a long answer, " * 4000
@@ -55,7 +56,7 @@ def calling(call: str = "c1") -> dict[str, Any]:
 
 
 def talk(session: Session) -> None:
-    session.append_message({"role": "user", "content": "Look at it"})
+    session.append_message(user("Look at it"))
     for call in ("c1", "c2"):
         session.append_message(calling(call))
         session.append_message(screenshot(call))
@@ -84,17 +85,15 @@ def test_a_context_over_spilled_entries_is_the_inline_one_byte_for_byte(
     assert (tmp_path / "inline").stat().st_size > 5 * (tmp_path / "spilled").stat().st_size
 
 
-def test_the_same_screenshot_in_two_messages_is_stored_once(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_the_same_screenshot_in_two_messages_is_stored_once(file: Path) -> None:
     with Session.create(file) as session:
         talk(session)
     assert sorted(blob.stat().st_size for blob in blobs_of(file)) == [len(LONG), len(PNG)]
 
 
-def test_small_entries_make_no_folder(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_small_entries_make_no_folder(file: Path, tmp_path: Path) -> None:
     with Session.create(file) as session:
-        session.append_message({"role": "user", "content": "x" * 32768})
+        session.append_message(user("x" * 32768))
     assert os.listdir(tmp_path) == ["s.jsonl", "s.jsonl.lock"]
 
 
@@ -111,8 +110,7 @@ def test_an_entry_gives_what_was_appended_and_tells_its_line(tmp_path: Path) -> 
         assert len(entry.line) < 1000
 
 
-def test_the_tree_a_path_and_the_branches_read_no_blob(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_the_tree_a_path_and_the_branches_read_no_blob(file: Path) -> None:
     with Session.create(file) as session:
         talk(session)
     shutil.rmtree(f"{file}.blobs")
@@ -131,7 +129,7 @@ def test_previews_are_those_of_the_same_session_inline(tmp_path: Path) -> None:
     for name, over in (("inline", None), ("spilled", 32768)):
         with Session.create(tmp_path / f"{name}.jsonl", spill_over=over) as session:
             talk(session)
-            session.append_message({"role": "user", "content": LONG})
+            session.append_message(user(LONG))
         shutil.rmtree(tmp_path / f"{name}.jsonl.blobs", ignore_errors=True)
         with Session.open(tmp_path / f"{name}.jsonl", readonly=True) as session:
             shown.append([row.preview for row in session.tree()][1:])
@@ -152,8 +150,8 @@ def test_a_search_finds_no_beginning_and_each_entry_once(
     tmp_path: Path, pattern: str, regex: bool, inside: int, with_blobs: int
 ) -> None:
     with Session.create(tmp_path / "s.jsonl") as session:
-        session.append_message({"role": "user", "content": "the short one"})
-        session.append_message({"role": "user", "content": LONG})
+        session.append_message(user("the short one"))
+        session.append_message(user(LONG))
     looked_for = Pattern(pattern, regex=regex)
     for blobs, count in ((False, inside), (True, with_blobs)):
         found = search(looked_for, [str(tmp_path / "s.jsonl")], Wanted(blobs=blobs), pytest.fail)
@@ -161,9 +159,8 @@ def test_a_search_finds_no_beginning_and_each_entry_once(
 
 
 def test_a_missing_blob_is_a_placeholder_in_a_context_and_an_error_when_asked_for(
-    tmp_path: Path,
+    file: Path, tmp_path: Path
 ) -> None:
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         talk(session)
         whole = session.context().messages
@@ -186,18 +183,6 @@ def test_a_missing_blob_is_a_placeholder_in_a_context_and_an_error_when_asked_fo
         assert session.context().messages == whole
 
 
-def _missing(blob: Path) -> None:
-    blob.unlink()
-
-
-def _cut_off(blob: Path) -> None:
-    blob.write_bytes(blob.read_bytes()[:-1])
-
-
-def _other_bytes(blob: Path) -> None:
-    blob.write_bytes(b"?" * blob.stat().st_size)
-
-
 def _link(blob: Path) -> None:
     blob.rename(blob.parent / "elsewhere")
     blob.symlink_to("elsewhere")
@@ -215,69 +200,68 @@ class Refusing(Disk):
 @pytest.mark.parametrize(
     ("damage", "fs", "error"),
     [
-        (_missing, DISK, BlobMissingError),
-        (_cut_off, DISK, BlobDamagedError),
-        (_other_bytes, DISK, BlobDamagedError),
+        (Path.unlink, DISK, BlobMissingError),
+        (lambda blob: blob.write_bytes(blob.read_bytes()[:-1]), DISK, BlobDamagedError),
+        (lambda blob: blob.write_bytes(b"?" * blob.stat().st_size), DISK, BlobDamagedError),
         (_link, DISK, BlobDamagedError),
-        (None, Refusing(), BlobUnreadableError),
+        (Path.exists, Refusing(), BlobUnreadableError),
     ],
+    ids=["missing", "cut off", "other bytes", "a link", "unreadable"],
 )
 def test_whatever_is_wrong_with_a_blob_it_is_told_and_hides_nothing_else(
+    file: Path,
     tmp_path: Path,
-    damage: Callable[[Path], None] | None,
+    damage: Callable[[Path], object],
     fs: FileSystem,
     error: type[BlobError],
 ) -> None:
-    file, copy = tmp_path / "s.jsonl", tmp_path / "copy.jsonl"
+    copy = tmp_path / "copy.jsonl"
     with Session.create(file) as session:
-        spilled = session.append_message({"role": "user", "content": LONG})
+        spilled = session.append_message(user(LONG))
         attached = session.attach(io.BytesIO(b"a picture"), "image/png")
-        session.append_message({"role": "user", "content": "the rest"})
+        session.append_message(user("the rest"))
         shown = [row.preview for row in session.tree()]
     for blob in blobs_of(file):
-        if damage is not None:
-            damage(blob)
+        damage(blob)
     with Session.open(file, readonly=True, fs=fs) as session:
         context = session.context()
         said = [message["content"] for message in context.messages]
         assert said[2] == "the rest"
         assert all(content.startswith("[") and "blob " in content for content in said[:2])
         assert len(context.warnings) == 2
-        with pytest.raises(error):
-            session.context(strict=True)
-        with pytest.raises(error):
-            session.entry(spilled.uuid)["message"]
-        with pytest.raises(error):
-            session.resolve(attached["handle"])
-        with pytest.raises(error):
-            session.export_branch(spilled.uuid, copy, inline=True)
-        assert not copy.exists()
+        uses: list[Callable[[], object]] = [
+            lambda: session.context(strict=True),
+            lambda: session.entry(spilled.uuid)["message"],
+            lambda: session.resolve(attached["handle"]),
+            lambda: session.export_branch(spilled.uuid, copy, inline=True),
+        ]
         if error is BlobUnreadableError:  # there it is, for who asks again
-            for masks in (None, Redaction()):
-                with pytest.raises(error):
-                    session.export_branch(spilled.uuid, copy, redact=masks)
+            uses += [
+                lambda: session.export_branch(spilled.uuid, copy),
+                lambda: session.export_branch(spilled.uuid, copy, redact=Redaction()),
+                lambda: session.fork(copy),
+            ]
+        for use in uses:
             with pytest.raises(error):
-                session.fork(copy)
+                use()
             assert not copy.exists()
-            assert not Path(f"{copy}.blobs").exists()
+        assert error is not BlobUnreadableError or not Path(f"{copy}.blobs").exists()
         assert [damage.kind for damage in session.verify()] == ["blob", "blob"]
         assert [row.preview for row in session.tree()] == shown
 
 
-def test_a_veto_writes_no_blob(tmp_path: Path) -> None:
+def test_a_veto_writes_no_blob(file: Path) -> None:
     class Refusing:
         def before_append(self, session: Session, entry: Any) -> None:
             assert entry["message"]["content"] == LONG
             raise HookRejectedError("no")
 
-    file = tmp_path / "s.jsonl"
     with Session.create(file, hooks=[Refusing()]) as session, pytest.raises(HookRejectedError):
-        session.append_message({"role": "user", "content": LONG})
+        session.append_message(user(LONG))
     assert blobs_of(file) == []
 
 
-def test_a_blob_that_vanished_before_the_line_was_written_is_written_again(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_blob_that_vanished_before_the_line_was_written_is_written_again(file: Path) -> None:
     with Session.create(file) as session:
         held = session.writer.holding
 
@@ -287,19 +271,18 @@ def test_a_blob_that_vanished_before_the_line_was_written_is_written_again(tmp_p
             return held()
 
         session.writer.holding = held_after_a_sweep  # type: ignore[method-assign, assignment]
-        entry = session.append_message({"role": "user", "content": LONG})
+        entry = session.append_message(user(LONG))
     with Session.open(file) as session:
         assert session.entry(entry.uuid)["message"]["content"] == LONG
 
 
-def test_a_batch_and_a_compaction_spill_too(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_batch_and_a_compaction_spill_too(file: Path) -> None:
     with Session.create(file, spill_over=50) as session:
         with session.batch():
             for n in range(20):
-                session.append_message({"role": "user", "content": f"{n} " + "words " * 50})
+                session.append_message(user(f"{n} " + "words " * 50))
         session.compact(summary="so far " * 30, keep=100)
-        session.append_message({"role": "user", "content": "on"})
+        session.append_message(user("on"))
         session.branch(session.path()[-2], summary="left " * 40)
         live = session.context().messages
     with Session.open(file, readonly=True) as session:
@@ -309,7 +292,7 @@ def test_a_batch_and_a_compaction_spill_too(tmp_path: Path) -> None:
 
 def test_picking_from_another_session_takes_its_blobs_along(tmp_path: Path) -> None:
     with Session.create(tmp_path / "a.jsonl") as a, Session.create(tmp_path / "b.jsonl") as b:
-        theirs = a.append_message({"role": "user", "content": LONG})
+        theirs = a.append_message(user(LONG))
         picked = b.cherry_pick(theirs)
         shutil.rmtree(tmp_path / "a.jsonl.blobs")
         assert b.entry(picked.uuid)["message"]["content"] == LONG
@@ -317,7 +300,7 @@ def test_picking_from_another_session_takes_its_blobs_along(tmp_path: Path) -> N
 
 def test_a_session_in_memory_keeps_its_content_inline() -> None:
     with Session.create() as session:
-        entry = session.append_message({"role": "user", "content": LONG})
+        entry = session.append_message(user(LONG))
         assert LONG.encode() in entry.line
 
 
@@ -328,8 +311,10 @@ def test_a_wrong_spill_over_is_refused(tmp_path: Path, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("copy", ["fork", "export"])
-def test_a_copy_shares_the_blobs_and_outlives_its_original(tmp_path: Path, copy: str) -> None:
-    file, target = tmp_path / "s.jsonl", tmp_path / "copy.jsonl"
+def test_a_copy_shares_the_blobs_and_outlives_its_original(
+    file: Path, tmp_path: Path, copy: str
+) -> None:
+    target = tmp_path / "copy.jsonl"
     with Session.create(file) as session:
         talk(session)
         live = session.context().messages
@@ -337,7 +322,7 @@ def test_a_copy_shares_the_blobs_and_outlives_its_original(tmp_path: Path, copy:
             session.fork(target)
         else:
             session.export_branch(session.path()[1], target)
-        left = session.append_message({"role": "user", "content": "not copied " * 9000})
+        left = session.append_message(user("not copied " * 9000))
         assert left.uuid
     assert [b.stat().st_ino for b in blobs_of(target)] == [
         b.stat().st_ino for b in blobs_of(file) if b.stat().st_nlink == 2
@@ -349,8 +334,10 @@ def test_a_copy_shares_the_blobs_and_outlives_its_original(tmp_path: Path, copy:
         assert session.context(strict=True).messages == live
 
 
-def test_a_copy_of_a_session_that_lost_a_blob_says_so_and_is_made(tmp_path: Path) -> None:
-    file, target = tmp_path / "s.jsonl", tmp_path / "copy.jsonl"
+def test_a_copy_of_a_session_that_lost_a_blob_says_so_and_is_made(
+    file: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "copy.jsonl"
     with Session.create(file) as session:
         talk(session)
         image = next(blob for blob in blobs_of(file) if blob.stat().st_size == len(PNG))
@@ -381,8 +368,7 @@ def test_a_session_in_memory_that_spills_is_copied_to_the_disk_with_its_blobs(
         assert session.context(strict=True).messages == live
 
 
-def test_verify_names_the_line_whose_blob_is_lost_or_wrong(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_verify_names_the_line_whose_blob_is_lost_or_wrong(file: Path) -> None:
     with Session.create(file) as session:
         talk(session)
         assert session.verify() == []
@@ -397,10 +383,9 @@ def test_verify_names_the_line_whose_blob_is_lost_or_wrong(tmp_path: Path) -> No
     assert "not those" in found[1].cause
 
 
-def test_verify_names_a_line_whose_spilled_does_not_fit_it(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_verify_names_a_line_whose_spilled_does_not_fit_it(file: Path) -> None:
     with Session.create(file) as session:
-        session.append_message({"role": "user", "content": LONG})
+        session.append_message(user(LONG))
     file.write_bytes(file.read_bytes().replace(b'["message","content"]', b'["message","nowhere"]'))
     with Session.open(file, readonly=True) as session:
         assert {damage.kind for damage in session.verify()} == {"blob", "crc"}

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from sessiontree import Session
+from tests.support.conversation import line, user
 
 
 def test_a_setting_above_a_compaction_counts_after_the_path_was_asked_for(tmp_path: Path) -> None:
@@ -13,15 +14,10 @@ def test_a_setting_above_a_compaction_counts_after_the_path_was_asked_for(tmp_pa
     with Session.create(file, metadata={"model": "of the header"}) as session:
         session.set_model("anthropic", "the latest")
         session.set_thinking_level("high")
-        leaf = session.append_message({"role": "user", "content": "hello"})
-    compaction = {  # as other programs write it: without the settings in force
-        "type": "compaction",
-        "uuid": "c1",
-        "parentUuid": leaf.uuid,
-        "summary": "a greeting",
-        "firstKeptEntryUuid": "c1",
-        "tokensBefore": 1,
-    }
+        leaf = session.append_message(user("hello"))
+    # As other programs write it: without the settings in force.
+    kept = {"summary": "a greeting", "firstKeptEntryUuid": "c1", "tokensBefore": 1}
+    compaction = line("compaction", "c1", leaf.uuid, **kept)
     with file.open("a") as lines:
         lines.write(json.dumps(compaction) + "\n")
     with Session.open(file, readonly=True) as session:

@@ -41,13 +41,8 @@ from sessiontree.errors import (
 from sessiontree.storage.fs import DISK, Disk
 from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
 from tests.support.crashdisk import CrashDisk, crash_states
-from tests.support.faultydisk import (
-    FULL,
-    SHORT_BY_ALL_BUT_ONE,
-    SHORT_BY_ONE,
-    Fault,
-    FaultyDisk,
-)
+from tests.support.faultydisk import FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
+from tests.support.files import Record
 
 HEADER: Final = b'{"type":"session"}\n'
 LINE: Final = b'{"type":"message"}\n'
@@ -191,12 +186,6 @@ def test_a_torn_end_is_ended_before_the_block(logs: Backend) -> None:
         assert content(log) == HEADER + TORN + b"\n" + LINE + LINE
 
 
-def test_two_writers_in_turns_lose_nothing(log: Log, other: Log) -> None:
-    for number in range(20):
-        add((log, other)[number % 2], b"%d\n" % number)
-    assert content(log) == HEADER + b"".join(b"%d\n" % number for number in range(20))
-
-
 @pytest.mark.parametrize("holding", [False, True])
 @pytest.mark.parametrize("opened", ["shared", "beside", "again"])
 def test_writers_at_once_lose_nothing_and_never_overlap(
@@ -234,11 +223,8 @@ def test_writers_at_once_lose_nothing_and_never_overlap(
 
 
 def test_hold_keeps_other_writers_out_and_a_thread_may_hold_again(log: Log, other: Log) -> None:
-    def append_elsewhere() -> int:
-        return add(other, OTHER)
-
     with ThreadPoolExecutor(1) as threads, log.hold():
-        waiting = threads.submit(append_elsewhere)
+        waiting = threads.submit(add, other, OTHER)
         with log.hold():
             end = append(log, LINE, log.size()) + len(LINE)
         with pytest.raises(TimeoutError):
@@ -590,9 +576,7 @@ def _replaced(disk: CrashDisk, path: str) -> Iterator[bytes]:
 @pytest.mark.parametrize("write", [_appended, _replaced])
 @pytest.mark.parametrize("start", [HEADER, HEADER + TORN])
 def test_a_power_cut_costs_a_file_nothing_that_an_append_acknowledged(
-    write: Callable[[CrashDisk, str], Iterator[bytes]],
-    start: bytes,
-    record_property: Callable[[str, object], None],
+    write: Callable[[CrashDisk, str], Iterator[bytes]], start: bytes, record_property: Record
 ) -> None:
     path = "/model/chat.jsonl"
     disk = CrashDisk({path: start})

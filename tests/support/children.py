@@ -17,28 +17,20 @@ PATIENCE = 120
 """Seconds after which a test gives up waiting; none takes a tenth of it."""
 
 
-def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    """Run a Python program, its standard input and output piped."""
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 @contextmanager
 def running(script: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """The same, and killed at the end if it has not ended by then."""
-    child = start(script, *arguments)
+    """Run a Python program, its streams piped; it is killed at the end if it has not ended."""
+    program = [sys.executable, "-c", script, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True)
     try:
         yield child
     finally:
         child.kill()
         child.wait()
-        for pipe in (child.stdin, child.stdout):
-            if pipe is not None:
-                pipe.close()
+        for stream in (child.stdin, child.stdout):
+            if stream is not None:
+                stream.close()
 
 
 def read_line(child: subprocess.Popen[str]) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -131,10 +131,6 @@ class FaultyDisk(Disk):
         super().close(fd)  # it is closed even where the system reports an error
         self._call("close", self.descriptors.pop(fd))
 
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        self._call("read", fd)
-        return super().read(fd, size, offset)
-
     def write(self, fd: int, block: bytes) -> int:
         fault = self._fails("write", fd)
         if fault is None:
@@ -154,41 +150,21 @@ class FaultyDisk(Disk):
     def sync_folder(self, path: str) -> None:
         self._call("sync_folder", path)
 
-    def size(self, fd: int) -> int:
-        self._call("size", fd)
-        return super().size(fd)
 
-    def stat(self, file: int | str) -> Stat:
-        self._call("stat", file)
-        return super().stat(file)
+def _failing(kind: str, place: int) -> Callable[..., Any]:
+    """A call of the disk that fails where it is to fail; `place` is that of its file."""
 
-    def replace(self, source: str, target: str) -> None:
-        self._call("replace", target)
-        super().replace(source, target)
+    def call(disk: FaultyDisk, *arguments: Any) -> Any:
+        disk._call(kind, arguments[place])
+        return getattr(Disk, kind)(disk, *arguments)
 
-    def link(self, source: str, target: str) -> None:
-        self._call("link", target)
-        super().link(source, target)
+    return call
 
-    def unlink(self, path: str) -> None:
-        self._call("unlink", path)
-        super().unlink(path)
 
-    def make_folder(self, path: str) -> None:
-        self._call("make_folder", path)
-        super().make_folder(path)
-
-    def list(self, path: str) -> list[str]:
-        self._call("list", path)
-        return super().list(path)
-
-    def lock(self, fd: int) -> bool:
-        self._call("lock", fd)
-        return super().lock(fd)
-
-    def unlock(self, fd: int) -> None:
-        self._call("unlock", fd)
-        super().unlock(fd)
+for _kind in ("read", "size", "stat", "unlink", "make_folder", "list", "lock", "unlock"):
+    setattr(FaultyDisk, _kind, _failing(_kind, 0))
+for _kind in ("replace", "link"):
+    setattr(FaultyDisk, _kind, _failing(_kind, 1))
 
 
 class NoLinks(FaultyDisk):

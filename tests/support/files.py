@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from sessiontree import Damage, Session
-from sessiontree.storage.fs import CREATE, READ, Memory
+from sessiontree.storage.fs import CREATE, READ, Disk, Memory
 
 FILE: Final = "/chat.jsonl"
 HELLO: Final[dict[str, Any]] = {"role": "user", "content": "hello"}
@@ -19,6 +22,8 @@ VERSION_1: Final = b"".join(
     )
 )
 
+Record = Callable[[str, object], None]
+"""The fixture `record_property`, with which a test counts what it tried."""
 
 Found = list[tuple[str, int]]
 """Kinds of damage and the numbers of their lines."""
@@ -50,3 +55,32 @@ def in_memory(content: bytes, path: str = FILE) -> Memory:
 
 def content_of(disk: Memory, path: str = FILE) -> bytes:
     return disk.read(disk.open(path, READ), disk.stat(path).size, 0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The name of a session file that is not there yet."""
+    return tmp_path / "s.jsonl"
+
+
+@pytest.fixture
+def path(file: Path) -> Path:
+    """The file of a session with one message."""
+    with Session.create(file, cwd="/project") as session:
+        session.append_message(HELLO)
+    return file
+
+
+class Counting(Disk):
+    """The disk, and how many bytes were read of it, from where on."""
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+        self.lowest_after_header = 1 << 62
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        block = super().read(fd, size, offset)
+        self.bytes_read += len(block)
+        if offset > 4096 and block:
+            self.lowest_after_header = min(self.lowest_after_header, offset)
+        return block

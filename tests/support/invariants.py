@@ -20,6 +20,7 @@ from __future__ import annotations
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.storage.fs import Memory
+from tests.support.conversation import user
 from tests.support.files import in_memory
 
 PATH = "/fuzz/chat.jsonl"
@@ -115,7 +116,7 @@ def check_writing(content: bytes) -> None:
             leaf.uuid.encode()
         except UnicodeEncodeError:  # JSON in UTF-8 cannot name it as a parent
             return
-        entry = session.append_message({"role": "user", "content": "after all"})
+        entry = session.append_message(user("after all"))
         after = files(memory)[PATH]
         assert entry.parent_uuid == leaf.uuid
         assert after.startswith(before)
