@@ -119,11 +119,7 @@ def test_a_context_gets_a_message_for_each_handle(session: Session) -> None:
         {
             "role": "user",
             "content": [
-                {
-                    "type": "image",
-                    "data": base64.b64encode(PNG).decode(),
-                    "mimeType": "image/png",
-                }
+                {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
             ],
         },
     ]

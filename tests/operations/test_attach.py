@@ -406,10 +406,7 @@ def test_an_inline_export_is_whole_in_one_file(
         assert copy.context(strict=True).messages == whole
         assert [entry.uuid for entry in copy.path()] == uuids
         assert copy.path()[-1].line == plain
-        assert copy.entry(uuids[3])["metadata"] == {
-            "why": "x",
-            "inlinedFrom": "notes@1.0.0::line",
-        }
+        assert copy.entry(uuids[3])["metadata"] == {"why": "x", "inlinedFrom": "notes@1.0.0::line"}
         assert copy.verify() == []
 
 

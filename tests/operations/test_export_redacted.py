@@ -115,7 +115,7 @@ def test_what_holds_no_secret_is_copied_byte_for_byte(made: Path) -> None:
 def test_the_report_names_rules_entries_and_what_was_left_out(made: Path) -> None:
     copy, report = redacted_copy(made)
     assert {each["rule"] for each in report["masked"]} == {
-        *("email", "github-token", "assigned-secret", "home-directory"),
+        *("email", "github-token", "assigned-secret", "home-directory")
     }
     assert [(each["mediaType"], each["bytes"]) for each in report["leftOut"]] == [
         ("image/png", 11),
