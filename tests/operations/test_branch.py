@@ -41,8 +41,7 @@ def test_a_branch_to_the_header_starts_over(session: Session) -> None:
 
 
 def test_a_branch_with_a_name_and_a_summary_has_both(session: Session) -> None:
-    first = session.append_message(user("p1"))
-    left = session.append_message(assistant("a1"))
+    first, left = talk(session, "p1", "a1")
     summary = session.branch(first, summary="tried", name="next")
     marker = session.path()[-2]
     assert (marker.type, marker["name"], marker.parent_uuid) == ("branch", "next", first.uuid)
@@ -88,8 +87,7 @@ def test_a_name_that_is_taken_is_refused(session: Session) -> None:
 def test_a_switch_to_a_branch_name_goes_to_its_tip(session: Session) -> None:
     first = session.append_message(user("p1"))
     session.branch(first, name="one")
-    talk(session, "p2")
-    tip = session.append_message(assistant("a2"))
+    _, tip = talk(session, "p2", "a2")
     session.branch(first)
     talk(session, "p3")
     marker = session.switch("one")
@@ -160,7 +158,7 @@ def test_rewind_passes_over_tool_results(session: Session) -> None:
 
 def test_rewind_by_ref_goes_to_before_that_prompt_on_any_branch(session: Session) -> None:
     talk(session, "p1", "a1")
-    prompt = session.append_message({"role": "user", "content": [{"type": "text", "text": "p2"}]})
+    prompt = session.append_message(user([{"type": "text", "text": "p2"}]))
     session.branch(session.header)
     talk(session, "p3")
     assert session.rewind(prompt) == "p2"
@@ -263,8 +261,7 @@ def test_nothing_to_pop_in_an_empty_session() -> None:
 def test_a_move_above_a_compaction_warns_with_the_size_of_the_context(
     move: Callable[[Session, Entry], object], session: Session
 ) -> None:
-    talk(session, "p" * 400, "a")
-    top = session.append_message(user("p2"))
+    *_, top = talk(session, "p" * 400, "a", "p2")
     compaction = session.compact("c", keep=0)
     with pytest.warns(SessionTreeWarning) as caught:
         move(session, top)
@@ -300,8 +297,7 @@ def test_a_summarizer_gets_the_entries_being_left_oldest_first() -> None:
         return "told"
 
     with in_memory() as session:
-        talk(session, "p1")
-        base = session.leaf
+        base = session.append_message(user("p1"))
         left = [session.append_message(assistant("a1")), session.push(), session.leaf]
         left[2] = session.append_message(user("p2"))
         session.pop(base, summary=summarizer)
@@ -353,7 +349,7 @@ def test_a_summarizer_that_fails_leaves_everything_as_it_was(file: Path) -> None
 
 
 def test_an_edit_at_the_leaf_is_of_what_was_said_last(session: Session) -> None:
-    said = session.append_message({"role": "user", "content": "secret"})
+    said = session.append_message(user("secret"))
     session.push("aside")
     edit = session.edit_context("@", None)
     assert edit["targetUuid"] == said.uuid

@@ -19,18 +19,17 @@ from sessiontree import (
 )
 from sessiontree.storage.fs import DISK
 from tests.support.conversation import (
-    HEADER,
     assistant,
     call,
     chain,
     in_memory,
     line,
+    opened,
     result,
     said,
     talk,
     text,
     user,
-    write,
 )
 
 
@@ -122,8 +121,7 @@ def test_what_was_said_last_is_kept_also_where_a_mark_stands_behind_it(session: 
 
 
 def test_a_first_kept_entry_off_the_path_is_refused(session: Session) -> None:
-    talk(session, "p1")
-    off = session.append_message(assistant("a1"))
+    _, off = talk(session, "p1", "a1")
     session.branch(session.header)
     talk(session, "p2", "a2")
     count = len(list(session.entries()))
@@ -276,8 +274,7 @@ def test_a_second_compaction_is_told_of_the_first_and_takes_its_place(session: S
 
 
 def test_the_summarizer_gets_what_the_context_holds_and_merged_work_too(session: Session) -> None:
-    first = session.append_message(user("p1"))
-    dropped = session.append_message(assistant("dropped"))
+    first, dropped = talk(session, "p1", "dropped")
     session.edit_context(dropped, None)
     fork = session.leaf
     side = session.append_message(assistant("side"))
@@ -312,14 +309,14 @@ def test_a_compaction_on_one_branch_does_not_touch_another(session: Session) -> 
 
 def test_asking_for_the_path_does_not_change_the_context(tmp_path: Path) -> None:
     """The first kept uuid stands twice on the path: the nearest is meant, however much is read."""
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         *chain("m1", "m2", "m3", "m4"),
         line("message", "m2", "m4", message=user("m2 again")),
         *chain("m5", below="m2"),
         line("compaction", "c", "m5", summary="c", firstKeptEntryUuid="m2", tokensBefore=1),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         before = said(session.context())
         assert before == ["c", "m2 again", "m5"]
         session.path()
@@ -331,13 +328,13 @@ def test_asking_for_the_path_does_not_change_the_context(tmp_path: Path) -> None
 
 
 def test_a_first_kept_entry_that_is_nowhere_keeps_what_follows_and_warns(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         *chain("m1", "m2"),
         line("compaction", "c", "m2", summary="c", firstKeptEntryUuid="gone", tokensBefore=1),
         *chain("m3", below="c"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         context = session.context()
         assert said(context) == ["c", "m3"]
         assert "gone" in context.warnings[0]

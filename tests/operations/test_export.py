@@ -26,6 +26,7 @@ from tests.support.conversation import (
     in_memory,
     line,
     message,
+    opened,
     said,
     said_in,
     talk,
@@ -47,8 +48,12 @@ def _assert_copied(session: Session, copy: Path) -> None:
 
 
 def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(
+        tmp_path / "s.jsonl",
+        *chain("aaaa", "bbbb", "cccc"),
+        *chain("dddd", below="bbbb"),
+        readonly=True,
+    ) as session:
         assert session.export_branch("bbbb", copy) == str(copy)
         _assert_copied(session, copy)
     assert _lines(copy)[1:] == _lines(tmp_path / "s.jsonl")[2:]
@@ -64,8 +69,12 @@ def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(tmp_path: Path, co
 
 
 def test_an_export_with_its_path_reaches_up_to_the_header(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(
+        tmp_path / "s.jsonl",
+        *chain("aaaa", "bbbb", "cccc"),
+        *chain("dddd", below="aaaa"),
+        readonly=True,
+    ) as session:
         session.export_branch("bbbb", copy, with_path=True)
         _assert_copied(session, copy)
     with Session.open(copy) as session:
@@ -75,8 +84,12 @@ def test_an_export_with_its_path_reaches_up_to_the_header(tmp_path: Path, copy: 
 
 
 def test_a_fork_is_the_path_to_the_leaf_or_to_a_ref(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(
+        tmp_path / "s.jsonl",
+        *chain("aaaa", "bbbb", "cccc"),
+        *chain("dddd", below="aaaa"),
+        readonly=True,
+    ) as session:
         session.fork(copy)
         session.fork(tmp_path / "at.jsonl", at="bbbb")
     with Session.open(copy) as session:
@@ -87,8 +100,9 @@ def test_a_fork_is_the_path_to_the_leaf_or_to_a_ref(tmp_path: Path, copy: Path) 
 
 
 def test_a_copy_goes_on_where_the_original_stood(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")]
-    with Session.open(write(tmp_path / "s.jsonl", lines)) as session:
+    with opened(
+        tmp_path / "s.jsonl", *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")
+    ) as session:
         session.switch("cccc")
         session.export_branch("bbbb", copy)
         session.fork(tmp_path / "fork.jsonl", at="cccc")
@@ -127,8 +141,8 @@ def test_a_fork_of_another_lane_goes_on_on_main(tmp_path: Path, copy: Path) -> N
 
 
 def test_merged_branches_and_their_labels_come_along(tmp_path: Path, copy: Path) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         *chain("aaaa"),
         *chain("x1", "x2", below="aaaa"),
         *chain("y1", below="aaaa"),
@@ -139,8 +153,8 @@ def test_merged_branches_and_their_labels_come_along(tmp_path: Path, copy: Path)
         line("label", "l2", "m2", targetUuid="other", label="left"),
         *chain("other", below="aaaa"),
         *chain("z2", below="m2"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         expected = said(session.context())
         assert expected == ["aaaa", "z1", "y1", "x1", "x2", "z2"]
         session.fork(copy)
@@ -316,21 +330,22 @@ def test_a_line_rewritten_in_place_since_it_was_read_is_not_copied(
 
 
 def test_an_export_of_the_header_is_the_whole_session(tmp_path: Path, copy: Path) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         *chain("aaaa", "bbbb"),
         *chain("cccc", below="aaaa"),
         line("label", "l1", "cccc", targetUuid="aaaa", label="x"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         session.export_branch("root", copy)
     assert _lines(copy)[1:5] == _lines(tmp_path / "s.jsonl")[1:]
     assert said_in(copy) == ["aaaa", "cccc"]
 
 
 def test_an_orphan_is_exported_below_the_uuid_it_names(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa"), *chain("bbbb", "cccc", below="gone")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(
+        tmp_path / "s.jsonl", *chain("aaaa"), *chain("bbbb", "cccc", below="gone"), readonly=True
+    ) as session:
         session.fork(copy)
     with Session.open(copy) as session:
         assert [entry.uuid for entry in session.path()] == ["gone", "bbbb", "cccc"]
@@ -415,8 +430,7 @@ def test_a_copy_shows_what_the_original_shows(
 
 def test_a_fork_above_a_compaction_shows_what_it_replaced(copy: Path) -> None:
     with in_memory() as session:
-        talk(session, "m0", "m1")
-        before = session.leaf
+        _, before = talk(session, "m0", "m1")
         session.compact("in short", keep=0)
         session.append_message(assistant("m2"))
         session.fork(copy, at=before)
@@ -428,12 +442,12 @@ def test_a_fork_above_a_compaction_shows_what_it_replaced(copy: Path) -> None:
 def test_a_message_that_quotes_the_header_does_not_confuse_a_copy(
     tmp_path: Path, copy: Path
 ) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         message("aaaa", "root", '{"uuid":"root","parentUuid":null}'),
         *chain("bbbb", below="aaaa"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         session.export_branch("bbbb", copy)
     with Session.open(copy) as session:
         assert [entry.uuid for entry in session.path()] == ["aaaa", "bbbb"]

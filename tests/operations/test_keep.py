@@ -20,8 +20,7 @@ from tests.support.conversation import assistant, in_memory, said, said_in, scra
 
 def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(main: Session) -> None:
     with scratch(main, "tried") as trial:
-        talk(main, "beside")
-        beside = main.leaf
+        beside = main.append_message(user("beside"))
         main.label(beside, "mine")
         kept = trial.keep()
     assert kept["fromUuid"] == beside.uuid

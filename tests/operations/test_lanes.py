@@ -14,6 +14,7 @@ from tests.support.conversation import (
     assistant,
     chain,
     message,
+    opened,
     said,
     said_in,
     talk,
@@ -72,8 +73,7 @@ def test_parents_may_lie_across_lanes(file: Path, main: Session) -> None:
 def test_an_annotation_hangs_on_its_own_lane(file: Path, main: Session) -> None:
     target = main.leaf
     with Session.open(file, lane="agent-2") as side:
-        talk(side, "s1")
-        tip = side.leaf
+        tip = side.append_message(user("s1"))
         talk(main, "p2")
         label = side.label(target, "x")
         assert (label.parent_uuid, label.lane) == (tip.uuid, "agent-2")
@@ -83,8 +83,7 @@ def test_an_annotation_hangs_on_its_own_lane(file: Path, main: Session) -> None:
 def test_a_branch_name_on_a_lane_means_its_tip_on_that_lane(file: Path, main: Session) -> None:
     with Session.open(file, lane="agent-2") as side:
         side.branch("@", name="try")
-        talk(side, "s1")
-        tip = side.leaf
+        tip = side.append_message(user("s1"))
         main.refresh()
         main.append_message(user("p2"), parent=tip)
         assert main.entry("try") == tip
@@ -110,8 +109,12 @@ def test_a_lane_spelled_with_escapes_is_the_same_lane(tmp_path: Path) -> None:
 
 
 def test_a_lane_written_as_null_is_main(tmp_path: Path) -> None:
-    lines = [HEADER, *chain("aaaa"), {**message("bbbb", "aaaa", "p2"), "lane": None}]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with opened(
+        tmp_path / "s.jsonl",
+        *chain("aaaa"),
+        {**message("bbbb", "aaaa", "p2"), "lane": None},
+        readonly=True,
+    ) as session:
         assert session.leaf.uuid == "bbbb"
 
 

@@ -18,6 +18,7 @@ from tests.support.conversation import (
     in_memory,
     line,
     message,
+    opened,
     result,
     said,
     talk,
@@ -44,8 +45,7 @@ def test_a_merge_with_a_summary_says_the_summary_alone() -> None:
         return "what the others found"
 
     with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        one = session.append_message(assistant("x1"))
+        fork, one = talk(session, "p1", "x1")
         two = session.append_message(assistant("x2"))
         session.branch(fork)
         session.merge(two, summary=summarizer)
@@ -87,9 +87,7 @@ def test_a_merge_of_a_merge_brings_both(session: Session) -> None:
 
 def test_what_two_merges_share_is_said_once_the_first_time(session: Session) -> None:
     fork = session.append_message(user("p1"))
-    talk(session, "shared")
-    shared = session.leaf
-    one = session.append_message(assistant("one"))
+    shared, one = talk(session, "shared", "one")
     session.branch(shared)
     two = session.append_message(assistant("two"))
     session.branch(fork)
@@ -111,9 +109,7 @@ def test_two_branches_that_merged_each_other_end(session: Session) -> None:
 
 def test_a_merged_branch_speaks_under_its_own_compaction_and_edits(session: Session) -> None:
     fork = session.append_message(user("p1"))
-    talk(session, "old1", "old2")
-    kept = session.append_message(user("kept"))
-    dropped = session.append_message(assistant("dropped"))
+    _, _, kept, dropped = talk(session, "old1", "old2", "kept", "dropped")
     session.compact("in short", first_kept=kept)
     session.edit_context(dropped, None)
     other = session.append_message(assistant("x"))
@@ -177,22 +173,21 @@ def test_a_merge_of_a_branch_name_merges_its_tip(session: Session) -> None:
 
 
 def test_a_merge_whose_branch_is_not_in_the_file_is_warned_of(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         *chain("aaaa"),
         line("merge", "m1", "aaaa", mergedUuid="gone", baseUuid="root"),
         line("merge", "m2", "m1"),
         *chain("bbbb", below="m2"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         assert said(session.context()) == ["aaaa", "bbbb"]
         assert len(session.context().warnings) == 2
         assert "gone" in session.context().warnings[0]
 
 
 def test_an_edit_drops_or_replaces_and_the_latest_wins(session: Session) -> None:
-    first = session.append_message(user("p1"))
-    second = session.append_message(assistant("a1"))
+    first, second = talk(session, "p1", "a1")
     session.edit_context(second, None)
     assert said(session.context()) == ["p1"]
     session.edit_context(second, "edited")
@@ -206,9 +201,7 @@ def test_an_edit_drops_or_replaces_and_the_latest_wins(session: Session) -> None
 
 
 def test_an_edit_counts_on_its_path_alone_from_there_on(session: Session) -> None:
-    talk(session, "p1")
-    target = session.leaf
-    fork = session.append_message(assistant("a1"))
+    target, fork = talk(session, "p1", "a1")
     session.edit_context(target, None)
     edited = session.append_message(user("p2"))
     session.branch(fork)
@@ -294,18 +287,13 @@ def test_what_speaks_of_its_place_is_not_picked(tmp_path: Path, type: str) -> No
 
 
 def test_text_in_place_of_results_leaves_their_calls_answered(session: Session) -> None:
-    session.append_message({"role": "user", "content": "look"})
+    session.append_message(user("look"))
     calls: list[dict[str, Any]] = [
         {"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")
     ]
     session.append_message({"role": "assistant", "content": calls})
     results = session.append_message(
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": id, "content": "long"} for id in ("a", "b")
-            ],
-        }
+        user([{"type": "tool_result", "tool_use_id": id, "content": "long"} for id in ("a", "b")])
     )
     session.edit_context(results, "[trimmed]")
     context = session.context()

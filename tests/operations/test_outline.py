@@ -15,6 +15,7 @@ from tests.support.conversation import (
     in_memory,
     line,
     message,
+    opened,
     said,
     talk,
     text,
@@ -28,15 +29,15 @@ def _drawn(session: Session, *, all: bool = False) -> list[str]:
 
 
 def test_rows_stand_in_file_order_with_their_place_in_the_tree(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         message("aaaa", "root", "hello\nworld"),
         {**message("bbbb", "aaaa", "side", "assistant"), "lane": "agent-2"},
         line("label", "l1", "bbbb", targetUuid="aaaa", label="start"),
         line("stack_summary", "cccc", "aaaa", summary="popped", fromUuid="bbbb"),
         message("dddd", "cccc", "x" * 100, "assistant"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         rows = list(session.tree())
     assert [(r.uuid, r.depth, r.current, r.label, r.lane, r.role) for r in rows] == [
         ("root", 0, True, None, None, None),
@@ -62,13 +63,13 @@ def test_a_preview_holds_nothing_that_drives_a_terminal(session: Session) -> Non
 
 
 def test_rows_tell_late_parents_and_orphans_their_depth(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         message("late", "above", "late"),
         message("above", "root", "above"),
         *chain("orphan", "below", below="gone"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         depths = {row.uuid: row.depth for row in session.tree()}
     assert depths == {"root": 0, "late": 2, "above": 1, "orphan": 0, "below": 1}
 
@@ -79,8 +80,7 @@ def _by_leaf(session: Session) -> dict[str, Branch]:
 
 def test_branches_are_tips_and_not_markers(session: Session) -> None:
     fork = session.append_message(user("p1"))
-    talk(session, "x1")
-    x = session.append_message(assistant("x2"))
+    _, x = talk(session, "x1", "x2")
     session.branch(fork, name="side")
     y = session.append_message(assistant("y1"))
     session.label(y, "good")
@@ -148,8 +148,7 @@ def test_a_name_leads_to_the_tip_that_bears_it(session: Session) -> None:
 
 def test_the_drawing_marks_the_path_the_labels_and_the_place() -> None:
     with in_memory(id="the-id", name="talk") as session:
-        fork = session.append_message(user("Build a CLI"))
-        session.append_message(assistant("In Node"))
+        fork, *_ = talk(session, "Build a CLI", "In Node")
         session.branch(fork, name="rust")
         rust = session.append_message(assistant("In Rust"))
         session.label(fork, "start")
@@ -190,14 +189,14 @@ def test_what_is_labelled_or_stood_at_is_never_folded_away(session: Session) -> 
 
 
 def test_a_cycle_is_drawn_once_and_ends(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+    with opened(
+        tmp_path / "s.jsonl",
         message("aaaa", "bbbb", "a"),
         message("bbbb", "aaaa", "b"),
         message("self", "self", "s"),
         *chain("cccc"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        readonly=True,
+    ) as session:
         drawn = "\n".join(_drawn(session, all=True))
         assert all(drawn.count(f"  {uuid}") == 1 for uuid in ("aaaa", "bbbb", "self"))
         assert len(list(session.tree())) == 5
