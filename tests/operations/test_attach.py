@@ -68,18 +68,17 @@ def test_a_handle_is_resolved_in_a_context_and_nowhere_else(
         assert len(plugin.asked) == 1
 
 
-def test_an_unknown_handle_is_a_placeholder_or_an_error(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl") as session:
-        session.append_handle("cone@1.0.0::run:7", kind="output", role="user")
-        context = session.context()
-        assert context.messages[0]["content"] == (
-            "[cone@1.0.0::run:7 cannot be resolved: unknown plugin 'cone']"
-        )
-        assert "registered: blob, file, session" in context.warnings[0]
-        with pytest.raises(UnknownHandleError):
-            session.context(strict=True)
-        with pytest.raises(UnknownHandleError):
-            session.resolve("cone@1.0.0::run:7")
+def test_an_unknown_handle_is_a_placeholder_or_an_error(stored: Session) -> None:
+    stored.append_handle("cone@1.0.0::run:7", kind="output", role="user")
+    context = stored.context()
+    assert context.messages[0]["content"] == (
+        "[cone@1.0.0::run:7 cannot be resolved: unknown plugin 'cone']"
+    )
+    assert "registered: blob, file, session" in context.warnings[0]
+    with pytest.raises(UnknownHandleError):
+        stored.context(strict=True)
+    with pytest.raises(UnknownHandleError):
+        stored.resolve("cone@1.0.0::run:7")
 
 
 def test_what_a_model_was_told_of_a_file_stays_as_the_session_goes_on(tmp_path: Path) -> None:
@@ -155,28 +154,29 @@ def test_a_version_or_a_method_that_nobody_resolves_is_told_with_those_there_are
             session.append_handle(handle, kind="message")
 
 
-def test_a_handle_of_the_session_itself_names_what_is_there_by_its_whole_uuid() -> None:
-    with Session.create() as session:
-        entry = session.append_message({"role": "user", "content": "Look"})
-        with session.stream_message(granularity="block") as streamed:
-            streamed.start("text")
-            streamed.delta("so")
-            streamed.stop()
-        for short in (entry.uuid[:8], entry.uuid[:35]):
-            with pytest.raises(HandleError, match=f"give its uuid whole: {entry.uuid}"):
-                session.append_handle(Handle.entry(session.id, short))
-            with pytest.raises(TargetMissingError, match=f"give its uuid whole: {entry.uuid}"):
-                session.resolve(Handle.entry(session.id, short))
-        with pytest.raises(HandleError, match="names no entry of this session"):
-            session.append_handle(Handle.block(session.id, "@", 0))
-        session.append_handle(Handle.entry(session.id, entry.uuid))
-        whole = session.path()[2]["messageUuid"]
-        session.append_handle(Handle.block(session.id, whole, 0))
-        session.append_handle(Handle.entry("another", "1234"), kind="message")
-        assert [m["content"] for m in session.context().messages[2:4]] == [
-            "Look",
-            [{"type": "text", "text": "so"}],
-        ]
+def test_a_handle_of_the_session_itself_names_what_is_there_by_its_whole_uuid(
+    session: Session,
+) -> None:
+    entry = session.append_message({"role": "user", "content": "Look"})
+    with session.stream_message(granularity="block") as streamed:
+        streamed.start("text")
+        streamed.delta("so")
+        streamed.stop()
+    for short in (entry.uuid[:8], entry.uuid[:35]):
+        with pytest.raises(HandleError, match=f"give its uuid whole: {entry.uuid}"):
+            session.append_handle(Handle.entry(session.id, short))
+        with pytest.raises(TargetMissingError, match=f"give its uuid whole: {entry.uuid}"):
+            session.resolve(Handle.entry(session.id, short))
+    with pytest.raises(HandleError, match="names no entry of this session"):
+        session.append_handle(Handle.block(session.id, "@", 0))
+    session.append_handle(Handle.entry(session.id, entry.uuid))
+    whole = session.path()[2]["messageUuid"]
+    session.append_handle(Handle.block(session.id, whole, 0))
+    session.append_handle(Handle.entry("another", "1234"), kind="message")
+    assert [m["content"] for m in session.context().messages[2:4]] == [
+        "Look",
+        [{"type": "text", "text": "so"}],
+    ]
 
 
 def test_a_handle_of_a_block_that_is_not_there_is_refused(session: Session) -> None:
@@ -232,16 +232,15 @@ def test_an_attached_image_is_an_image_for_the_model(tmp_path: Path, as_stream: 
 
 @pytest.mark.parametrize("name", ["build.log", "app.ts", "main.go", "run.sh", None])
 def test_an_attached_text_is_shown_to_the_model_whatever_its_name(
-    tmp_path: Path, name: str | None
+    tmp_path: Path, name: str | None, stored: Session
 ) -> None:
     content = "no errors, \u00e9\n" * 10
-    with Session.create(tmp_path / "s.jsonl") as session:
-        if name is None:
-            session.attach(io.BytesIO(content.encode()))
-        else:
-            (tmp_path / name).write_text(content)
-            session.attach(tmp_path / name)
-        assert content in session.context().messages[0]["content"]
+    if name is None:
+        stored.attach(io.BytesIO(content.encode()))
+    else:
+        (tmp_path / name).write_text(content)
+        stored.attach(tmp_path / name)
+    assert content in stored.context().messages[0]["content"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from sessiontree import (
     SessionTreeWarning,
     UsageError,
 )
-from tests.support.conversation import assistant, forked, in_memory, said, talk, user
+from tests.support.conversation import assistant, forked, said, talk, user
 
 
 def test_a_branch_is_one_entry_below_where_one_goes(session: Session) -> None:
@@ -108,25 +108,24 @@ def test_a_switch_to_an_entry_goes_to_that_very_entry(session: Session) -> None:
 
 
 @pytest.mark.parametrize("where", ["@", "leaf", "label", "branch name", "marked"])
-def test_a_switch_to_where_one_is_writes_nothing(file: Path, where: str) -> None:
-    with Session.create(file, cwd="/p") as session:
-        first = session.append_message(user("p1"))
-        session.branch(first, name="one")
-        tip = session.append_message(user("p2"))
-        session.label(tip, "here")
-        session.branch(first)
-        session.switch(tip)
-        refs: dict[str, str | Entry] = {
-            "@": "@",
-            "leaf": session.leaf,
-            "label": "here",
-            "branch name": "one",
-            "marked": tip.uuid,
-        }
-        before, leaf = file.read_bytes(), session.leaf
-        assert session.switch(refs[where]) == leaf
-        assert session.leaf == leaf
-        assert file.read_bytes() == before
+def test_a_switch_to_where_one_is_writes_nothing(file: Path, where: str, stored: Session) -> None:
+    first = stored.append_message(user("p1"))
+    stored.branch(first, name="one")
+    tip = stored.append_message(user("p2"))
+    stored.label(tip, "here")
+    stored.branch(first)
+    stored.switch(tip)
+    refs: dict[str, str | Entry] = {
+        "@": "@",
+        "leaf": stored.leaf,
+        "label": "here",
+        "branch name": "one",
+        "marked": tip.uuid,
+    }
+    before, leaf = file.read_bytes(), stored.leaf
+    assert stored.switch(refs[where]) == leaf
+    assert stored.leaf == leaf
+    assert file.read_bytes() == before
 
 
 def test_a_switch_after_reopening_behind_a_label_writes_nothing(file: Path) -> None:
@@ -222,18 +221,17 @@ def test_a_pop_does_not_take_a_compaction_for_work(session: Session) -> None:
         assert session.pop(summary="s").parent_uuid == first.uuid
 
 
-def test_pop_to_an_entry_off_the_path_is_refused(file: Path) -> None:
-    with Session.create(file, cwd="/p") as session:
-        _, off = forked(session, "a1")
-        talk(session, "p2")
-        before = file.read_bytes()
-        with pytest.raises(UsageError, match="not on the current path"):
-            session.pop(off)
-        with pytest.raises(NothingToDoError):
-            session.pop("@")
-        with pytest.raises(RefError):
-            session.pop("nowhere")
-        assert file.read_bytes() == before
+def test_pop_to_an_entry_off_the_path_is_refused(file: Path, stored: Session) -> None:
+    _, off = forked(stored, "a1")
+    talk(stored, "p2")
+    before = file.read_bytes()
+    with pytest.raises(UsageError, match="not on the current path"):
+        stored.pop(off)
+    with pytest.raises(NothingToDoError):
+        stored.pop("@")
+    with pytest.raises(RefError):
+        stored.pop("nowhere")
+    assert file.read_bytes() == before
 
 
 def test_pop_to_the_header_keeps_only_the_summary(session: Session) -> None:
@@ -242,8 +240,8 @@ def test_pop_to_the_header_keeps_only_the_summary(session: Session) -> None:
     assert said(session.context()) == ["all of it"]
 
 
-def test_nothing_to_pop_in_an_empty_session() -> None:
-    with in_memory() as session, pytest.raises(NothingToDoError):
+def test_nothing_to_pop_in_an_empty_session(session: Session) -> None:
+    with pytest.raises(NothingToDoError):
         session.pop()
 
 
@@ -289,22 +287,21 @@ def test_a_move_below_a_compaction_or_to_another_one_does_not_warn(session: Sess
         session.switch(below)
 
 
-def test_a_summarizer_gets_the_entries_being_left_oldest_first() -> None:
+def test_a_summarizer_gets_the_entries_being_left_oldest_first(session: Session) -> None:
     given: list[list[str]] = []
 
     def summarizer(entries: Sequence[Entry]) -> str:
         given.append([entry.uuid for entry in entries])
         return "told"
 
-    with in_memory() as session:
-        base = session.append_message(user("p1"))
-        left = [session.append_message(assistant("a1")), session.push(), session.leaf]
-        left[2] = session.append_message(user("p2"))
-        session.pop(base, summary=summarizer)
-        other = [session.leaf, session.append_message(user("p3"))]
-        session.branch(left[0], summary=summarizer)
-        assert given == [[entry.uuid for entry in left], [entry.uuid for entry in other]]
-        assert said(session.context()) == ["p1", "a1", "told"]
+    base = session.append_message(user("p1"))
+    left = [session.append_message(assistant("a1")), session.push(), session.leaf]
+    left[2] = session.append_message(user("p2"))
+    session.pop(base, summary=summarizer)
+    other = [session.leaf, session.append_message(user("p3"))]
+    session.branch(left[0], summary=summarizer)
+    assert given == [[entry.uuid for entry in left], [entry.uuid for entry in other]]
+    assert said(session.context()) == ["p1", "a1", "told"]
 
 
 def test_pop_without_a_summary_says_what_was_done(session: Session) -> None:
@@ -317,35 +314,33 @@ def test_pop_without_a_summary_says_what_was_done(session: Session) -> None:
 @pytest.mark.parametrize("summary", ["", "  \n", lambda entries: "", lambda entries: None, 5])
 @pytest.mark.parametrize("move", ["branch", "pop", "compact", "merge"])
 def test_an_empty_summary_is_refused_and_nothing_written(
-    file: Path, move: str, summary: object
+    file: Path, move: str, summary: object, stored: Session
 ) -> None:
-    with Session.create(file, cwd="/p") as session:
-        first, other = forked(session, "a1")
-        talk(session, "p2")
-        before, leaf = file.read_bytes(), session.leaf
-        wanted: dict[str, Callable[[], object]] = {
-            "branch": lambda: session.branch(first, summary=summary, name="n"),  # type: ignore[arg-type]
-            "pop": lambda: session.pop(first, summary=summary),  # type: ignore[arg-type]
-            "compact": lambda: session.compact(summary, keep=0),  # type: ignore[arg-type]
-            "merge": lambda: session.merge(other, summary=summary),  # type: ignore[arg-type]
-        }
-        with pytest.raises(EntryError, match="summary"):
-            wanted[move]()
-        assert file.read_bytes() == before
-        assert session.leaf == leaf
+    first, other = forked(stored, "a1")
+    talk(stored, "p2")
+    before, leaf = file.read_bytes(), stored.leaf
+    wanted: dict[str, Callable[[], object]] = {
+        "branch": lambda: stored.branch(first, summary=summary, name="n"),  # type: ignore[arg-type]
+        "pop": lambda: stored.pop(first, summary=summary),  # type: ignore[arg-type]
+        "compact": lambda: stored.compact(summary, keep=0),  # type: ignore[arg-type]
+        "merge": lambda: stored.merge(other, summary=summary),  # type: ignore[arg-type]
+    }
+    with pytest.raises(EntryError, match="summary"):
+        wanted[move]()
+    assert file.read_bytes() == before
+    assert stored.leaf == leaf
 
 
-def test_a_summarizer_that_fails_leaves_everything_as_it_was(file: Path) -> None:
+def test_a_summarizer_that_fails_leaves_everything_as_it_was(file: Path, stored: Session) -> None:
     def fails(entries: Sequence[Entry]) -> str:
         raise OSError("the model is not there")
 
-    with Session.create(file, cwd="/p") as session:
-        talk(session, "p1", "a1")
-        before, leaf = file.read_bytes(), session.leaf
-        with pytest.raises(OSError, match="not there"):
-            session.pop(summary=fails)
-        assert (file.read_bytes(), session.leaf) == (before, leaf)
-        assert session.append_message(user("p2")).parent_uuid == leaf.uuid
+    talk(stored, "p1", "a1")
+    before, leaf = file.read_bytes(), stored.leaf
+    with pytest.raises(OSError, match="not there"):
+        stored.pop(summary=fails)
+    assert (file.read_bytes(), stored.leaf) == (before, leaf)
+    assert stored.append_message(user("p2")).parent_uuid == leaf.uuid
 
 
 def test_an_edit_at_the_leaf_is_of_what_was_said_last(session: Session) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Entry, NothingToDoError, RefError, Session, UsageError
+from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -18,7 +19,6 @@ from tests.support.conversation import (
     in_memory,
     line,
     message,
-    opened,
     result,
     said,
     talk,
@@ -37,20 +37,19 @@ def test_a_merge_brings_what_the_other_branch_says_from_below_the_fork(session: 
     assert [e.uuid for e in session.context().entries][3] == other.uuid
 
 
-def test_a_merge_with_a_summary_says_the_summary_alone() -> None:
+def test_a_merge_with_a_summary_says_the_summary_alone(session: Session) -> None:
     given: list[str] = []
 
     def summarizer(entries: Sequence[Entry]) -> str:
         given.extend(entry.uuid for entry in entries)
         return "what the others found"
 
-    with in_memory() as session:
-        fork, one = talk(session, "p1", "x1")
-        two = session.append_message(assistant("x2"))
-        session.branch(fork)
-        session.merge(two, summary=summarizer)
-        assert given == [one.uuid, two.uuid]
-        assert said(session.context()) == ["p1", "what the others found"]
+    fork, one = talk(session, "p1", "x1")
+    two = session.append_message(assistant("x2"))
+    session.branch(fork)
+    session.merge(two, summary=summarizer)
+    assert given == [one.uuid, two.uuid]
+    assert said(session.context()) == ["p1", "what the others found"]
 
 
 @pytest.mark.parametrize("ref", ["@", "@~1", "root"])
@@ -172,14 +171,12 @@ def test_a_merge_of_a_branch_name_merges_its_tip(session: Session) -> None:
     assert session.merge("side")["mergedUuid"] == tip.uuid
 
 
-def test_a_merge_whose_branch_is_not_in_the_file_is_warned_of(tmp_path: Path) -> None:
-    with opened(
-        tmp_path / "s.jsonl",
+def test_a_merge_whose_branch_is_not_in_the_file_is_warned_of(reading: Reading) -> None:
+    with reading(
         *chain("aaaa"),
         line("merge", "m1", "aaaa", mergedUuid="gone", baseUuid="root"),
         line("merge", "m2", "m1"),
         *chain("bbbb", below="m2"),
-        readonly=True,
     ) as session:
         assert said(session.context()) == ["aaaa", "bbbb"]
         assert len(session.context().warnings) == 2
@@ -217,18 +214,17 @@ def test_summaries_and_compactions_may_be_edited(session: Session) -> None:
     assert said(session.context()) == ["right"]
 
 
-def test_an_edit_of_what_says_nothing_here_is_refused(file: Path) -> None:
-    with Session.create(file, cwd="/p") as session:
-        fork, off = forked(session, "a1")
-        push = session.push()
-        before = file.read_bytes()
-        for ref in (off, push, session.header, session.path()[2]):
-            with pytest.raises(UsageError, match="nothing to edit"):
-                session.edit_context(ref, None)
-        for replacement in ({}, 5, ["x"], {"text": "x"}):
-            with pytest.raises(UsageError):
-                session.edit_context(fork, replacement)  # type: ignore[arg-type]
-        assert file.read_bytes() == before
+def test_an_edit_of_what_says_nothing_here_is_refused(file: Path, stored: Session) -> None:
+    fork, off = forked(stored, "a1")
+    push = stored.push()
+    before = file.read_bytes()
+    for ref in (off, push, stored.header, stored.path()[2]):
+        with pytest.raises(UsageError, match="nothing to edit"):
+            stored.edit_context(ref, None)
+    for replacement in ({}, 5, ["x"], {"text": "x"}):
+        with pytest.raises(UsageError):
+            stored.edit_context(fork, replacement)  # type: ignore[arg-type]
+    assert file.read_bytes() == before
 
 
 def test_a_pick_copies_an_entry_of_another_branch_byte_for_byte(session: Session) -> None:
@@ -259,8 +255,8 @@ def test_a_pick_keeps_the_spelling_of_a_foreign_line(tmp_path: Path) -> None:
         assert spelled.encode() in session.cherry_pick("bbbb").line
 
 
-def test_a_pick_from_another_session() -> None:
-    with in_memory() as session, in_memory() as other:
+def test_a_pick_from_another_session(session: Session) -> None:
+    with in_memory() as other:
         entry = other.append_message(user("from there"))
         talk(session, "p1")
         session.cherry_pick(entry)

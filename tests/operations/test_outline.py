@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Branch, Session
+from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -15,7 +16,6 @@ from tests.support.conversation import (
     in_memory,
     line,
     message,
-    opened,
     said,
     talk,
     text,
@@ -28,15 +28,13 @@ def _drawn(session: Session, *, all: bool = False) -> list[str]:
     return list(session.render(all=all))
 
 
-def test_rows_stand_in_file_order_with_their_place_in_the_tree(tmp_path: Path) -> None:
-    with opened(
-        tmp_path / "s.jsonl",
+def test_rows_stand_in_file_order_with_their_place_in_the_tree(reading: Reading) -> None:
+    with reading(
         message("aaaa", "root", "hello\nworld"),
         {**message("bbbb", "aaaa", "side", "assistant"), "lane": "agent-2"},
         line("label", "l1", "bbbb", targetUuid="aaaa", label="start"),
         line("stack_summary", "cccc", "aaaa", summary="popped", fromUuid="bbbb"),
         message("dddd", "cccc", "x" * 100, "assistant"),
-        readonly=True,
     ) as session:
         rows = list(session.tree())
     assert [(r.uuid, r.depth, r.current, r.label, r.lane, r.role) for r in rows] == [
@@ -62,13 +60,11 @@ def test_a_preview_holds_nothing_that_drives_a_terminal(session: Session) -> Non
     assert not any("\x1b" in line or "\x9b" in line for line in session.render())
 
 
-def test_rows_tell_late_parents_and_orphans_their_depth(tmp_path: Path) -> None:
-    with opened(
-        tmp_path / "s.jsonl",
+def test_rows_tell_late_parents_and_orphans_their_depth(reading: Reading) -> None:
+    with reading(
         message("late", "above", "late"),
         message("above", "root", "above"),
         *chain("orphan", "below", below="gone"),
-        readonly=True,
     ) as session:
         depths = {row.uuid: row.depth for row in session.tree()}
     assert depths == {"root": 0, "late": 2, "above": 1, "orphan": 0, "below": 1}
@@ -123,14 +119,13 @@ def test_branches_below_an_entry_only(session: Session) -> None:
     assert [branch.leaf for branch in session.branches(fork)] == [x.uuid, y.uuid]
 
 
-def test_a_branch_tells_its_lane(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        fork = main.append_message(user("p1"))
-        with Session.open(file, lane="agent-2") as side:
-            talk(side, "s1")
-        main.refresh()
-        main.append_message(assistant("a1"), parent=fork)
-        assert [branch.lane for branch in main.branches()] == ["agent-2", None]
+def test_a_branch_tells_its_lane(file: Path, stored: Session) -> None:
+    fork = stored.append_message(user("p1"))
+    with Session.open(file, lane="agent-2") as side:
+        talk(side, "s1")
+    stored.refresh()
+    stored.append_message(assistant("a1"), parent=fork)
+    assert [branch.lane for branch in stored.branches()] == ["agent-2", None]
 
 
 def test_a_name_leads_to_the_tip_that_bears_it(session: Session) -> None:
@@ -188,14 +183,12 @@ def test_what_is_labelled_or_stood_at_is_never_folded_away(session: Session) -> 
     assert sum(counts) + len(drawn) - len(counts) == 1 + 71
 
 
-def test_a_cycle_is_drawn_once_and_ends(tmp_path: Path) -> None:
-    with opened(
-        tmp_path / "s.jsonl",
+def test_a_cycle_is_drawn_once_and_ends(reading: Reading) -> None:
+    with reading(
         message("aaaa", "bbbb", "a"),
         message("bbbb", "aaaa", "b"),
         message("self", "self", "s"),
         *chain("cccc"),
-        readonly=True,
     ) as session:
         drawn = "\n".join(_drawn(session, all=True))
         assert all(drawn.count(f"  {uuid}") == 1 for uuid in ("aaaa", "bbbb", "self"))
@@ -274,20 +267,19 @@ def test_calls_are_found_by_their_id(session: Session) -> None:
     assert session.find(type="branch") == []
 
 
-def test_a_lane_below_the_leaf_of_main_does_not_hide_its_branch() -> None:
-    with in_memory() as main:
-        talk(main, "p1", "a1")
-        tried = [main.scratch(), main.scratch(), main.lane("reviewer")]
-        for lane in tried:
-            talk(lane, "try", "more")
-        found = [(b.lane, b.preview, b.fork, b.length, b.current) for b in main.branches()]
-        leaf = main.leaf.uuid
-        assert found == [
-            (None, "a1", None, 2, True),
-            *((lane.lane_name, "more", leaf, 2, False) for lane in tried),
-        ]
-        assert [b.current for b in tried[1].branches()] == [False, False, True, False]
-        assert main.stats().branches == 2
+def test_a_lane_below_the_leaf_of_main_does_not_hide_its_branch(session: Session) -> None:
+    talk(session, "p1", "a1")
+    tried = [session.scratch(), session.scratch(), session.lane("reviewer")]
+    for lane in tried:
+        talk(lane, "try", "more")
+    found = [(b.lane, b.preview, b.fork, b.length, b.current) for b in session.branches()]
+    leaf = session.leaf.uuid
+    assert found == [
+        (None, "a1", None, 2, True),
+        *((lane.lane_name, "more", leaf, 2, False) for lane in tried),
+    ]
+    assert [b.current for b in tried[1].branches()] == [False, False, True, False]
+    assert session.stats().branches == 2
 
 
 def test_a_kept_lane_is_a_part_of_the_branch_that_keeps_it(main: Session) -> None:
