@@ -86,15 +86,10 @@ GRAMMAR: dict[str, Held] = {
     "url-password": within("postgres://app:SECRET@db.example/app", VALUE),
     "assigned-secret": st.sampled_from(
         [
-            "export DB_PASSWORD=SECRET",
-            'API_KEY="SECRET"',
-            "password: SECRET",
-            '{"client_secret": "SECRET"}',
-            '{\\"accessToken\\":\\"SECRET\\"}',
-            "curl --token=SECRET",
-            "https://example.org/?token=SECRET",
-            'token: str = "SECRET"',
-            "SIGNING_KEY: 'SECRET'",
+            *("export DB_PASSWORD=SECRET", 'API_KEY="SECRET"', "password: SECRET"),
+            *('{"client_secret": "SECRET"}', '{\\"accessToken\\":\\"SECRET\\"}'),
+            *("curl --token=SECRET", "https://example.org/?token=SECRET"),
+            *('token: str = "SECRET"', "SIGNING_KEY: 'SECRET'"),
         ]
     ).flatmap(lambda pattern: within(pattern, VALUE)),
     "command-secret": st.sampled_from(
