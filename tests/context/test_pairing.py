@@ -26,20 +26,21 @@ def warned(*messages: Message) -> list[str]:
     return pair(messages)[1]
 
 
-@SHAPED
-def test_what_needs_no_correction_is_passed_on_as_the_very_same_objects(shape: str) -> None:
-    messages = [PROMPT, call(shape, "a"), result(shape, "a"), DONE, STEER, DONE]
+def assert_untouched(messages: list[Message]) -> None:
+    """The very same objects come out, without a warning."""
     out, warnings = pair(messages)
     assert [id(message) for message in out] == [id(message) for message in messages]
     assert warnings == []
+
+
+@SHAPED
+def test_what_needs_no_correction_is_passed_on_as_the_very_same_objects(shape: str) -> None:
+    assert_untouched([PROMPT, call(shape, "a"), result(shape, "a"), DONE, STEER, DONE])
 
 
 @PARALLEL
 def test_parallel_results_in_call_order_are_passed_on_too(shape: str) -> None:
-    messages = [call(shape, "a", "b"), result(shape, "a"), result(shape, "b"), DONE]
-    out, warnings = pair(messages)
-    assert [id(message) for message in out] == [id(message) for message in messages]
-    assert warnings == []
+    assert_untouched([call(shape, "a", "b"), result(shape, "a"), result(shape, "b"), DONE])
 
 
 @SHAPED
@@ -140,9 +141,7 @@ def test_an_id_used_every_turn_pairs_within_each_turn(shape: str) -> None:
     for turn in range(4):
         answer = result(shape, "call_0", text=f"{turn}")
         messages += [PROMPT, call(shape, "call_0", said=f"{turn}"), answer]
-    out, warnings = pair(messages)
-    assert [id(message) for message in out] == [id(message) for message in messages]
-    assert warnings == []
+    assert_untouched(messages)
 
 
 @SHAPED
@@ -276,10 +275,7 @@ def test_a_response_in_pieces_makes_its_calls_together() -> None:
 def test_parallel_call_items_keep_the_order_of_their_api() -> None:
     calls = [call("responses", "a"), {"type": "reasoning", "summary": []}, call("responses", "b")]
     results = [result("responses", "b"), result("responses", "a")]
-    messages = [PROMPT, *calls, *results, DONE]
-    out, warnings = pair(messages)
-    assert [id(message) for message in out] == [id(message) for message in messages]
-    assert warnings == []
+    assert_untouched([PROMPT, *calls, *results, DONE])
 
 
 def test_a_call_item_of_several_that_was_never_answered_gets_its_result_behind_them() -> None:
