@@ -62,18 +62,19 @@ def test_a_transcript_in_full(file: Path) -> None:
     )
 
 
-def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late() -> None:
-    with Session.create() as session:
-        session.append_message(user("go"))
-        session.append_message(assistant([call("a", "one"), call("b", "two")]))
-        session.append_message(result("b", "second"))
-        session.append_message(result("a", "first", isError=True))
-        session.append_message(assistant([call("c", "three"), call("d", "four")]))
-        session.append_message(result("c", "third"))
-        session.append_message({"role": "assistant", "content": "on"})
-        session.append_message(result("d", "late"))
-        session.append_message(result("x", "orphan"))
-        text = said(session)
+def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late(
+    session: Session,
+) -> None:
+    session.append_message(user("go"))
+    session.append_message(assistant([call("a", "one"), call("b", "two")]))
+    session.append_message(result("b", "second"))
+    session.append_message(result("a", "first", isError=True))
+    session.append_message(assistant([call("c", "three"), call("d", "four")]))
+    session.append_message(result("c", "third"))
+    session.append_message({"role": "assistant", "content": "on"})
+    session.append_message(result("d", "late"))
+    session.append_message(result("x", "orphan"))
+    text = said(session)
     order = ["`one`", "Error:", "first", "`two`", "second", "`three`", "third", "`four`"]
     order += ["late", "on\n", "a call that is not here"]
     places = [text.index(word) for word in order]
@@ -85,10 +86,7 @@ def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late
     "messages",
     [
         [
-            {
-                "role": "assistant",
-                "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}],
-            },
+            assistant([{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]),
             user([{"type": "tool_result", "tool_use_id": "t", "content": "out"}]),
         ],
         [
@@ -105,28 +103,28 @@ def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late
         ],
     ],
 )
-def test_every_shape_of_call_and_result_is_told(messages: list[dict[str, Any]]) -> None:
-    with Session.create() as session:
-        session.append_message(user("go"))
-        for message in messages:
-            session.append_message(message)
-        text = said(session)
+def test_every_shape_of_call_and_result_is_told(
+    messages: list[dict[str, Any]], session: Session
+) -> None:
+    session.append_message(user("go"))
+    for message in messages:
+        session.append_message(message)
+    text = said(session)
     assert text.index("**Calls `ls`**") < text.index("Result:\n\n```\nout\n```")
     assert headings(text) == ["go", "User", "Assistant"]
 
 
-def test_branches_summaries_labels_and_what_is_not_shown_are_marked() -> None:
-    with Session.create() as session:
-        session.append_message(user("one"))
-        answer = session.append_message({"role": "assistant", "content": "two"})
-        session.append_message(user("left # behind"))
-        session.branch(answer, summary="It *failed*.")
-        session.append_message(user("three"))
-        session.compact("All so far.", first_kept=session.leaf)
-        session.append("custom", customType="mine", data=1)
-        session.append("next_years", field=2)
-        session.label(answer, "the-fork")
-        text = said(session)
+def test_branches_summaries_labels_and_what_is_not_shown_are_marked(session: Session) -> None:
+    session.append_message(user("one"))
+    answer = session.append_message({"role": "assistant", "content": "two"})
+    session.append_message(user("left # behind"))
+    session.branch(answer, summary="It *failed*.")
+    session.append_message(user("three"))
+    session.compact("All so far.", first_kept=session.leaf)
+    session.append("custom", customType="mine", data=1)
+    session.append("next_years", field=2)
+    session.label(answer, "the-fork")
+    text = said(session)
     assert "*Another branch leaves here, 1 entry from `" in text
     assert "left \\# behind" in text
     assert "**Summary of the branch left at `" in text
