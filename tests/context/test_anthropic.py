@@ -38,10 +38,7 @@ def signed(**more: Any) -> dict[str, Any]:
 
 def test_the_system_text_stands_apart() -> None:
     params = context({"role": "system", "content": "Be brief."}, user("hi")).to_anthropic().params
-    assert params == {
-        "system": "Be brief.",
-        "messages": [{"role": "user", "content": [text("hi")]}],
-    }
+    assert params == {"system": "Be brief.", "messages": [user([text("hi")])]}
 
 
 def test_neighbours_of_the_same_side_are_one_message() -> None:

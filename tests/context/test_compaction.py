@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sessiontree.context.compaction import IMAGE_TOKENS, Piece, cut_point, estimate_tokens
 from sessiontree.context.pairing import pair
 from sessiontree.core.message import Message
+from tests.support.conversation import user
 from tests.support.histories import call, fault_of, histories, result, said
 from tests.support.lines import values
 
@@ -34,17 +35,17 @@ def answer(tokens: int = 10) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ({"role": "user", "content": ""}, 0),
-        ({"role": "user", "content": "x"}, 1),
-        ({"role": "user", "content": "x" * 4}, 1),
-        ({"role": "user", "content": "x" * 5}, 2),
-        ({"role": "user", "content": [said("x" * 8), "yyyy"]}, 3),
+        (user(""), 0),
+        (user("x"), 1),
+        (user("x" * 4), 1),
+        (user("x" * 5), 2),
+        (user([said("x" * 8), "yyyy"]), 3),
         ({"role": "assistant", "content": [{"type": "thinking", "thinking": "x" * 12}]}, 3),
-        ({"role": "user", "content": [{"type": "image", "data": "x" * 10_000}]}, IMAGE_TOKENS),
-        ({"role": "user", "content": [{"type": "input_image"}, said("xxxx")]}, IMAGE_TOKENS + 1),
+        (user([{"type": "image", "data": "x" * 10_000}]), IMAGE_TOKENS),
+        (user([{"type": "input_image"}, said("xxxx")]), IMAGE_TOKENS + 1),
         ({"role": "bashExecution", "command": "ls", "output": "xx"}, 1),
-        ({"role": "user", "content": None}, 0),
-        ({"role": "user", "content": [5, None, {"type": ["list"]}, {"text": 5}]}, 0),
+        (user(None), 0),
+        (user([5, None, {"type": ["list"]}, {"text": 5}]), 0),
         ({"role": "user"}, 0),
     ],
 )
@@ -60,7 +61,7 @@ def test_an_image_inside_a_result_counts_as_an_image() -> None:
         "tool_use_id": "a",
         "content": [{"type": "image"}, said("xxxx")],
     }
-    assert estimate_tokens({"role": "user", "content": [block]}) == IMAGE_TOKENS + 1
+    assert estimate_tokens(user([block])) == IMAGE_TOKENS + 1
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_pdf_counts_by_its_pages_and_what_is_only_named_not_at_all(
 ) -> None:
     source = {"type": "base64", "media_type": media_type, "data": "x" * length}
     block = {"type": "document", "source": source}
-    assert estimate_tokens({"role": "user", "content": [block]}) == images * IMAGE_TOKENS
+    assert estimate_tokens(user([block])) == images * IMAGE_TOKENS
 
 
 @pytest.mark.parametrize("shape", ["pi", "anthropic", "chat", "responses"])
@@ -91,7 +92,7 @@ def test_arguments_that_cannot_be_written_are_estimated_all_the_same(odd: Any) -
 def test_any_value_can_be_estimated(value: Any) -> None:
     for key in ("content", "output", "tool_calls", "type", "arguments"):
         assert estimate_tokens({"role": "user", key: value}) >= 0
-    assert estimate_tokens({"role": "user", "content": [value, {"type": value, "id": ""}]}) >= 0
+    assert estimate_tokens(user([value, {"type": value, "id": ""}])) >= 0
 
 
 def test_what_fits_is_not_cut() -> None:

@@ -11,6 +11,7 @@ from sessiontree.context.fold import Fold
 from sessiontree.context.pairing import pair
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.entry import Entry
+from tests.support.conversation import user
 from tests.support.histories import call, result, said
 from tests.support.lines import Path, entry, message, path, segments
 
@@ -52,7 +53,7 @@ A, B, C, D = (message(name.lower(), name) for name in "ABCD")
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (A, {"role": "user", "content": "A"}),
+        (A, user("A")),
         (
             entry("branch_summary", summary="s", fromUuid="f"),
             {"role": "branchSummary", "content": "s", "summary": "s", "fromUuid": "f"},
@@ -75,17 +76,17 @@ A, B, C, D = (message(name.lower(), name) for name in "ABCD")
         ),
         (
             entry("handle", handle="blob@1.0.0::sha256:x", kind="output"),
-            {"role": "user", "content": "blob@1.0.0::sha256:x"},
+            user("blob@1.0.0::sha256:x"),
         ),
         (
             entry("handle", handle={"source": "s", "source_version": "1", "identifier": "i"}),
-            {"role": "user", "content": "s@1::i"},
+            user("s@1::i"),
         ),
         (
             entry("handle", handle="h@1::m", role="assistant"),
             {"role": "assistant", "content": "h@1::m"},
         ),
-        (entry("handle", handle="h@1::m", role=["user"]), {"role": "user", "content": "h@1::m"}),
+        (entry("handle", handle="h@1::m", role=["user"]), user("h@1::m")),
         (
             entry("message_end", messageUuid="x", role="assistant", model="m"),
             {"role": "assistant", "content": [], "model": "m"},
@@ -133,7 +134,7 @@ def test_messages_are_the_stored_objects_themselves() -> None:
 
 
 def test_calls_and_results_are_paired_unless_verbatim() -> None:
-    stored = [{"role": "user", "content": "x"}, call("pi", "a"), result("pi", "b")]
+    stored = [user("x"), call("pi", "a"), result("pi", "b")]
     entries = [entry("message", f"u{i}", message=found) for i, found in enumerate(stored)]
     messages, sources, told = fold(*entries).result()
     assert (messages, told) == pair(stored)
@@ -474,7 +475,7 @@ def entries(draw: st.DrawFn) -> list[Entry]:
     for place in range(draw(st.integers(0, 10))):
         uuid, known = f"u{place}", ["root", *(e.uuid for e in made), f"u{place}", "elsewhere"]
         target = draw(st.sampled_from(known))
-        text = {"role": "user", "content": f"{place}"}
+        text = user(f"{place}")
         system = {"role": "system", "content": f"{place}"}
         ids = draw(st.sampled_from(["a", "b"]))
         kinds: list[tuple[str, dict[str, Any]]] = [

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 
 from sessiontree.context.pairing import Pairing, pair
 from sessiontree.core.message import Message
+from tests.support.conversation import user
 from tests.support.histories import SHAPES, call, fault_of, histories, result, said, spoken_in
 
-PROMPT = {"role": "user", "content": "go"}
-STEER = {"role": "user", "content": "no, the other one"}
+PROMPT = user("go")
+STEER = user("no, the other one")
 DONE = {"role": "assistant", "content": [said("done")]}
 SHAPED = pytest.mark.parametrize("shape", SHAPES)
 PARALLEL = pytest.mark.parametrize("shape", ["pi", "anthropic", "chat"])
@@ -25,20 +26,21 @@ def warned(*messages: Message) -> list[str]:
     return pair(messages)[1]
 
 
-@SHAPED
-def test_what_needs_no_correction_is_passed_on_as_the_very_same_objects(shape: str) -> None:
-    messages = [PROMPT, call(shape, "a"), result(shape, "a"), DONE, STEER, DONE]
+def assert_untouched(messages: list[Message]) -> None:
+    """The very same objects come out, without a warning."""
     out, warnings = pair(messages)
     assert [id(message) for message in out] == [id(message) for message in messages]
     assert warnings == []
+
+
+@SHAPED
+def test_what_needs_no_correction_is_passed_on_as_the_very_same_objects(shape: str) -> None:
+    assert_untouched([PROMPT, call(shape, "a"), result(shape, "a"), DONE, STEER, DONE])
 
 
 @PARALLEL
 def test_parallel_results_in_call_order_are_passed_on_too(shape: str) -> None:
-    messages = [call(shape, "a", "b"), result(shape, "a"), result(shape, "b"), DONE]
-    out, warnings = pair(messages)
-    assert [id(message) for message in out] == [id(message) for message in messages]
-    assert warnings == []
+    assert_untouched([call(shape, "a", "b"), result(shape, "a"), result(shape, "b"), DONE])
 
 
 @SHAPED
@@ -139,9 +141,7 @@ def test_an_id_used_every_turn_pairs_within_each_turn(shape: str) -> None:
     for turn in range(4):
         answer = result(shape, "call_0", text=f"{turn}")
         messages += [PROMPT, call(shape, "call_0", said=f"{turn}"), answer]
-    out, warnings = pair(messages)
-    assert [id(message) for message in out] == [id(message) for message in messages]
-    assert warnings == []
+    assert_untouched(messages)
 
 
 @SHAPED
@@ -171,13 +171,13 @@ def test_what_a_late_result_says_besides_stays_in_its_place() -> None:
     out = paired(made, STEER, answer)
     assert out == [
         *(made, {**answer, "content": answer["content"][:1]}, STEER),
-        {"role": "user", "content": [said("and now?")]},
+        user([said("and now?")]),
     ]
 
 
 def test_an_orphan_result_does_not_take_the_words_beside_it_along() -> None:
     out = paired(PROMPT, result("anthropic", "a", then="and now?"))
-    assert out == [PROMPT, {"role": "user", "content": [said("and now?")]}]
+    assert out == [PROMPT, user([said("and now?")])]
 
 
 @pytest.mark.parametrize("second", [result("anthropic", "b"), result("chat", "b")])
@@ -191,7 +191,7 @@ def test_results_stand_before_all_that_is_said_beside_them(second: dict[str, Any
 
 
 def test_text_in_front_of_a_result_is_put_behind_it() -> None:
-    answer = {"role": "user", "content": [said("hm"), *result("anthropic", "a")["content"]]}
+    answer = user([said("hm"), *result("anthropic", "a")["content"]])
     out, warnings = pair([call("anthropic", "a"), answer])
     assert out[1]["content"] == list(reversed(answer["content"]))
     assert len(warnings) == 1
@@ -262,9 +262,9 @@ def test_a_response_in_pieces_makes_its_calls_together() -> None:
 
     def result(call: str) -> dict[str, Any]:
         block = {"type": "tool_result", "tool_use_id": call, "content": call}
-        return {"role": "user", "content": [block]}
+        return user([block])
 
-    said = {"role": "user", "content": "stop"}
+    said = user("stop")
     in_order = [piece("a"), piece("b"), result("b"), result("a"), said]
     assert pair(in_order) == (in_order, [])
     late, warnings = pair([piece("a"), piece("b"), result("b"), said, result("a")])
@@ -275,10 +275,7 @@ def test_a_response_in_pieces_makes_its_calls_together() -> None:
 def test_parallel_call_items_keep_the_order_of_their_api() -> None:
     calls = [call("responses", "a"), {"type": "reasoning", "summary": []}, call("responses", "b")]
     results = [result("responses", "b"), result("responses", "a")]
-    messages = [PROMPT, *calls, *results, DONE]
-    out, warnings = pair(messages)
-    assert [id(message) for message in out] == [id(message) for message in messages]
-    assert warnings == []
+    assert_untouched([PROMPT, *calls, *results, DONE])
 
 
 def test_a_call_item_of_several_that_was_never_answered_gets_its_result_behind_them() -> None:
@@ -300,9 +297,6 @@ def test_words_beside_an_orphan_result_end_a_response_of_call_items() -> None:
     orphan = result("anthropic", "a", then="after 1")
     out, warnings = pair([first, orphan, second, STEER, result("pi", "a")])
     assert fault_of(out) is None
-    assert out[2:] == [
-        {"role": "user", "content": [said("after 1")]},
-        *(second, result("pi", "a"), STEER),
-    ]
+    assert out[2:] == [user([said("after 1")]), *(second, result("pi", "a"), STEER)]
     assert len(warnings) == 3
     assert pair(out) == (out, [])

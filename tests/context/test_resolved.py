@@ -20,6 +20,7 @@ from sessiontree.context.resolved import (
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleDataError
+from tests.support.conversation import user
 from tests.support.lines import entry
 
 HANDLE = Handle("p", "1.0.0", "m", ("x",))
@@ -34,7 +35,7 @@ def said(kind: Kind, data: Any, media_type: str | None = None, **fields: Any) ->
 @pytest.mark.parametrize(
     ("kind", "data"),
     [
-        ("message", {"role": "user", "content": "hi"}),
+        ("message", user("hi")),
         ("message", {"id": "1", "role": "assistant", "content": [], "model": None}),
         ("message", {"role": "bashExecution", "output": "x"}),
         ("message", {"role": "assistant", "tool_calls": []}),
@@ -57,7 +58,7 @@ def test_data_of_its_kind_is_taken(kind: Kind, data: Any) -> None:
         ("message", {}),
         ("message", {"role": "", "content": "hi"}),
         ("message", {"role": "user"}),
-        ("message", {"role": "user", "content": 5}),
+        ("message", user(5)),
         ("output", "hello"),
         ("output", {"stdout": "a", "stderr": "b"}),
         ("output", {**OUTPUT, "stdout": None}),
@@ -82,7 +83,7 @@ def test_a_message_is_itself() -> None:
 
 
 def test_an_output_is_a_fenced_text() -> None:
-    assert said("output", OUTPUT) == {"role": "user", "content": "```\nhello\n```"}
+    assert said("output", OUTPUT) == user("```\nhello\n```")
     failed = {"stdout": "out", "stderr": "err", "exitCode": 2}
     assert said("output", failed, role="assistant") == {
         "role": "assistant",
@@ -109,16 +110,9 @@ def test_a_document_is_its_json() -> None:
 
 @pytest.mark.parametrize("media_type", ["image/png", "IMAGE/PNG; q=1"])
 def test_an_image_is_an_image_block(media_type: str) -> None:
-    assert said("binary", b"\x89PNG", media_type) == {
-        "role": "user",
-        "content": [
-            {
-                "type": "image",
-                "data": base64.b64encode(b"\x89PNG").decode(),
-                "mimeType": "image/png",
-            }
-        ],
-    }
+    assert said("binary", b"\x89PNG", media_type) == user(
+        [{"type": "image", "data": base64.b64encode(b"\x89PNG").decode(), "mimeType": "image/png"}]
+    )
 
 
 def test_an_image_that_models_refuse_is_named() -> None:
@@ -163,16 +157,15 @@ def carried(data: bytes, media_type: str | None) -> tuple[str, bytes]:
 
 
 def test_a_pdf_is_a_document_block() -> None:
-    assert said("binary", b"%PDF", "application/pdf", preview="the plan") == {
-        "role": "user",
-        "content": [
+    assert said("binary", b"%PDF", "application/pdf", preview="the plan") == user(
+        [
             {
                 "type": "document",
                 "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
                 "title": "the plan",
             }
-        ],
-    }
+        ]
+    )
     assert lack_of(b"%PDF", "application/pdf") == ""
 
 

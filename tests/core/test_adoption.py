@@ -122,15 +122,9 @@ def test_a_pop_to_a_line_outside_the_tree_goes_to_the_entry_above_it() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b"no JSON",
-        b"[1]",
-        b'{"message":{}}',
-        b'{"type":7}',
-        HEADER,
-        b'{"type":"message","uuid":7}',
-        b'{"type":"message","uuid":""}',
-        b'{"type":"message","parentUuid":"a"}',
-        b'{"type":"message","\\ud800":1}',
+        *(b"no JSON", b"[1]", b'{"message":{}}', b'{"type":7}', HEADER),
+        *(b'{"type":"message","uuid":7}', b'{"type":"message","uuid":""}'),
+        *(b'{"type":"message","parentUuid":"a"}', b'{"type":"message","\\ud800":1}'),
     ],
 )
 def test_what_no_older_program_meant_is_left_alone(line: bytes) -> None:

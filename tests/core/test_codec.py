@@ -12,15 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.codec import (
-    check_seal,
-    decode,
-    encode,
-    head,
-    is_sealed,
-    lines_in,
-    raw_values,
-)
+from sessiontree.core.codec import check_seal, decode, encode, head, is_sealed, lines_in, raw_values
 from sessiontree.core.damage import ignore
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError

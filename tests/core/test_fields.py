@@ -54,28 +54,29 @@ def test_a_field_that_is_missing_or_of_a_wrong_kind_is_named(kind: str, key: str
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "value"),
+    ("kind", "given", "named"),
     [
-        ("compaction", "tokensBefore", True),
-        ("compaction", "tokensBefore", -1),
-        ("compaction", "summary", ""),
-        ("context_edit", "replacement", {"text": "x"}),
-        ("context_edit", "replacement", "x"),
-        ("label", "label", ""),
-        ("block", "index", False),
-        ("custom_message", "display", 1),
-        ("message", "message", {"content": "no role"}),
+        ("compaction", {"tokensBefore": True}, "tokensBefore"),
+        ("compaction", {"tokensBefore": -1}, "tokensBefore"),
+        ("compaction", {"summary": ""}, "summary"),
+        ("context_edit", {"replacement": {"text": "x"}}, "replacement"),
+        ("context_edit", {"replacement": "x"}, "replacement"),
+        ("label", {"label": ""}, "label"),
+        ("block", {"index": False}, "index"),
+        ("custom_message", {"display": 1}, "display"),
+        ("message", {"message": {"content": "no role"}}, "role"),
+        ("branch", {"metadata": "text"}, "metadata"),
+        ("branch", {"metadata": []}, "metadata"),
+        ("branch", {"metadata": 5}, "metadata"),
+        *(("session_info", {"name": odd}, "name") for odd in ("", "  ", "a\nb", "\x1b[2J", 5)),
+        *(("custom", {key: "v"}, key) for key in sorted(RESERVED)),
     ],
 )
-def test_a_value_that_no_reader_could_use_is_refused(kind: str, key: str, value: Any) -> None:
-    with pytest.raises(EntryError):
-        check_fields(kind, {**SOUND[kind], key: value})
-
-
-@pytest.mark.parametrize("key", sorted(RESERVED))
-def test_keys_of_the_session_itself_may_not_be_given(key: str) -> None:
-    with pytest.raises(EntryError, match=key):
-        check_fields("custom", {"customType": "x", key: "v"})
+def test_a_value_that_no_reader_could_use_and_a_key_of_the_session_itself_are_refused(
+    kind: str, given: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(EntryError, match=named):
+        check_fields(kind, {**SOUND[kind], **given})
 
 
 @pytest.mark.parametrize("kind", [None, "", 5, "session"])
@@ -86,18 +87,6 @@ def test_a_type_is_a_name_and_not_the_header(kind: Any) -> None:
 
 def test_an_unknown_type_is_written_as_given() -> None:
     check_fields("of the future", {"anything": 1})
-
-
-@pytest.mark.parametrize("metadata", ["text", [], 5])
-def test_metadata_is_a_dict(metadata: Any) -> None:
-    with pytest.raises(EntryError, match="metadata"):
-        check_fields("branch", {"metadata": metadata})
-
-
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "\x1b[2J", 5])
-def test_a_name_of_a_session_can_be_shown_on_one_line(name: Any) -> None:
-    with pytest.raises(EntryError, match="name"):
-        check_fields("session_info", {"name": name})
 
 
 def test_a_name_may_be_in_any_script_or_be_taken_away() -> None:

@@ -88,17 +88,20 @@ def test_a_newer_format_is_refused_by_name(keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [b"", b"[]", b"hello", b'{"type":"message"}', b"{}", b'{"type":["session"]}', b"\x7fELF\0\0"],
+    ("line", "told"),
+    [
+        *((line, "is not a session") for line in (b"", b"[]", b"hello", b"{}", b"\x7fELF\0\0")),
+        (b'{"type":"message"}', "is not a session"),
+        (b'{"type":["session"]}', "is not a session"),
+        (b'{"sessionId":"x","messages":[]}', "is not a header"),
+        (b"SQLite format 3\0\1", "binary"),
+        (b"\x28\xb5\x2f\xfdgarbage", "is compressed"),
+        (b"plain text", "of sessiontree, or one of another agent"),
+    ],
 )
-def test_what_is_no_header_is_no_session(line: bytes) -> None:
-    with pytest.raises(NotASessionError, match="is not a session"):
+def test_what_is_no_header_is_no_session_and_told_by_what_it_is(line: bytes, told: str) -> None:
+    with pytest.raises(NotASessionError, match=told):
         check_header(line, "s.jsonl", "line 1 (byte 0)")
-
-
-def test_binary_is_called_binary() -> None:
-    with pytest.raises(NotASessionError, match="binary"):
-        check_header(b"SQLite format 3\0\1", "s.jsonl", "line 1 (byte 0)")
 
 
 @given(st.dictionaries(st.sampled_from(["type", "kind", "version", "format", "uuid"]), values))
@@ -107,20 +110,3 @@ def test_any_first_line_is_a_header_or_is_refused_with_an_error_of_ours(
 ) -> None:
     with contextlib.suppress(SessionTreeError):
         assert check(**keys)["type"] == "session"
-
-
-def test_an_object_with_an_id_of_a_session_alone_is_nobodys_file() -> None:
-    with pytest.raises(NotASessionError, match="is not a header"):
-        check(sessionId="x", messages=[])
-
-
-@pytest.mark.parametrize(
-    ("start", "said"),
-    [
-        (b"\x28\xb5\x2f\xfdgarbage", "is compressed"),
-        (b"plain text", "of sessiontree, or one of another agent"),
-    ],
-)
-def test_what_is_no_session_is_told_by_what_it_is(start: bytes, said: str) -> None:
-    with pytest.raises(NotASessionError, match=said):
-        check_header(start, "s.jsonl", "line 1 (byte 0)")

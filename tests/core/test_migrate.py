@@ -199,13 +199,8 @@ def test_an_index_that_counts_nothing_is_kept_and_never_guessed(index: str) -> N
 @pytest.mark.parametrize(
     "line",
     [
-        b"{}",
-        b'{"type":7,"x":1}',
-        HEADER,
-        b'{"type":"t","uuid":"\\ud800"}',
-        b'{"type":"t","\\ud800":1}',
-        b"broken",
-        b"",
+        *(b"{}", b'{"type":7,"x":1}', HEADER, b'{"type":"t","uuid":"\\ud800"}'),
+        *(b'{"type":"t","\\ud800":1}', b"broken", b""),
     ],
 )
 def test_a_line_that_cannot_take_part_is_kept_and_breaks_no_chain(line: bytes) -> None:

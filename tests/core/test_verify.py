@@ -42,21 +42,21 @@ def merge(merged: Any, base: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "entry",
+    "added",
     [
-        compaction("a"),
-        compaction("x"),
-        compaction("h"),
-        merge("side", "a"),
-        line("label", "x", "b", targetUuid="side", label="n"),
-        line("context_edit", "x", "b", targetUuid="side", replacement=None),
-        line("branch_summary", "x", "a", summary="s", fromUuid="b"),
-        line("stack_summary", "x", "a", summary="s", fromUuid="b"),
-        line("of the future", "x", "b", targetUuid="gone"),
+        *([compaction("a")], [compaction("x")], [compaction("h")], [merge("side", "a")]),
+        [line("label", "x", "b", targetUuid="side", label="n")],
+        [line("context_edit", "x", "b", targetUuid="side", replacement=None)],
+        [line("branch_summary", "x", "a", summary="s", fromUuid="b")],
+        [line("stack_summary", "x", "a", summary="s", fromUuid="b")],
+        [line("of the future", "x", "b", targetUuid="gone")],
+        [line("stack_summary", "x", "a", summary="s", fromUuid="b", spilled=[-1])],
+        [line("label", "x", "b", targetUuid="late"), line("message", "late", "x", message={})],
+        [b'{"type":"message","uuid":"f","parentUuid":"b"}'],  # never sealed, and so not wrong
     ],
 )
-def test_sound_references_are_passed_over(entry: bytes) -> None:
-    assert found_in([*TREE, entry]).told == []
+def test_sound_references_and_lines_are_passed_over(added: list[bytes]) -> None:
+    assert found_in([*TREE, *added]).told == []
 
 
 @pytest.mark.parametrize(
@@ -82,27 +82,18 @@ def test_a_reference_that_leads_nowhere_is_named(entry: bytes, cause: str) -> No
     assert found_in([*TREE, entry]).told == [("reference", offset, cause)]
 
 
-def test_a_reference_may_name_what_stands_after_it() -> None:
-    assert (
-        found_in(
-            [
-                *TREE,
-                line("label", "x", "b", targetUuid="late", label="n"),
-                line("message", "late", "x", message={}),
-            ]
-        ).told
-        == []
-    )
-
-
-def test_a_first_kept_entry_that_stands_twice_is_on_the_path_by_either() -> None:
-    """The file was joined from two copies: the second copy of the entry is on no path."""
-    assert found_in([*TREE, compaction("a"), A]).kinds == ["duplicate"]
-
-
-def test_a_first_kept_entry_is_found_above_a_parent_that_stands_late() -> None:
-    late = [HEADER, B, compaction("a"), A]
-    assert found_in(late).kinds == ["late parent"]
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ([*TREE, compaction("a"), A], "duplicate"),  # joined from two copies
+        ([HEADER, B, compaction("a"), A], "late parent"),
+        ([HEADER, A, B.replace(b":", b"", 1)], "json"),
+        ([HEADER, seal(b'{"type":"custom","uuid":"x","parentUuid":"h","data":"\xe9"}')], "utf-8"),
+    ],
+    ids=["first kept twice", "first kept above a late parent", "no entry, sealed", "sealed bytes"],
+)
+def test_an_oddity_is_one_finding_and_makes_no_second_one(lines: list[bytes], kind: str) -> None:
+    assert found_in(lines).kinds == [kind]
 
 
 def test_a_copy_may_name_what_it_left_behind() -> None:
@@ -119,14 +110,6 @@ def test_a_copy_may_name_what_it_left_behind() -> None:
 @pytest.mark.parametrize("around", [b"\0\0%b", b"\xef\xbb\xbf%b", b"%b\r", b"%b\0"])
 def test_what_stands_around_a_sealed_line_does_not_make_its_checksum_wrong(around: bytes) -> None:
     assert "crc" not in found_in([HEADER, A, around % B]).kinds
-
-
-def test_a_checksum_of_what_is_no_entry_is_no_finding_of_its_own() -> None:
-    assert found_in([HEADER, A, B.replace(b":", b"", 1)]).kinds == ["json"]
-
-
-def test_a_line_that_was_never_sealed_is_not_wrong() -> None:
-    assert found_in([*TREE, b'{"type":"message","uuid":"f","parentUuid":"b"}']).told == []
 
 
 ids = st.sampled_from("abcdefgh")
@@ -171,13 +154,3 @@ def test_a_first_kept_entry_is_reported_exactly_if_it_is_not_above(
         at = parents[at - 1]
         path.add(at)
     assert (found_in(lines).kinds == []) == (kept in path)
-
-
-def test_a_line_whose_checksum_is_right_is_still_told_where_it_is_no_text() -> None:
-    text = seal(b'{"type":"custom","uuid":"x","parentUuid":"h","data":"\xe9"}')
-    assert found_in([HEADER, text]).kinds == ["utf-8"]
-
-
-def test_an_entry_whose_spilled_is_no_list_of_places_does_not_end_the_verification() -> None:
-    broken = line("stack_summary", "x", "a", summary="s", fromUuid="b", spilled=[-1])
-    assert found_in([*TREE, broken]).told == []

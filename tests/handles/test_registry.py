@@ -166,12 +166,7 @@ def test_one_that_fails_hides_no_other() -> None:
 
 @pytest.mark.parametrize(
     "fails",
-    [
-        lambda hs, s: 1 / 0,
-        lambda hs, s: [said("one")],
-        lambda hs, s: None,
-        lambda hs, s: iter(()),
-    ],
+    [lambda hs, s: 1 / 0, lambda hs, s: [said("one")], lambda hs, s: None, lambda hs, s: iter(())],
 )
 def test_a_batch_that_fails_is_resolved_one_by_one(fails: Any) -> None:
     plugin = Batching("p", fails)

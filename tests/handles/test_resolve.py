@@ -15,6 +15,7 @@ from sessiontree.core.handle import Handle
 from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
 from sessiontree.handles.registry import Registry
 from sessiontree.handles.resolve import HandleScope
+from tests.support.conversation import user
 from tests.support.lines import entry
 from tests.support.plugins import Plugin, handle, said
 
@@ -36,7 +37,7 @@ def pointing(session: Session, to: Handle | str, **more: Any) -> Entry:
 
 
 def test_the_path_comes_with_its_handles_resolved(session: Session, plugin: Plugin) -> None:
-    prompt = session.append_message({"role": "user", "content": "hi"})
+    prompt = session.append_message(user("hi"))
     good = pointing(session, handle(1))
     bad = pointing(session, "x@1.0.0::a")
     wrong = pointing(session, "no handle")
@@ -55,7 +56,7 @@ def test_the_path_comes_with_its_handles_resolved(session: Session, plugin: Plug
 
 
 def test_the_tree_comes_with_its_handles_resolved(session: Session, plugin: Plugin) -> None:
-    prompt = session.append_message({"role": "user", "content": "hi"})
+    prompt = session.append_message(user("hi"))
     one = pointing(session, handle(1))
     below = session.append_message({"role": "assistant", "content": "below"})
     two = pointing(session, "x@1.0.0::a", parent=prompt)
@@ -74,7 +75,7 @@ def test_the_tree_comes_with_its_handles_resolved(session: Session, plugin: Plug
 def test_a_chain_of_any_depth_is_a_tree(session: Session) -> None:
     with session.batch():
         for number in range(3000):
-            session.append_message({"role": "user", "content": str(number)})
+            session.append_message(user(str(number)))
     node, depth = HandleScope(session, Registry()).resolved_tree(), 0
     while node.children:
         (node,), depth = node.children, depth + 1
@@ -114,18 +115,9 @@ def test_a_context_gets_a_message_for_each_handle(session: Session) -> None:
     found = HandleScope(session, registry).messages(entries)
     assert [each.message for each in found[:4] if isinstance(each, Shown)] == [
         {"role": "assistant", "content": str(handle(1))},
-        {"role": "user", "content": "```\ndone\n```"},
-        {"role": "user", "content": '{"a":1}'},
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "image",
-                    "data": base64.b64encode(PNG).decode(),
-                    "mimeType": "image/png",
-                }
-            ],
-        },
+        user("```\ndone\n```"),
+        user('{"a":1}'),
+        user([{"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}]),
     ]
     assert [type(each) for each in found[4:]] == [UnknownHandleError, HandleError]
 

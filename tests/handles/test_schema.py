@@ -72,19 +72,8 @@ def test_below_and_from_part_all_versions(one: tuple[int, ...], other: tuple[int
 @pytest.mark.parametrize(
     "versions",
     [
-        *(
-            "",
-            " ",
-            "x",
-            "v1",
-            "1.x.3",
-            "1.x.3-rc",
-            "1.2.3.x",
-            "1.2-rc",
-            "1.2.3-01",
-            "x.1",
-            "1-rc.1",
-        ),
+        *("", " ", "x", "v1", "1.x.3", "1.x.3-rc", "1.2.3.x", "1.2-rc", "1.2.3-01"),
+        *("x.1", "1-rc.1"),
         *("^1", "1,2", ">", "01"),
     ],
 )

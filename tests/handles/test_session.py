@@ -22,6 +22,7 @@ from sessiontree.errors import (
     TargetRefusedError,
 )
 from sessiontree.handles.resolve import HandleScope
+from tests.support.conversation import user
 from tests.support.terminal import contents
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -55,7 +56,7 @@ def test_an_entry_of_this_session_is_its_message(here: Session) -> None:
 def test_an_entry_of_a_session_beside_is_found_by_the_id_in_its_header(
     here: Session, beside: Session, tmp_path: Path
 ) -> None:
-    entry = beside.append_message({"role": "user", "content": "from afar"})
+    entry = beside.append_message(user("from afar"))
     (tmp_path / "broken.jsonl").write_bytes(b"\0\xff{")
     (tmp_path / "folder.jsonl").mkdir()
     os.mkfifo(tmp_path / "a pipe.jsonl")
@@ -65,7 +66,7 @@ def test_an_entry_of_a_session_beside_is_found_by_the_id_in_its_header(
 
 
 def test_nothing_is_written_for_it(here: Session, beside: Session, tmp_path: Path) -> None:
-    entry = beside.append_message({"role": "user", "content": "x"})
+    entry = beside.append_message(user("x"))
     beside.close()
     (tmp_path / "beside.jsonl.lock").unlink()
     before = contents(tmp_path), sorted(os.listdir(tmp_path))
@@ -76,7 +77,7 @@ def test_nothing_is_written_for_it(here: Session, beside: Session, tmp_path: Pat
 def test_an_entry_of_a_version_1_session_is_found(here: Session, tmp_path: Path) -> None:
     lines = [
         {"type": "session", "id": "old", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/"},
-        {"type": "message", "message": {"role": "user", "content": "first"}},
+        {"type": "message", "message": user("first")},
     ]
     file = tmp_path / "old.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -86,7 +87,7 @@ def test_an_entry_of_a_version_1_session_is_found(here: Session, tmp_path: Path)
 
 
 def test_other_entries_resolve_to_what_they_say(here: Session) -> None:
-    first = here.append_message({"role": "user", "content": "hi"})
+    first = here.append_message(user("hi"))
     summary = here.branch(first, summary="went elsewhere")
     custom = here.append("custom_message", customType="t", content="c", display=True)
     label = here.label(first, "start")
@@ -102,12 +103,12 @@ def test_other_entries_resolve_to_what_they_say(here: Session) -> None:
 
 def test_a_block_is_a_message_with_it_alone(here: Session) -> None:
     entry = here.append_message({"role": "assistant", "content": BLOCKS})
-    text = here.append_message({"role": "user", "content": "only text"})
+    text = here.append_message(user("only text"))
     for index, block in enumerate(BLOCKS):
         data = found(here, Handle.block("here", entry.uuid, index)).data
         assert data == {"role": "assistant", "content": [block]}
     data = found(here, Handle.block("here", text.uuid, 0)).data
-    assert data == {"role": "user", "content": [{"type": "text", "text": "only text"}]}
+    assert data == user([{"type": "text", "text": "only text"}])
 
 
 def test_an_item_of_responses_is_its_own_block(here: Session) -> None:
@@ -122,7 +123,7 @@ def test_an_item_of_responses_is_its_own_block(here: Session) -> None:
 
 
 def test_a_block_has_the_place_it_has_for_whoever_asks_the_session(here: Session) -> None:
-    entry = here.append_message({"role": "user", "content": [None, "a", 5, BLOCKS[1]]})
+    entry = here.append_message(user([None, "a", 5, BLOCKS[1]]))
     for index in range(2):
         data = found(here, Handle.block("here", entry.uuid, index)).data
         assert data["content"] == [here.block(entry, index)]
@@ -146,7 +147,7 @@ def test_a_block_of_a_streamed_message_is_found_by_any_of_its_uuids(here: Sessio
 
 
 def test_what_is_not_there_is_told(here: Session) -> None:
-    entry = here.append_message({"role": "user", "content": [BLOCKS[0]]})
+    entry = here.append_message(user([BLOCKS[0]]))
     label = here.label(entry, "start")
     here.append("block", messageUuid="whole", index=0, block={"type": "text", "text": "a"})
     for handle in (
@@ -166,7 +167,7 @@ def test_what_is_not_there_is_told(here: Session) -> None:
 
 def test_a_session_in_memory_stands_beside_none() -> None:
     with Session.create(id="here", cwd="/") as session:
-        entry = session.append_message({"role": "user", "content": "hi"})
+        entry = session.append_message(user("hi"))
         assert found(session, Handle.entry("here", entry.uuid)).data["content"] == "hi"
         with pytest.raises(TargetMissingError, match="in memory"):
             found(session, Handle.entry("beside", entry.uuid))
@@ -185,7 +186,7 @@ def test_a_handle_entry_resolves_to_what_its_handle_does(here: Session, tmp_path
 
 def test_the_older_form_of_a_handle_is_followed(here: Session, tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("notes")
-    here.append_message({"role": "user", "content": "x"})
+    here.append_message(user("x"))
     line = {
         "type": "handle",
         "uuid": "h",
@@ -238,7 +239,7 @@ def test_a_blob_is_compared_with_its_hash(here: Session, tmp_path: Path) -> None
 
 
 def test_a_fork_resolves_the_entries_it_has_copies_of(here: Session, tmp_path: Path) -> None:
-    kept = here.append_message({"role": "user", "content": "kept"})
+    kept = here.append_message(user("kept"))
     left = here.append_message({"role": "assistant", "content": "left"})
     copy = here.fork(tmp_path / "copy.jsonl", at=kept)
     with Session.open(copy, readonly=True) as fork:
@@ -255,12 +256,12 @@ def test_of_two_files_with_one_id_the_one_with_the_entry_is_read(
     here: Session, beside: Session, tmp_path: Path
 ) -> None:
     shutil.copy(tmp_path / "beside.jsonl", tmp_path / "a copy.jsonl")
-    entry = beside.append_message({"role": "user", "content": "later"})
+    entry = beside.append_message(user("later"))
     assert found(here, Handle.entry("beside", entry.uuid)).data["content"] == "later"
 
 
 def test_sessions_beside_are_opened_once_and_closed(here: Session, beside: Session) -> None:
-    uuids = [beside.append_message({"role": "user", "content": str(i)}).uuid for i in range(5)]
+    uuids = [beside.append_message(user(str(i))).uuid for i in range(5)]
     gc.collect()  # sessions that earlier tests let go of close their files when collected
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
     handles = [Handle.entry("beside", uuid) for uuid in uuids]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sessiontree import Session
-from tests.support.conversation import in_memory, talk
+from tests.support.conversation import in_memory, opened, talk
+
+Reading = Callable[..., Session]
 
 
 @pytest.fixture
@@ -29,8 +31,20 @@ def session() -> Iterator[Session]:
 
 
 @pytest.fixture
-def main(file: Path) -> Iterator[Session]:
-    """A session on the main lane, with the prompt `p1`."""
-    with Session.create(file, cwd="/p") as main:
-        talk(main, "p1")
-        yield main
+def stored(file: Path) -> Iterator[Session]:
+    """An empty session in the file."""
+    with Session.create(file, cwd="/p") as stored:
+        yield stored
+
+
+@pytest.fixture
+def reading(file: Path) -> Reading:
+    """Opens to read what another program wrote in the file: a header, and the lines given."""
+    return lambda *lines: opened(file, *lines, readonly=True)
+
+
+@pytest.fixture
+def main(stored: Session) -> Session:
+    """A session in the file, on the main lane, with the prompt `p1`."""
+    talk(stored, "p1")
+    return stored

@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from sessiontree.handles.builtin import built_in
 from sessiontree.handles.registry import Registry, Scope
 from sessiontree.handles.schema import HandleSchema
 from sessiontree.storage.fs import Disk
+from tests.support.conversation import user
 
 PNG = bytes(range(256)) * 300
 
@@ -39,13 +41,20 @@ class Notes:
 
     def resolve(self, handle: Handle, scope: Scope) -> Any:
         self.asked.append(str(handle))
-        return {"role": "user", "content": "a note"}
+        return user("a note")
 
 
 @pytest.fixture
 def notes() -> tuple[Registry, Notes]:
     plugin = Notes()
     return Registry([*built_in(), plugin]), plugin
+
+
+@pytest.fixture
+def noted(notes: tuple[Registry, Notes]) -> Iterator[Session]:
+    """A session in memory that knows the plugin of notes."""
+    with Session.create(registry=notes[0]) as session:
+        yield session
 
 
 def test_a_handle_is_resolved_in_a_context_and_nowhere_else(
@@ -61,25 +70,24 @@ def test_a_handle_is_resolved_in_a_context_and_nowhere_else(
         session.stats()
         assert plugin.asked == []
         reference = session.context(resolve=False).messages
-        assert reference == [{"role": "user", "content": "notes@1.0.0::line"}]
+        assert reference == [user("notes@1.0.0::line")]
         assert plugin.asked == []
-        assert session.context().messages == [{"role": "user", "content": "a note"}]
+        assert session.context().messages == [user("a note")]
         session.context()
         assert len(plugin.asked) == 1
 
 
-def test_an_unknown_handle_is_a_placeholder_or_an_error(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl") as session:
-        session.append_handle("cone@1.0.0::run:7", kind="output", role="user")
-        context = session.context()
-        assert context.messages[0]["content"] == (
-            "[cone@1.0.0::run:7 cannot be resolved: unknown plugin 'cone']"
-        )
-        assert "registered: blob, file, session" in context.warnings[0]
-        with pytest.raises(UnknownHandleError):
-            session.context(strict=True)
-        with pytest.raises(UnknownHandleError):
-            session.resolve("cone@1.0.0::run:7")
+def test_an_unknown_handle_is_a_placeholder_or_an_error(stored: Session) -> None:
+    stored.append_handle("cone@1.0.0::run:7", kind="output", role="user")
+    context = stored.context()
+    assert context.messages[0]["content"] == (
+        "[cone@1.0.0::run:7 cannot be resolved: unknown plugin 'cone']"
+    )
+    assert "registered: blob, file, session" in context.warnings[0]
+    with pytest.raises(UnknownHandleError):
+        stored.context(strict=True)
+    with pytest.raises(UnknownHandleError):
+        stored.resolve("cone@1.0.0::run:7")
 
 
 def test_what_a_model_was_told_of_a_file_stays_as_the_session_goes_on(tmp_path: Path) -> None:
@@ -87,7 +95,7 @@ def test_what_a_model_was_told_of_a_file_stays_as_the_session_goes_on(tmp_path: 
     pointer = Handle.file("notes.md")
     with Session.create(tmp_path / "s.jsonl", root=tmp_path) as session:
         session.append_handle(pointer)
-        prompt = session.append_message({"role": "user", "content": "Read it"})
+        prompt = session.append_message(user("Read it"))
         before = session.context().messages
         assert "as it was" in before[0]["content"]
         (tmp_path / "notes.md").write_text("as it is")
@@ -114,7 +122,7 @@ def test_a_handle_that_failed_is_asked_again_in_the_next_context(
         session.append_handle("notes@1.0.0::line", kind="message")
         assert session.context().warnings
         empty.register(plugin)
-        assert session.context().messages == [{"role": "user", "content": "a note"}]
+        assert session.context().messages == [user("a note")]
 
 
 @pytest.mark.parametrize(
@@ -133,55 +141,54 @@ def test_a_handle_that_failed_is_asked_again_in_the_next_context(
     ],
 )
 def test_a_wrong_handle_is_refused_and_nothing_is_written(
-    notes: tuple[Registry, Notes], handle: str, more: dict[str, Any]
+    handle: str, more: dict[str, Any], noted: Session
 ) -> None:
-    with Session.create(registry=notes[0]) as session:
-        with pytest.raises(HandleError):
-            session.append_handle(handle, **more)
-        assert len(session.path()) == 1
+    with pytest.raises(HandleError):
+        noted.append_handle(handle, **more)
+    assert len(noted.path()) == 1
 
 
 def test_a_version_or_a_method_that_nobody_resolves_is_told_with_those_there_are(
-    notes: tuple[Registry, Notes],
+    noted: Session,
 ) -> None:
-    with Session.create(registry=notes[0]) as session:
-        for handle, told in (
-            ("notes@2.0.0::line", "no resolver for version 2.0.0 of notes; registered: notes@1.x"),
-            ("notes@1.0.0::page", "notes has no method 'page'; registered: notes@1.x::line"),
-            ("note@1.0.0::line", "unknown plugin 'note'; registered: blob, file, notes, session"),
-        ):
-            with pytest.raises(HandleError, match=f"{re.escape(told)}.* give the kind"):
-                session.append_handle(handle)
-            session.append_handle(handle, kind="message")
+    for handle, told in (
+        ("notes@2.0.0::line", "no resolver for version 2.0.0 of notes; registered: notes@1.x"),
+        ("notes@1.0.0::page", "notes has no method 'page'; registered: notes@1.x::line"),
+        ("note@1.0.0::line", "unknown plugin 'note'; registered: blob, file, notes, session"),
+    ):
+        with pytest.raises(HandleError, match=f"{re.escape(told)}.* give the kind"):
+            noted.append_handle(handle)
+        noted.append_handle(handle, kind="message")
 
 
-def test_a_handle_of_the_session_itself_names_what_is_there_by_its_whole_uuid() -> None:
-    with Session.create() as session:
-        entry = session.append_message({"role": "user", "content": "Look"})
-        with session.stream_message(granularity="block") as streamed:
-            streamed.start("text")
-            streamed.delta("so")
-            streamed.stop()
-        for short in (entry.uuid[:8], entry.uuid[:35]):
-            with pytest.raises(HandleError, match=f"give its uuid whole: {entry.uuid}"):
-                session.append_handle(Handle.entry(session.id, short))
-            with pytest.raises(TargetMissingError, match=f"give its uuid whole: {entry.uuid}"):
-                session.resolve(Handle.entry(session.id, short))
-        with pytest.raises(HandleError, match="names no entry of this session"):
-            session.append_handle(Handle.block(session.id, "@", 0))
-        session.append_handle(Handle.entry(session.id, entry.uuid))
-        whole = session.path()[2]["messageUuid"]
-        session.append_handle(Handle.block(session.id, whole, 0))
-        session.append_handle(Handle.entry("another", "1234"), kind="message")
-        assert [m["content"] for m in session.context().messages[2:4]] == [
-            "Look",
-            [{"type": "text", "text": "so"}],
-        ]
+def test_a_handle_of_the_session_itself_names_what_is_there_by_its_whole_uuid(
+    session: Session,
+) -> None:
+    entry = session.append_message(user("Look"))
+    with session.stream_message(granularity="block") as streamed:
+        streamed.start("text")
+        streamed.delta("so")
+        streamed.stop()
+    for short in (entry.uuid[:8], entry.uuid[:35]):
+        with pytest.raises(HandleError, match=f"give its uuid whole: {entry.uuid}"):
+            session.append_handle(Handle.entry(session.id, short))
+        with pytest.raises(TargetMissingError, match=f"give its uuid whole: {entry.uuid}"):
+            session.resolve(Handle.entry(session.id, short))
+    with pytest.raises(HandleError, match="names no entry of this session"):
+        session.append_handle(Handle.block(session.id, "@", 0))
+    session.append_handle(Handle.entry(session.id, entry.uuid))
+    whole = session.path()[2]["messageUuid"]
+    session.append_handle(Handle.block(session.id, whole, 0))
+    session.append_handle(Handle.entry("another", "1234"), kind="message")
+    assert [m["content"] for m in session.context().messages[2:4]] == [
+        "Look",
+        [{"type": "text", "text": "so"}],
+    ]
 
 
 def test_a_handle_of_a_block_that_is_not_there_is_refused(session: Session) -> None:
-    text = session.append_message({"role": "user", "content": "one block"})
-    empty = session.append_message({"role": "user", "content": []})
+    text = session.append_message(user("one block"))
+    empty = session.append_message(user([]))
     with session.stream_message(granularity="block") as streamed:
         streamed.add({"type": "text", "text": "so"})
         with pytest.raises(HandleError, match="the message has 1, counted from 0"):
@@ -204,12 +211,11 @@ def test_a_handle_of_a_block_that_is_not_there_is_refused(session: Session) -> N
     session.append_handle(Handle.block(session.id, text.uuid, 0))
 
 
-def test_a_kind_that_the_schema_does_not_give_is_refused(notes: tuple[Registry, Notes]) -> None:
-    with Session.create(registry=notes[0]) as session:
-        with pytest.raises(HandleError, match="resolves to a message, not to a document"):
-            session.append_handle("notes@1.0.0::line", kind="document")
-        session.append_handle("notes@1.0.0::line", kind="message")
-        session.append_handle("notes@7.0.0::line", kind="document")  # nobody here knows of it
+def test_a_kind_that_the_schema_does_not_give_is_refused(noted: Session) -> None:
+    with pytest.raises(HandleError, match="resolves to a message, not to a document"):
+        noted.append_handle("notes@1.0.0::line", kind="document")
+    noted.append_handle("notes@1.0.0::line", kind="message")
+    noted.append_handle("notes@7.0.0::line", kind="document")  # nobody here knows of it
 
 
 @pytest.mark.parametrize("as_stream", [False, True])
@@ -232,16 +238,15 @@ def test_an_attached_image_is_an_image_for_the_model(tmp_path: Path, as_stream: 
 
 @pytest.mark.parametrize("name", ["build.log", "app.ts", "main.go", "run.sh", None])
 def test_an_attached_text_is_shown_to_the_model_whatever_its_name(
-    tmp_path: Path, name: str | None
+    tmp_path: Path, name: str | None, stored: Session
 ) -> None:
     content = "no errors, \u00e9\n" * 10
-    with Session.create(tmp_path / "s.jsonl") as session:
-        if name is None:
-            session.attach(io.BytesIO(content.encode()))
-        else:
-            (tmp_path / name).write_text(content)
-            session.attach(tmp_path / name)
-        assert content in session.context().messages[0]["content"]
+    if name is None:
+        stored.attach(io.BytesIO(content.encode()))
+    else:
+        (tmp_path / name).write_text(content)
+        stored.attach(tmp_path / name)
+    assert content in stored.context().messages[0]["content"]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +359,7 @@ def test_what_cannot_be_attached_is_refused_and_leaves_nothing(file: Path, tmp_p
 def test_a_fork_takes_attachments_along_and_a_picked_one_too(file: Path, tmp_path: Path) -> None:
     with Session.create(file) as session, Session.create(tmp_path / "o.jsonl") as other:
         entry = session.attach(io.BytesIO(PNG), "image/png")
-        session.append_message({"role": "user", "content": "See?"})
+        session.append_message(user("See?"))
         session.fork(tmp_path / "copy.jsonl")
         other.cherry_pick(entry)
         whole = session.context().messages
@@ -367,24 +372,21 @@ def test_a_fork_takes_attachments_along_and_a_picked_one_too(file: Path, tmp_pat
         assert copy.context(strict=True).messages == whole
 
 
-def test_a_resolved_path_and_tree_tell_what_each_handle_points_to(
-    notes: tuple[Registry, Notes],
-) -> None:
-    with Session.create(registry=notes[0]) as session:
-        user = session.append_message({"role": "user", "content": "x"})
-        session.append_handle("notes@1.0.0::line")
-        session.branch(user)
-        session.append_handle("notes@2.0.0::line", kind="message")
-        path = session.resolved_path()
-        assert [node.entry.type for node in path] == ["session", "message", "branch", "handle"]
-        assert isinstance(path[-1].error, UnknownHandleError)
-        top = session.resolved_tree(user)
-        found = [child.resolved for child in top.children if child.entry.type == "handle"]
-        assert found[0] is not None
-        assert found[0].data["content"] == "a note"
-        assert [type(r) for r in session.resolve_many(["notes@1.0.0::line", "x@1.0.0::y"])][1] is (
-            UnknownHandleError
-        )
+def test_a_resolved_path_and_tree_tell_what_each_handle_points_to(noted: Session) -> None:
+    prompt = noted.append_message(user("x"))
+    noted.append_handle("notes@1.0.0::line")
+    noted.branch(prompt)
+    noted.append_handle("notes@2.0.0::line", kind="message")
+    path = noted.resolved_path()
+    assert [node.entry.type for node in path] == ["session", "message", "branch", "handle"]
+    assert isinstance(path[-1].error, UnknownHandleError)
+    top = noted.resolved_tree(prompt)
+    found = [child.resolved for child in top.children if child.entry.type == "handle"]
+    assert found[0] is not None
+    assert found[0].data["content"] == "a note"
+    assert [type(r) for r in noted.resolve_many(["notes@1.0.0::line", "x@1.0.0::y"])][1] is (
+        UnknownHandleError
+    )
 
 
 def test_an_inline_export_is_whole_in_one_file(
@@ -406,10 +408,7 @@ def test_an_inline_export_is_whole_in_one_file(
         assert copy.context(strict=True).messages == whole
         assert [entry.uuid for entry in copy.path()] == uuids
         assert copy.path()[-1].line == plain
-        assert copy.entry(uuids[3])["metadata"] == {
-            "why": "x",
-            "inlinedFrom": "notes@1.0.0::line",
-        }
+        assert copy.entry(uuids[3])["metadata"] == {"why": "x", "inlinedFrom": "notes@1.0.0::line"}
         assert copy.verify() == []
 
 
@@ -436,7 +435,7 @@ def test_an_inline_export_without_a_blob_is_refused_and_one_without_a_plugin_say
             session.export_branch(top, tmp_path / "with.jsonl", inline=True)
         for entry, warning in zip((top, other), told, strict=True):
             assert f"entry {entry.uuid} stays a handle" in str(warning.message)
-        session.append_message({"role": "user", "content": "long " * 9000})
+        session.append_message(user("long " * 9000))
         shutil.rmtree(f"{file}.blobs")
         with pytest.warns(SessionTreeWarning), pytest.raises(BlobMissingError):
             session.export_branch(top, tmp_path / "without.jsonl", inline=True)
@@ -478,7 +477,7 @@ def test_what_a_model_is_not_shown_is_named_in_the_warnings(file: Path) -> None:
                 True,
             ]
             assert "half a char\ufffd and on" in context.messages[1]["content"]
-        session.append_message({"role": "user", "content": "Look"})
+        session.append_message(user("Look"))
         assert len(session.context().warnings) == 2
     with Session.open(file, readonly=True) as session:
         assert len(session.context().warnings) == 2

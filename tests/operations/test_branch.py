@@ -18,7 +18,7 @@ from sessiontree import (
     SessionTreeWarning,
     UsageError,
 )
-from tests.support.conversation import assistant, forked, in_memory, said, talk, user
+from tests.support.conversation import assistant, forked, said, talk, user
 
 
 def test_a_branch_is_one_entry_below_where_one_goes(session: Session) -> None:
@@ -41,8 +41,7 @@ def test_a_branch_to_the_header_starts_over(session: Session) -> None:
 
 
 def test_a_branch_with_a_name_and_a_summary_has_both(session: Session) -> None:
-    first = session.append_message(user("p1"))
-    left = session.append_message(assistant("a1"))
+    first, left = talk(session, "p1", "a1")
     summary = session.branch(first, summary="tried", name="next")
     marker = session.path()[-2]
     assert (marker.type, marker["name"], marker.parent_uuid) == ("branch", "next", first.uuid)
@@ -88,8 +87,7 @@ def test_a_name_that_is_taken_is_refused(session: Session) -> None:
 def test_a_switch_to_a_branch_name_goes_to_its_tip(session: Session) -> None:
     first = session.append_message(user("p1"))
     session.branch(first, name="one")
-    talk(session, "p2")
-    tip = session.append_message(assistant("a2"))
+    _, tip = talk(session, "p2", "a2")
     session.branch(first)
     talk(session, "p3")
     marker = session.switch("one")
@@ -110,25 +108,24 @@ def test_a_switch_to_an_entry_goes_to_that_very_entry(session: Session) -> None:
 
 
 @pytest.mark.parametrize("where", ["@", "leaf", "label", "branch name", "marked"])
-def test_a_switch_to_where_one_is_writes_nothing(file: Path, where: str) -> None:
-    with Session.create(file, cwd="/p") as session:
-        first = session.append_message(user("p1"))
-        session.branch(first, name="one")
-        tip = session.append_message(user("p2"))
-        session.label(tip, "here")
-        session.branch(first)
-        session.switch(tip)
-        refs: dict[str, str | Entry] = {
-            "@": "@",
-            "leaf": session.leaf,
-            "label": "here",
-            "branch name": "one",
-            "marked": tip.uuid,
-        }
-        before, leaf = file.read_bytes(), session.leaf
-        assert session.switch(refs[where]) == leaf
-        assert session.leaf == leaf
-        assert file.read_bytes() == before
+def test_a_switch_to_where_one_is_writes_nothing(file: Path, where: str, stored: Session) -> None:
+    first = stored.append_message(user("p1"))
+    stored.branch(first, name="one")
+    tip = stored.append_message(user("p2"))
+    stored.label(tip, "here")
+    stored.branch(first)
+    stored.switch(tip)
+    refs: dict[str, str | Entry] = {
+        "@": "@",
+        "leaf": stored.leaf,
+        "label": "here",
+        "branch name": "one",
+        "marked": tip.uuid,
+    }
+    before, leaf = file.read_bytes(), stored.leaf
+    assert stored.switch(refs[where]) == leaf
+    assert stored.leaf == leaf
+    assert file.read_bytes() == before
 
 
 def test_a_switch_after_reopening_behind_a_label_writes_nothing(file: Path) -> None:
@@ -160,7 +157,7 @@ def test_rewind_passes_over_tool_results(session: Session) -> None:
 
 def test_rewind_by_ref_goes_to_before_that_prompt_on_any_branch(session: Session) -> None:
     talk(session, "p1", "a1")
-    prompt = session.append_message({"role": "user", "content": [{"type": "text", "text": "p2"}]})
+    prompt = session.append_message(user([{"type": "text", "text": "p2"}]))
     session.branch(session.header)
     talk(session, "p3")
     assert session.rewind(prompt) == "p2"
@@ -224,18 +221,17 @@ def test_a_pop_does_not_take_a_compaction_for_work(session: Session) -> None:
         assert session.pop(summary="s").parent_uuid == first.uuid
 
 
-def test_pop_to_an_entry_off_the_path_is_refused(file: Path) -> None:
-    with Session.create(file, cwd="/p") as session:
-        _, off = forked(session, "a1")
-        talk(session, "p2")
-        before = file.read_bytes()
-        with pytest.raises(UsageError, match="not on the current path"):
-            session.pop(off)
-        with pytest.raises(NothingToDoError):
-            session.pop("@")
-        with pytest.raises(RefError):
-            session.pop("nowhere")
-        assert file.read_bytes() == before
+def test_pop_to_an_entry_off_the_path_is_refused(file: Path, stored: Session) -> None:
+    _, off = forked(stored, "a1")
+    talk(stored, "p2")
+    before = file.read_bytes()
+    with pytest.raises(UsageError, match="not on the current path"):
+        stored.pop(off)
+    with pytest.raises(NothingToDoError):
+        stored.pop("@")
+    with pytest.raises(RefError):
+        stored.pop("nowhere")
+    assert file.read_bytes() == before
 
 
 def test_pop_to_the_header_keeps_only_the_summary(session: Session) -> None:
@@ -244,8 +240,8 @@ def test_pop_to_the_header_keeps_only_the_summary(session: Session) -> None:
     assert said(session.context()) == ["all of it"]
 
 
-def test_nothing_to_pop_in_an_empty_session() -> None:
-    with in_memory() as session, pytest.raises(NothingToDoError):
+def test_nothing_to_pop_in_an_empty_session(session: Session) -> None:
+    with pytest.raises(NothingToDoError):
         session.pop()
 
 
@@ -263,8 +259,7 @@ def test_nothing_to_pop_in_an_empty_session() -> None:
 def test_a_move_above_a_compaction_warns_with_the_size_of_the_context(
     move: Callable[[Session, Entry], object], session: Session
 ) -> None:
-    talk(session, "p" * 400, "a")
-    top = session.append_message(user("p2"))
+    *_, top = talk(session, "p" * 400, "a", "p2")
     compaction = session.compact("c", keep=0)
     with pytest.warns(SessionTreeWarning) as caught:
         move(session, top)
@@ -292,23 +287,21 @@ def test_a_move_below_a_compaction_or_to_another_one_does_not_warn(session: Sess
         session.switch(below)
 
 
-def test_a_summarizer_gets_the_entries_being_left_oldest_first() -> None:
+def test_a_summarizer_gets_the_entries_being_left_oldest_first(session: Session) -> None:
     given: list[list[str]] = []
 
     def summarizer(entries: Sequence[Entry]) -> str:
         given.append([entry.uuid for entry in entries])
         return "told"
 
-    with in_memory() as session:
-        talk(session, "p1")
-        base = session.leaf
-        left = [session.append_message(assistant("a1")), session.push(), session.leaf]
-        left[2] = session.append_message(user("p2"))
-        session.pop(base, summary=summarizer)
-        other = [session.leaf, session.append_message(user("p3"))]
-        session.branch(left[0], summary=summarizer)
-        assert given == [[entry.uuid for entry in left], [entry.uuid for entry in other]]
-        assert said(session.context()) == ["p1", "a1", "told"]
+    base = session.append_message(user("p1"))
+    left = [session.append_message(assistant("a1")), session.push(), session.leaf]
+    left[2] = session.append_message(user("p2"))
+    session.pop(base, summary=summarizer)
+    other = [session.leaf, session.append_message(user("p3"))]
+    session.branch(left[0], summary=summarizer)
+    assert given == [[entry.uuid for entry in left], [entry.uuid for entry in other]]
+    assert said(session.context()) == ["p1", "a1", "told"]
 
 
 def test_pop_without_a_summary_says_what_was_done(session: Session) -> None:
@@ -321,39 +314,37 @@ def test_pop_without_a_summary_says_what_was_done(session: Session) -> None:
 @pytest.mark.parametrize("summary", ["", "  \n", lambda entries: "", lambda entries: None, 5])
 @pytest.mark.parametrize("move", ["branch", "pop", "compact", "merge"])
 def test_an_empty_summary_is_refused_and_nothing_written(
-    file: Path, move: str, summary: object
+    file: Path, move: str, summary: object, stored: Session
 ) -> None:
-    with Session.create(file, cwd="/p") as session:
-        first, other = forked(session, "a1")
-        talk(session, "p2")
-        before, leaf = file.read_bytes(), session.leaf
-        wanted: dict[str, Callable[[], object]] = {
-            "branch": lambda: session.branch(first, summary=summary, name="n"),  # type: ignore[arg-type]
-            "pop": lambda: session.pop(first, summary=summary),  # type: ignore[arg-type]
-            "compact": lambda: session.compact(summary, keep=0),  # type: ignore[arg-type]
-            "merge": lambda: session.merge(other, summary=summary),  # type: ignore[arg-type]
-        }
-        with pytest.raises(EntryError, match="summary"):
-            wanted[move]()
-        assert file.read_bytes() == before
-        assert session.leaf == leaf
+    first, other = forked(stored, "a1")
+    talk(stored, "p2")
+    before, leaf = file.read_bytes(), stored.leaf
+    wanted: dict[str, Callable[[], object]] = {
+        "branch": lambda: stored.branch(first, summary=summary, name="n"),  # type: ignore[arg-type]
+        "pop": lambda: stored.pop(first, summary=summary),  # type: ignore[arg-type]
+        "compact": lambda: stored.compact(summary, keep=0),  # type: ignore[arg-type]
+        "merge": lambda: stored.merge(other, summary=summary),  # type: ignore[arg-type]
+    }
+    with pytest.raises(EntryError, match="summary"):
+        wanted[move]()
+    assert file.read_bytes() == before
+    assert stored.leaf == leaf
 
 
-def test_a_summarizer_that_fails_leaves_everything_as_it_was(file: Path) -> None:
+def test_a_summarizer_that_fails_leaves_everything_as_it_was(file: Path, stored: Session) -> None:
     def fails(entries: Sequence[Entry]) -> str:
         raise OSError("the model is not there")
 
-    with Session.create(file, cwd="/p") as session:
-        talk(session, "p1", "a1")
-        before, leaf = file.read_bytes(), session.leaf
-        with pytest.raises(OSError, match="not there"):
-            session.pop(summary=fails)
-        assert (file.read_bytes(), session.leaf) == (before, leaf)
-        assert session.append_message(user("p2")).parent_uuid == leaf.uuid
+    talk(stored, "p1", "a1")
+    before, leaf = file.read_bytes(), stored.leaf
+    with pytest.raises(OSError, match="not there"):
+        stored.pop(summary=fails)
+    assert (file.read_bytes(), stored.leaf) == (before, leaf)
+    assert stored.append_message(user("p2")).parent_uuid == leaf.uuid
 
 
 def test_an_edit_at_the_leaf_is_of_what_was_said_last(session: Session) -> None:
-    said = session.append_message({"role": "user", "content": "secret"})
+    said = session.append_message(user("secret"))
     session.push("aside")
     edit = session.edit_context("@", None)
     assert edit["targetUuid"] == said.uuid

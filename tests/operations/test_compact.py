@@ -18,8 +18,8 @@ from sessiontree import (
     estimate_tokens,
 )
 from sessiontree.storage.fs import DISK
+from tests.operations.conftest import Reading
 from tests.support.conversation import (
-    HEADER,
     assistant,
     call,
     chain,
@@ -30,7 +30,6 @@ from tests.support.conversation import (
     talk,
     text,
     user,
-    write,
 )
 
 
@@ -122,8 +121,7 @@ def test_what_was_said_last_is_kept_also_where_a_mark_stands_behind_it(session: 
 
 
 def test_a_first_kept_entry_off_the_path_is_refused(session: Session) -> None:
-    talk(session, "p1")
-    off = session.append_message(assistant("a1"))
+    _, off = talk(session, "p1", "a1")
     session.branch(session.header)
     talk(session, "p2", "a2")
     count = len(list(session.entries()))
@@ -143,19 +141,18 @@ def test_what_is_no_number_of_tokens_is_refused(keep: Any, session: Session) -> 
         session.compact("s", keep=keep)
 
 
-def test_nothing_to_compact_writes_nothing(file: Path) -> None:
-    with Session.create(file, cwd="/p") as session:
+def test_nothing_to_compact_writes_nothing(file: Path, stored: Session) -> None:
+    with pytest.raises(NothingToDoError):
+        stored.compact("s", keep=0)
+    first = stored.append_message(user("p1"))
+    talk(stored, "a1")
+    before = file.read_bytes()
+    with pytest.raises(NothingToDoError, match="nothing to compact"):
+        stored.compact()
+    for kept in (first, stored.header):
         with pytest.raises(NothingToDoError):
-            session.compact("s", keep=0)
-        first = session.append_message(user("p1"))
-        talk(session, "a1")
-        before = file.read_bytes()
-        with pytest.raises(NothingToDoError, match="nothing to compact"):
-            session.compact()
-        for kept in (first, session.header):
-            with pytest.raises(NothingToDoError):
-                session.compact("s", first_kept=kept)
-        assert file.read_bytes() == before
+            stored.compact("s", first_kept=kept)
+    assert file.read_bytes() == before
 
 
 def test_the_state_at_the_compaction_is_recorded() -> None:
@@ -178,7 +175,7 @@ def test_what_was_never_set_is_recorded_as_null(session: Session) -> None:
     assert state == {"model": None, "thinkingLevel": None, "system": None, "name": None}
 
 
-class Reading:
+class Watching:
     """The disk, with the lowest offset read noted."""
 
     def __init__(self) -> None:
@@ -217,7 +214,7 @@ def _long_session(file: Path, *, state: bool) -> int:
 
 def test_a_resumed_context_reads_nothing_older(file: Path) -> None:
     first_kept = _long_session(file, state=True)
-    disk = Reading()
+    disk = Watching()
     with Session.open(file, readonly=True, fs=disk) as session:
         context = session.context()
         assert said(context) == ["s", "kept", "p1", "a1"]
@@ -228,7 +225,7 @@ def test_a_resumed_context_reads_nothing_older(file: Path) -> None:
 
 def test_settings_without_a_state_are_looked_up_only_when_asked_for(file: Path) -> None:
     first_kept = _long_session(file, state=False)
-    disk = Reading()
+    disk = Watching()
     with Session.open(file, readonly=True, fs=disk) as session:
         context = session.context()
         assert said(context) == ["s", "kept", "p1", "a1"]
@@ -276,8 +273,7 @@ def test_a_second_compaction_is_told_of_the_first_and_takes_its_place(session: S
 
 
 def test_the_summarizer_gets_what_the_context_holds_and_merged_work_too(session: Session) -> None:
-    first = session.append_message(user("p1"))
-    dropped = session.append_message(assistant("dropped"))
+    first, dropped = talk(session, "p1", "dropped")
     session.edit_context(dropped, None)
     fork = session.leaf
     side = session.append_message(assistant("side"))
@@ -310,34 +306,30 @@ def test_a_compaction_on_one_branch_does_not_touch_another(session: Session) -> 
     assert said(session.context(compacted)) == ["s"]
 
 
-def test_asking_for_the_path_does_not_change_the_context(tmp_path: Path) -> None:
+def test_asking_for_the_path_does_not_change_the_context(file: Path, reading: Reading) -> None:
     """The first kept uuid stands twice on the path: the nearest is meant, however much is read."""
-    lines = [
-        HEADER,
+    with reading(
         *chain("m1", "m2", "m3", "m4"),
         line("message", "m2", "m4", message=user("m2 again")),
         *chain("m5", below="m2"),
         line("compaction", "c", "m5", summary="c", firstKeptEntryUuid="m2", tokensBefore=1),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         before = said(session.context())
         assert before == ["c", "m2 again", "m5"]
         session.path()
         assert said(session.context(verbatim=True)) == before
-        with Session.open(tmp_path / "s.jsonl") as writer:
+        with Session.open(file) as writer:
             writer.path()
             writer.append_message(user("next"))
             assert said(writer.context()) == [*before, "next"]
 
 
-def test_a_first_kept_entry_that_is_nowhere_keeps_what_follows_and_warns(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+def test_a_first_kept_entry_that_is_nowhere_keeps_what_follows_and_warns(reading: Reading) -> None:
+    with reading(
         *chain("m1", "m2"),
         line("compaction", "c", "m2", summary="c", firstKeptEntryUuid="gone", tokensBefore=1),
         *chain("m3", below="c"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         context = session.context()
         assert said(context) == ["c", "m3"]
         assert "gone" in context.warnings[0]

@@ -19,6 +19,7 @@ from sessiontree import (
     SessionTreeWarning,
     UsageError,
 )
+from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -26,6 +27,7 @@ from tests.support.conversation import (
     in_memory,
     line,
     message,
+    opened,
     said,
     said_in,
     talk,
@@ -46,12 +48,13 @@ def _assert_copied(session: Session, copy: Path) -> None:
     assert lines[-1] in originals or b'{"type":"branch"' in lines[-1]
 
 
-def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(
+    file: Path, copy: Path, reading: Reading
+) -> None:
+    with reading(*chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")) as session:
         assert session.export_branch("bbbb", copy) == str(copy)
         _assert_copied(session, copy)
-    assert _lines(copy)[1:] == _lines(tmp_path / "s.jsonl")[2:]
+    assert _lines(copy)[1:] == _lines(file)[2:]
     with Session.open(copy) as session:
         assert session.header.uuid == "aaaa"
         assert [entry.uuid for entry in session.path()] == ["aaaa", "bbbb", "dddd"]
@@ -59,13 +62,12 @@ def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(tmp_path: Path, co
         assert session.damage == []
         origin = session.header["parentSession"]
         assert (origin["id"], origin["uuid"]) == ("abc", "bbbb")
-        assert origin["file"] == str(tmp_path / "s.jsonl")
+        assert origin["file"] == str(file)
         assert session.id not in ("abc", "")
 
 
-def test_an_export_with_its_path_reaches_up_to_the_header(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+def test_an_export_with_its_path_reaches_up_to_the_header(copy: Path, reading: Reading) -> None:
+    with reading(*chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")) as session:
         session.export_branch("bbbb", copy, with_path=True)
         _assert_copied(session, copy)
     with Session.open(copy) as session:
@@ -74,9 +76,10 @@ def test_an_export_with_its_path_reaches_up_to_the_header(tmp_path: Path, copy: 
         assert "cutAbove" not in session.header["parentSession"]
 
 
-def test_a_fork_is_the_path_to_the_leaf_or_to_a_ref(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+def test_a_fork_is_the_path_to_the_leaf_or_to_a_ref(
+    tmp_path: Path, copy: Path, reading: Reading
+) -> None:
+    with reading(*chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")) as session:
         session.fork(copy)
         session.fork(tmp_path / "at.jsonl", at="bbbb")
     with Session.open(copy) as session:
@@ -87,8 +90,9 @@ def test_a_fork_is_the_path_to_the_leaf_or_to_a_ref(tmp_path: Path, copy: Path) 
 
 
 def test_a_copy_goes_on_where_the_original_stood(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")]
-    with Session.open(write(tmp_path / "s.jsonl", lines)) as session:
+    with opened(
+        tmp_path / "s.jsonl", *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")
+    ) as session:
         session.switch("cccc")
         session.export_branch("bbbb", copy)
         session.fork(tmp_path / "fork.jsonl", at="cccc")
@@ -126,9 +130,10 @@ def test_a_fork_of_another_lane_goes_on_on_main(tmp_path: Path, copy: Path) -> N
     assert said_in(copy, "agent-2") == ["p1", "s1", "s2"]
 
 
-def test_merged_branches_and_their_labels_come_along(tmp_path: Path, copy: Path) -> None:
-    lines = [
-        HEADER,
+def test_merged_branches_and_their_labels_come_along(
+    tmp_path: Path, copy: Path, reading: Reading
+) -> None:
+    with reading(
         *chain("aaaa"),
         *chain("x1", "x2", below="aaaa"),
         *chain("y1", below="aaaa"),
@@ -139,8 +144,7 @@ def test_merged_branches_and_their_labels_come_along(tmp_path: Path, copy: Path)
         line("label", "l2", "m2", targetUuid="other", label="left"),
         *chain("other", below="aaaa"),
         *chain("z2", below="m2"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         expected = said(session.context())
         assert expected == ["aaaa", "z1", "y1", "x1", "x2", "z2"]
         session.fork(copy)
@@ -315,22 +319,21 @@ def test_a_line_rewritten_in_place_since_it_was_read_is_not_copied(
     assert not copy.exists()
 
 
-def test_an_export_of_the_header_is_the_whole_session(tmp_path: Path, copy: Path) -> None:
-    lines = [
-        HEADER,
+def test_an_export_of_the_header_is_the_whole_session(
+    file: Path, copy: Path, reading: Reading
+) -> None:
+    with reading(
         *chain("aaaa", "bbbb"),
         *chain("cccc", below="aaaa"),
         line("label", "l1", "cccc", targetUuid="aaaa", label="x"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         session.export_branch("root", copy)
-    assert _lines(copy)[1:5] == _lines(tmp_path / "s.jsonl")[1:]
+    assert _lines(copy)[1:5] == _lines(file)[1:]
     assert said_in(copy) == ["aaaa", "cccc"]
 
 
-def test_an_orphan_is_exported_below_the_uuid_it_names(tmp_path: Path, copy: Path) -> None:
-    lines = [HEADER, *chain("aaaa"), *chain("bbbb", "cccc", below="gone")]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+def test_an_orphan_is_exported_below_the_uuid_it_names(copy: Path, reading: Reading) -> None:
+    with reading(*chain("aaaa"), *chain("bbbb", "cccc", below="gone")) as session:
         session.fork(copy)
     with Session.open(copy) as session:
         assert [entry.uuid for entry in session.path()] == ["gone", "bbbb", "cccc"]
@@ -415,8 +418,7 @@ def test_a_copy_shows_what_the_original_shows(
 
 def test_a_fork_above_a_compaction_shows_what_it_replaced(copy: Path) -> None:
     with in_memory() as session:
-        talk(session, "m0", "m1")
-        before = session.leaf
+        _, before = talk(session, "m0", "m1")
         session.compact("in short", keep=0)
         session.append_message(assistant("m2"))
         session.fork(copy, at=before)
@@ -426,14 +428,11 @@ def test_a_fork_above_a_compaction_shows_what_it_replaced(copy: Path) -> None:
 
 
 def test_a_message_that_quotes_the_header_does_not_confuse_a_copy(
-    tmp_path: Path, copy: Path
+    copy: Path, reading: Reading
 ) -> None:
-    lines = [
-        HEADER,
-        message("aaaa", "root", '{"uuid":"root","parentUuid":null}'),
-        *chain("bbbb", below="aaaa"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with reading(
+        message("aaaa", "root", '{"uuid":"root","parentUuid":null}'), *chain("bbbb", below="aaaa")
+    ) as session:
         session.export_branch("bbbb", copy)
     with Session.open(copy) as session:
         assert [entry.uuid for entry in session.path()] == ["aaaa", "bbbb"]

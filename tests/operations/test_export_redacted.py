@@ -12,6 +12,7 @@ import pytest
 
 from sessiontree import Handle, Session
 from sessiontree.redact.redaction import Redaction
+from tests.support.conversation import user
 
 KEY = "ghp_" + "a1B2" * 9
 MAIL = "mary@people.org"
@@ -31,14 +32,14 @@ def made(tmp_path: Path) -> Path:
     with Session.create(
         file, cwd="/home/mary-ann/project", name=f"with {MAIL}", metadata={"owner": MAIL}
     ) as s:
-        s.append_message({"role": "user", "content": f"Use {KEY}, said {MAIL}"})
+        s.append_message(user(f"Use {KEY}, said {MAIL}"))
         arguments = {"env": {"PASSWORD": "hunter2secret"}, "/home/mary-ann/x": [KEY]}
         call = {"type": "toolCall", "id": "c", "name": "sh", "arguments": arguments}
         thinking = {"type": "thinking", "thinking": f"{KEY}?", "signature": "c2lnbmF0dXJl"}
         asked = s.append_message({"role": "assistant", "content": [thinking, call]})
         s.append_message({"role": "toolResult", "toolCallId": "c", "content": LONG + KEY})
-        s.append_message({"role": "user", "content": "nothing to hide"}, metadata={"by": MAIL})
-        s.append_message({"role": "user", "content": LONG})
+        s.append_message(user("nothing to hide"), metadata={"by": MAIL})
+        s.append_message(user(LONG))
         s.label(asked, "asked")
         s.branch(asked, summary=f"{KEY} did not work")
         s.attach(BytesIO(b"\x89PNG secret"), media_type="image/png")
@@ -115,7 +116,7 @@ def test_what_holds_no_secret_is_copied_byte_for_byte(made: Path) -> None:
 def test_the_report_names_rules_entries_and_what_was_left_out(made: Path) -> None:
     copy, report = redacted_copy(made)
     assert {each["rule"] for each in report["masked"]} == {
-        *("email", "github-token", "assigned-secret", "home-directory"),
+        *("email", "github-token", "assigned-secret", "home-directory")
     }
     assert [(each["mediaType"], each["bytes"]) for each in report["leftOut"]] == [
         ("image/png", 11),
@@ -145,7 +146,7 @@ def test_redacting_a_redacted_copy_changes_no_entry(made: Path) -> None:
 def test_a_key_given_twice_hides_nothing(tmp_path: Path) -> None:
     file, copy = tmp_path / "s.jsonl", tmp_path / "copy.jsonl"
     with Session.create(file) as session:
-        session.append_message({"role": "user", "content": "x"})
+        session.append_message(user("x"))
         leaf = session.leaf.uuid
     line = f'{{"type":"custom","uuid":"u1","parentUuid":"{leaf}","data":"{KEY}","data":"fine"}}\n'
     with file.open("a") as stream:

@@ -24,17 +24,15 @@ import pytest
 
 from sessiontree import Damage, Entry, FileReplacedError, Session, SessionNotFoundError, UsageError
 from sessiontree.errors import ReadOnlyError, SessionTreeError
+from tests.support.conversation import user
 
 PATIENCE = 60
 """Seconds after which a test gives up waiting; none takes a tenth of it."""
 
-VERSION_1 = b"".join(
-    line + b"\n"
-    for line in (
-        b'{"type":"session","id":"old","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/p"}',
-        b'{"type":"message","message":{"role":"user","content":"one"}}',
-        b'{"type":"message","message":{"role":"assistant","content":"two"}}',
-    )
+VERSION_1 = (
+    b'{"type":"session","id":"old","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/p"}\n'
+    b'{"type":"message","message":{"role":"user","content":"one"}}\n'
+    b'{"type":"message","message":{"role":"assistant","content":"two"}}\n'
 )
 
 
@@ -76,10 +74,6 @@ def text_of(entry: Entry) -> str:
     return content
 
 
-def user(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
-
-
 @contextmanager
 def following(path: Path) -> Iterator[Following]:
     """A session opened to read, followed; nothing but what is asked for was given."""
@@ -100,6 +94,14 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "chat.jsonl"
     with Session.create(path, durability="os") as session:
         session.append_message(user("before"))
+    return path
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A file of version 1."""
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(VERSION_1)
     return path
 
 
@@ -126,8 +128,8 @@ def line(uuid: str, text: str) -> bytes:
     return json.dumps(keys).encode() + b"\n"
 
 
-def test_what_others_append_is_given_once_in_order(path: Path) -> None:
-    with following(path) as follower, Session.open(path, durability="os") as writer:
+def test_what_others_append_is_given_once_in_order(path: Path, follower: Following) -> None:
+    with Session.open(path, durability="os") as writer:
         written = [writer.append_message(user(f"{n}")) for n in range(50)]
         assert [follower.next() for _ in written] == written
         with writer.batch():
@@ -135,8 +137,10 @@ def test_what_others_append_is_given_once_in_order(path: Path) -> None:
         assert [follower.next() for _ in batch] == batch
 
 
-def test_what_was_added_before_the_first_entry_is_asked_for_is_given(path: Path) -> None:
-    with Session.open(path, readonly=True) as session, Session.open(path) as writer:
+def test_what_was_added_before_the_first_entry_is_asked_for_is_given(
+    path: Path, session: Session
+) -> None:
+    with Session.open(path) as writer:
         early = writer.append_message(user("after the open, before follow()"))
         entries = session.follow()
         late = writer.append_message(user("after follow(), before next()"))
@@ -151,8 +155,10 @@ def test_a_session_follows_itself_from_now_on(path: Path) -> None:
         assert next(entries) == mine
 
 
-def test_an_entry_between_the_first_look_and_the_watch_is_not_missed(path: Path) -> None:
-    with Session.open(path, readonly=True) as session, Session.open(path) as writer:
+def test_an_entry_between_the_first_look_and_the_watch_is_not_missed(
+    path: Path, session: Session
+) -> None:
+    with Session.open(path) as writer:
         entries = session.follow()
         writer.append_message(user("first"))
         assert text_of(next(entries)) == "first"  # the watch is not started yet
@@ -170,8 +176,8 @@ def test_half_a_line_is_waited_out(path: Path, follower: Following) -> None:
     assert follower.texts(1) == ["next"]
 
 
-def test_a_torn_end_that_the_next_writer_ends_is_no_entry(path: Path) -> None:
-    with following(path) as follower, Session.open(path, durability="os") as writer:
+def test_a_torn_end_that_the_next_writer_ends_is_no_entry(path: Path, follower: Following) -> None:
+    with Session.open(path, durability="os") as writer:
         write_raw(path, line("torn", "never acknowledged")[:40])
         writer.append_message(user("on a line of its own"))
         assert follower.texts(1) == ["on a line of its own"]
@@ -199,46 +205,41 @@ def test_damaged_lines_do_not_stop_it(path: Path, follower: Following) -> None:
     assert follower.texts(1) == ["sound"]
 
 
-def test_a_migrated_file_is_followed_on(tmp_path: Path) -> None:
-    path = tmp_path / "old.jsonl"
-    path.write_bytes(VERSION_1)
-    with following(path) as follower:
-        write_raw(path, b'{"type":"message","message":{"role":"user","content":"three"}}\n')
+def test_a_migrated_file_is_followed_on(old: Path) -> None:
+    with following(old) as follower:
+        write_raw(old, b'{"type":"message","message":{"role":"user","content":"three"}}\n')
         three = follower.next()
         assert text_of(three) == "three"
-        with Session.open(path, durability="os") as writer:
+        with Session.open(old, durability="os") as writer:
             assert writer.leaf == three
             four = writer.append_message(user("four"))
         assert follower.next() == four
 
 
-def test_a_version_1_file_gives_whole_lines_only(tmp_path: Path) -> None:
-    path = tmp_path / "old.jsonl"
-    path.write_bytes(VERSION_1)
+def test_a_version_1_file_gives_whole_lines_only(old: Path) -> None:
     third = b'{"type":"message","message":{"role":"user","content":"three"}}\r\n'
-    with following(path) as follower:
-        write_raw(path, third[:20])
-        write_raw(path, third[20:-2])
-        write_raw(path, third[-2:])
+    with following(old) as follower:
+        for part in (third[:20], third[20:-2], third[-2:]):
+            write_raw(old, part)
         three = follower.next()
         assert text_of(three) == "three"
-        with Session.open(path, readonly=True) as session:
+        with Session.open(old, readonly=True) as session:
             assert session.leaf.uuid == three.uuid
 
 
 def test_a_version_1_file_that_was_migrated_before_following_began_gives_nothing_twice(
-    tmp_path: Path,
+    old: Path,
 ) -> None:
-    path = tmp_path / "old.jsonl"
-    path.write_bytes(VERSION_1)
-    with Session.open(path, readonly=True) as session:
-        with Session.open(path, durability="os") as writer:
+    with Session.open(old, readonly=True) as session:
+        with Session.open(old, durability="os") as writer:
             new = writer.append_message(user("new"))
         assert next(session.follow()) == new
 
 
-def test_a_repaired_file_gives_nothing_twice_and_what_the_repair_found(path: Path) -> None:
-    with following(path) as follower, Session.open(path, durability="os") as writer:
+def test_a_repaired_file_gives_nothing_twice_and_what_the_repair_found(
+    path: Path, follower: Following
+) -> None:
+    with Session.open(path, durability="os") as writer:
         one = writer.append_message(user("one"))
         assert follower.next() == one
         fused = line("f1", "fused one")[:-1] + line("f2", "fused two")
@@ -248,18 +249,19 @@ def test_a_repaired_file_gives_nothing_twice_and_what_the_repair_found(path: Pat
         assert [follower.next().uuid for _ in range(3)] == ["f1", "f2", two.uuid]
 
 
-def test_a_file_replaced_twice_between_two_looks_gives_nothing_twice(path: Path) -> None:
-    with Session.open(path, readonly=True) as session:
-        entries = session.follow()
-        with Session.open(path, durability="os") as writer:
-            written = []
-            for number in range(3):
-                written.append(writer.append_message(user(f"{number}")))
-                write_raw(path, b"\n")
-                assert writer.repair().mended
-        assert [next(entries) for _ in written] == written
-        write_raw(path, line("last", "last"))
-        assert next(entries).uuid == "last"
+def test_a_file_replaced_twice_between_two_looks_gives_nothing_twice(
+    path: Path, session: Session
+) -> None:
+    entries = session.follow()
+    with Session.open(path, durability="os") as writer:
+        written = []
+        for number in range(3):
+            written.append(writer.append_message(user(f"{number}")))
+            write_raw(path, b"\n")
+            assert writer.repair().mended
+    assert [next(entries) for _ in written] == written
+    write_raw(path, line("last", "last"))
+    assert next(entries).uuid == "last"
 
 
 def test_entries_that_a_restored_backup_had_lost_are_not_given_again(path: Path) -> None:
@@ -273,10 +275,11 @@ def test_entries_that_a_restored_backup_had_lost_are_not_given_again(path: Path)
         assert follower.texts(1) == ["three"]
 
 
-def test_a_file_replaced_before_following_began_gives_what_is_new_in_it(path: Path) -> None:
-    with Session.open(path, readonly=True) as session:
-        replace(path, path.read_bytes().replace(b"\n", b"\n\n", 1) + line("u1", "new"))
-        assert next(session.follow()).uuid == "u1"
+def test_a_file_replaced_before_following_began_gives_what_is_new_in_it(
+    path: Path, session: Session
+) -> None:
+    replace(path, path.read_bytes().replace(b"\n", b"\n\n", 1) + line("u1", "new"))
+    assert next(session.follow()).uuid == "u1"
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -346,8 +349,8 @@ def test_a_file_that_is_gone_or_another_one_is_an_error_and_none_of_it_is_given(
             follower.next()
 
 
-def test_many_writers_are_followed_by_many(path: Path) -> None:
-    with following(path) as one, following(path) as other:
+def test_many_writers_are_followed_by_many(path: Path, follower: Following) -> None:
+    with following(path) as other:
 
         def write(name: str) -> None:
             with Session.open(path, durability="os") as writer:
@@ -357,7 +360,7 @@ def test_many_writers_are_followed_by_many(path: Path) -> None:
         threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
         for thread in threads:
             thread.start()
-        given = [one.next().uuid for _ in range(100)]
+        given = [follower.next().uuid for _ in range(100)]
         assert [other.next().uuid for _ in range(100)] == given
         for thread in threads:
             thread.join()
@@ -365,8 +368,8 @@ def test_many_writers_are_followed_by_many(path: Path) -> None:
             assert [entry.uuid for entry in session.entries()][2:] == given
 
 
-def test_fifty_megabytes_at_once_are_given_as_any_others(path: Path) -> None:
-    with following(path) as follower, Session.open(path, durability="os") as writer:
+def test_fifty_megabytes_at_once_are_given_as_any_others(path: Path, follower: Following) -> None:
+    with Session.open(path, durability="os") as writer:
         for _ in range(2):
             huge = writer.append_message(user("x" * 25_000_000))
             with writer.batch():
@@ -406,13 +409,12 @@ def test_damage_that_is_added_is_told_once_and_kept(path: Path) -> None:
         assert [path.read_bytes()[found.offset :][:1] for found in told] == [b"\n", b"{", b"{"]
 
 
-def test_damage_of_a_version_1_file_is_told_only_where_it_was_added(tmp_path: Path) -> None:
-    path = tmp_path / "old.jsonl"
-    path.write_bytes(VERSION_1 + b"known before\n")
+def test_damage_of_a_version_1_file_is_told_only_where_it_was_added(old: Path) -> None:
+    write_raw(old, b"known before\n")
     told: list[Damage] = []
-    with Session.open(path, readonly=True) as session:
+    with Session.open(old, readonly=True) as session:
         entries = session.follow(told.append)
-        write_raw(path, b"new\n" + b'{"type":"message","message":{"role":"user","content":"3"}}\n')
+        write_raw(old, b"new\n" + b'{"type":"message","message":{"role":"user","content":"3"}}\n')
         assert text_of(next(entries)) == "3"
         assert [(found.kind, found.line) for found in told] == [("json", 5)]
         assert [(found.kind, found.line) for found in session.damage] == [("json", 4), ("json", 5)]
@@ -451,18 +453,19 @@ def open_files() -> set[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
 @pytest.mark.parametrize("started", [False, True])
-def test_closing_the_generator_lets_go_of_the_file(path: Path, started: bool) -> None:
-    with Session.open(path, readonly=True) as session:
-        entries = session.follow()
-        if started:
-            write_raw(path, line("u1", "one"))
-            next(entries)
-        session.reader.log.release()
-        assert str(path) in open_files()
-        entries.close()  # type: ignore[attr-defined]
-        assert str(path) not in open_files()
-        with pytest.raises(StopIteration):
-            next(entries)
+def test_closing_the_generator_lets_go_of_the_file(
+    path: Path, started: bool, session: Session
+) -> None:
+    entries = session.follow()
+    if started:
+        write_raw(path, line("u1", "one"))
+        next(entries)
+    session.reader.log.release()
+    assert str(path) in open_files()
+    entries.close()  # type: ignore[attr-defined]
+    assert str(path) not in open_files()
+    with pytest.raises(StopIteration):
+        next(entries)
 
 
 FOLLOW = """

@@ -20,8 +20,7 @@ from tests.support.conversation import assistant, in_memory, said, said_in, scra
 
 def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(main: Session) -> None:
     with scratch(main, "tried") as trial:
-        talk(main, "beside")
-        beside = main.leaf
+        beside = main.append_message(user("beside"))
         main.label(beside, "mine")
         kept = trial.keep()
     assert kept["fromUuid"] == beside.uuid
@@ -61,11 +60,11 @@ def test_keeping_leaves_nothing_where_main_said_nothing_meanwhile(
         assert "fromUuid" not in trial.keep()
 
 
-def test_a_first_entry_of_a_lane_leaves_nothing() -> None:
-    with in_memory() as main, main.scratch() as trial:
+def test_a_first_entry_of_a_lane_leaves_nothing(session: Session) -> None:
+    with session.scratch() as trial:
         talk(trial, "tried")
-        talk(main, "beside")
-        with main.lane("agent-2") as agent:
+        talk(session, "beside")
+        with session.lane("agent-2") as agent:
             kept = agent.keep(trial.lane_name)
             assert (kept.lane, "fromUuid" in kept) == ("agent-2", False)
 
@@ -82,48 +81,50 @@ def test_what_is_kept_already_is_not_kept_again(file: Path, main: Session) -> No
     assert said(main.context()) == ["p1", "tried", "p2"]
 
 
-def test_a_kept_lane_is_kept_again_where_main_left_it_or_it_went_on(file: Path) -> None:
-    with Session.create(file) as main:
-        first = main.append_message(user("p1"))
-        with scratch(main, "tried") as trial:
-            name = trial.lane_name
-        main.keep(name)
-        main.switch(first)
-        main.keep(name)
-        assert said(main.context()) == ["p1", "tried"]
-        with Session.open(file, lane=name) as trial:
-            talk(trial, "more")
-        main.keep(name)
-        assert said(main.context()) == ["p1", "tried", "more"]
+def test_a_kept_lane_is_kept_again_where_main_left_it_or_it_went_on(
+    file: Path, stored: Session
+) -> None:
+    first = stored.append_message(user("p1"))
+    with scratch(stored, "tried") as trial:
+        name = trial.lane_name
+    stored.keep(name)
+    stored.switch(first)
+    stored.keep(name)
+    assert said(stored.context()) == ["p1", "tried"]
+    with Session.open(file, lane=name) as trial:
+        talk(trial, "more")
+    stored.keep(name)
+    assert said(stored.context()) == ["p1", "tried", "more"]
 
 
-def test_a_scratch_session_that_was_kept_writes_no_more_and_can_still_be_read() -> None:
-    with in_memory() as main:
-        talk(main, "p1")
-        with scratch(main, "tried") as trial:
-            trial.keep()
-            for write in (
-                lambda: trial.append_message(user("lost")),
-                lambda: trial.label("@", "lost"),
-                lambda: trial.branch("@"),
-                trial.scratch,
-                trial.keep,
-            ):
-                with pytest.raises(ReadOnlyError, match="was kept, and is a part of main; go on"):
-                    write()
-            assert said(trial.context()) == ["p1", "tried"]
-        talk(main, "p2")
-        assert said(main.context()) == ["p1", "tried", "p2"]
+def test_a_scratch_session_that_was_kept_writes_no_more_and_can_still_be_read(
+    session: Session,
+) -> None:
+    talk(session, "p1")
+    with scratch(session, "tried") as trial:
+        trial.keep()
+        for write in (
+            lambda: trial.append_message(user("lost")),
+            lambda: trial.label("@", "lost"),
+            lambda: trial.branch("@"),
+            trial.scratch,
+            trial.keep,
+        ):
+            with pytest.raises(ReadOnlyError, match="was kept, and is a part of main; go on"):
+                write()
+        assert said(trial.context()) == ["p1", "tried"]
+    talk(session, "p2")
+    assert said(session.context()) == ["p1", "tried", "p2"]
 
 
-def test_a_lasting_lane_goes_on_after_it_was_kept() -> None:
-    with in_memory() as main, main.lane("agent-2") as agent:
+def test_a_lasting_lane_goes_on_after_it_was_kept(session: Session) -> None:
+    with session.lane("agent-2") as agent:
         talk(agent, "report")
         agent.keep()
         talk(agent, "more")
-        assert said(main.context()) == ["report"]
+        assert said(session.context()) == ["report"]
         agent.keep()
-        assert said(main.context()) == ["report", "more"]
+        assert said(session.context()) == ["report", "more"]
 
 
 def test_a_veto_leaves_a_trial_as_it_was() -> None:
@@ -161,18 +162,17 @@ def test_hooks_are_told_of_a_keep_and_may_write_before_it() -> None:
         assert said(main.context(kept["fromUuid"])) == ["p1", "noted"]
 
 
-def test_a_trial_is_tried_and_kept_inside_a_batch_of_either_session(file: Path) -> None:
-    with Session.create(file) as main:
-        with main.batch():
-            talk(main, "p1")
-            with scratch(main, "tried") as trial:
-                trial.keep()
-            talk(main, "p2")
-        with main.scratch() as trial, trial.batch():
-            talk(trial, "again")
+def test_a_trial_is_tried_and_kept_inside_a_batch_of_either_session(stored: Session) -> None:
+    with stored.batch():
+        talk(stored, "p1")
+        with scratch(stored, "tried") as trial:
             trial.keep()
-        assert said(main.context()) == ["p1", "tried", "p2", "again"]
-        assert main.verify() == []
+        talk(stored, "p2")
+    with stored.scratch() as trial, trial.batch():
+        talk(trial, "again")
+        trial.keep()
+    assert said(stored.context()) == ["p1", "tried", "p2", "again"]
+    assert stored.verify() == []
 
 
 def test_a_nested_trial_is_kept_on_the_trial_it_was_opened_from(main: Session) -> None:
@@ -211,22 +211,22 @@ def test_a_trial_is_kept_after_it_was_closed_as_long_as_someone_can(file: Path) 
         trial.keep()
 
 
-def test_a_nested_trial_outlives_the_one_that_was_kept_before_it() -> None:
-    with in_memory() as main, main.scratch() as outer:
+def test_a_nested_trial_outlives_the_one_that_was_kept_before_it(session: Session) -> None:
+    with session.scratch() as outer:
         talk(outer, "outer")
         with scratch(outer, "inner") as inner:
             outer.keep()
             assert inner.keep().lane is None
-        assert said(main.context()) == ["outer", "inner"]
+        assert said(session.context()) == ["outer", "inner"]
 
 
-def test_a_second_session_on_a_trial_keeps_it_where_the_first_would() -> None:
-    with in_memory() as main, main.scratch() as trial:
+def test_a_second_session_on_a_trial_keeps_it_where_the_first_would(session: Session) -> None:
+    with session.scratch() as trial:
         talk(trial, "tried")
         with trial.lane(trial.lane_name) as again:
             assert again.leaf == trial.leaf
             again.keep()
-        assert said(main.context()) == ["tried"]
+        assert said(session.context()) == ["tried"]
 
 
 def test_a_session_opened_to_read_shows_lanes_and_keeps_nothing(file: Path, main: Session) -> None:
@@ -281,18 +281,17 @@ def test_a_closed_session_opens_no_lane(file: Path) -> None:
         main.scratch()
 
 
-def test_main_is_kept_on_another_lane_by_its_name() -> None:
-    with in_memory() as main, main.lane("agent-2") as agent:
+def test_main_is_kept_on_another_lane_by_its_name(session: Session) -> None:
+    with session.lane("agent-2") as agent:
         left = agent.append_message(assistant("a1"))
-        talk(main, "p1")
+        talk(session, "p1")
         kept = agent.keep("main")
         assert (kept.lane, kept["fromUuid"]) == ("agent-2", left.uuid)
         assert said(agent.context()) == ["p1"]
 
 
-def test_the_main_lane_is_not_kept() -> None:
-    with in_memory() as main:
-        with pytest.raises(UsageError, match="name the lane"):
-            main.keep()
-        with main.lane("main") as second, pytest.raises(UsageError, match="name the lane"):
-            second.keep()
+def test_the_main_lane_is_not_kept(session: Session) -> None:
+    with pytest.raises(UsageError, match="name the lane"):
+        session.keep()
+    with session.lane("main") as second, pytest.raises(UsageError, match="name the lane"):
+        second.keep()

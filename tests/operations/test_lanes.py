@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Entry, RefError, Session, SessionBusyError, UsageError
+from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -72,8 +73,7 @@ def test_parents_may_lie_across_lanes(file: Path, main: Session) -> None:
 def test_an_annotation_hangs_on_its_own_lane(file: Path, main: Session) -> None:
     target = main.leaf
     with Session.open(file, lane="agent-2") as side:
-        talk(side, "s1")
-        tip = side.leaf
+        tip = side.append_message(user("s1"))
         talk(main, "p2")
         label = side.label(target, "x")
         assert (label.parent_uuid, label.lane) == (tip.uuid, "agent-2")
@@ -83,8 +83,7 @@ def test_an_annotation_hangs_on_its_own_lane(file: Path, main: Session) -> None:
 def test_a_branch_name_on_a_lane_means_its_tip_on_that_lane(file: Path, main: Session) -> None:
     with Session.open(file, lane="agent-2") as side:
         side.branch("@", name="try")
-        talk(side, "s1")
-        tip = side.leaf
+        tip = side.append_message(user("s1"))
         main.refresh()
         main.append_message(user("p2"), parent=tip)
         assert main.entry("try") == tip
@@ -109,9 +108,8 @@ def test_a_lane_spelled_with_escapes_is_the_same_lane(tmp_path: Path) -> None:
         assert main.leaf.uuid == "aaaa"
 
 
-def test_a_lane_written_as_null_is_main(tmp_path: Path) -> None:
-    lines = [HEADER, *chain("aaaa"), {**message("bbbb", "aaaa", "p2"), "lane": None}]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+def test_a_lane_written_as_null_is_main(reading: Reading) -> None:
+    with reading(*chain("aaaa"), {**message("bbbb", "aaaa", "p2"), "lane": None}) as session:
         assert session.leaf.uuid == "bbbb"
 
 
@@ -149,15 +147,14 @@ def test_a_scratch_lane_that_is_not_kept_counts_for_nothing(file: Path, main: Se
     assert said_in(file) == ["p1", "p2"]
 
 
-def test_a_scratch_lane_starts_where_it_is_told(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        first = main.append_message(user("p1"))
-        talk(main, "p2")
-        with main.scratch(at=first) as trial:
-            trial.append_message(assistant("other"))
-            assert said(trial.context()) == ["p1", "other"]
-            trial.keep()
-        assert said(main.context()) == ["p1", "other"]
+def test_a_scratch_lane_starts_where_it_is_told(stored: Session) -> None:
+    first = stored.append_message(user("p1"))
+    talk(stored, "p2")
+    with stored.scratch(at=first) as trial:
+        trial.append_message(assistant("other"))
+        assert said(trial.context()) == ["p1", "other"]
+        trial.keep()
+    assert said(stored.context()) == ["p1", "other"]
 
 
 def test_what_main_wrote_beside_a_kept_trial_stays_a_branch(main: Session) -> None:

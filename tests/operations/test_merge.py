@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Entry, NothingToDoError, RefError, Session, UsageError
+from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -36,21 +37,19 @@ def test_a_merge_brings_what_the_other_branch_says_from_below_the_fork(session: 
     assert [e.uuid for e in session.context().entries][3] == other.uuid
 
 
-def test_a_merge_with_a_summary_says_the_summary_alone() -> None:
+def test_a_merge_with_a_summary_says_the_summary_alone(session: Session) -> None:
     given: list[str] = []
 
     def summarizer(entries: Sequence[Entry]) -> str:
         given.extend(entry.uuid for entry in entries)
         return "what the others found"
 
-    with in_memory() as session:
-        fork = session.append_message(user("p1"))
-        one = session.append_message(assistant("x1"))
-        two = session.append_message(assistant("x2"))
-        session.branch(fork)
-        session.merge(two, summary=summarizer)
-        assert given == [one.uuid, two.uuid]
-        assert said(session.context()) == ["p1", "what the others found"]
+    fork, one = talk(session, "p1", "x1")
+    two = session.append_message(assistant("x2"))
+    session.branch(fork)
+    session.merge(two, summary=summarizer)
+    assert given == [one.uuid, two.uuid]
+    assert said(session.context()) == ["p1", "what the others found"]
 
 
 @pytest.mark.parametrize("ref", ["@", "@~1", "root"])
@@ -87,9 +86,7 @@ def test_a_merge_of_a_merge_brings_both(session: Session) -> None:
 
 def test_what_two_merges_share_is_said_once_the_first_time(session: Session) -> None:
     fork = session.append_message(user("p1"))
-    talk(session, "shared")
-    shared = session.leaf
-    one = session.append_message(assistant("one"))
+    shared, one = talk(session, "shared", "one")
     session.branch(shared)
     two = session.append_message(assistant("two"))
     session.branch(fork)
@@ -111,9 +108,7 @@ def test_two_branches_that_merged_each_other_end(session: Session) -> None:
 
 def test_a_merged_branch_speaks_under_its_own_compaction_and_edits(session: Session) -> None:
     fork = session.append_message(user("p1"))
-    talk(session, "old1", "old2")
-    kept = session.append_message(user("kept"))
-    dropped = session.append_message(assistant("dropped"))
+    _, _, kept, dropped = talk(session, "old1", "old2", "kept", "dropped")
     session.compact("in short", first_kept=kept)
     session.edit_context(dropped, None)
     other = session.append_message(assistant("x"))
@@ -176,23 +171,20 @@ def test_a_merge_of_a_branch_name_merges_its_tip(session: Session) -> None:
     assert session.merge("side")["mergedUuid"] == tip.uuid
 
 
-def test_a_merge_whose_branch_is_not_in_the_file_is_warned_of(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+def test_a_merge_whose_branch_is_not_in_the_file_is_warned_of(reading: Reading) -> None:
+    with reading(
         *chain("aaaa"),
         line("merge", "m1", "aaaa", mergedUuid="gone", baseUuid="root"),
         line("merge", "m2", "m1"),
         *chain("bbbb", below="m2"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         assert said(session.context()) == ["aaaa", "bbbb"]
         assert len(session.context().warnings) == 2
         assert "gone" in session.context().warnings[0]
 
 
 def test_an_edit_drops_or_replaces_and_the_latest_wins(session: Session) -> None:
-    first = session.append_message(user("p1"))
-    second = session.append_message(assistant("a1"))
+    first, second = talk(session, "p1", "a1")
     session.edit_context(second, None)
     assert said(session.context()) == ["p1"]
     session.edit_context(second, "edited")
@@ -206,9 +198,7 @@ def test_an_edit_drops_or_replaces_and_the_latest_wins(session: Session) -> None
 
 
 def test_an_edit_counts_on_its_path_alone_from_there_on(session: Session) -> None:
-    talk(session, "p1")
-    target = session.leaf
-    fork = session.append_message(assistant("a1"))
+    target, fork = talk(session, "p1", "a1")
     session.edit_context(target, None)
     edited = session.append_message(user("p2"))
     session.branch(fork)
@@ -224,18 +214,17 @@ def test_summaries_and_compactions_may_be_edited(session: Session) -> None:
     assert said(session.context()) == ["right"]
 
 
-def test_an_edit_of_what_says_nothing_here_is_refused(file: Path) -> None:
-    with Session.create(file, cwd="/p") as session:
-        fork, off = forked(session, "a1")
-        push = session.push()
-        before = file.read_bytes()
-        for ref in (off, push, session.header, session.path()[2]):
-            with pytest.raises(UsageError, match="nothing to edit"):
-                session.edit_context(ref, None)
-        for replacement in ({}, 5, ["x"], {"text": "x"}):
-            with pytest.raises(UsageError):
-                session.edit_context(fork, replacement)  # type: ignore[arg-type]
-        assert file.read_bytes() == before
+def test_an_edit_of_what_says_nothing_here_is_refused(file: Path, stored: Session) -> None:
+    fork, off = forked(stored, "a1")
+    push = stored.push()
+    before = file.read_bytes()
+    for ref in (off, push, stored.header, stored.path()[2]):
+        with pytest.raises(UsageError, match="nothing to edit"):
+            stored.edit_context(ref, None)
+    for replacement in ({}, 5, ["x"], {"text": "x"}):
+        with pytest.raises(UsageError):
+            stored.edit_context(fork, replacement)  # type: ignore[arg-type]
+    assert file.read_bytes() == before
 
 
 def test_a_pick_copies_an_entry_of_another_branch_byte_for_byte(session: Session) -> None:
@@ -266,8 +255,8 @@ def test_a_pick_keeps_the_spelling_of_a_foreign_line(tmp_path: Path) -> None:
         assert spelled.encode() in session.cherry_pick("bbbb").line
 
 
-def test_a_pick_from_another_session() -> None:
-    with in_memory() as session, in_memory() as other:
+def test_a_pick_from_another_session(session: Session) -> None:
+    with in_memory() as other:
         entry = other.append_message(user("from there"))
         talk(session, "p1")
         session.cherry_pick(entry)
@@ -294,18 +283,13 @@ def test_what_speaks_of_its_place_is_not_picked(tmp_path: Path, type: str) -> No
 
 
 def test_text_in_place_of_results_leaves_their_calls_answered(session: Session) -> None:
-    session.append_message({"role": "user", "content": "look"})
+    session.append_message(user("look"))
     calls: list[dict[str, Any]] = [
         {"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ("a", "b")
     ]
     session.append_message({"role": "assistant", "content": calls})
     results = session.append_message(
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": id, "content": "long"} for id in ("a", "b")
-            ],
-        }
+        user([{"type": "tool_result", "tool_use_id": id, "content": "long"} for id in ("a", "b")])
     )
     session.edit_context(results, "[trimmed]")
     context = session.context()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Branch, Session
+from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -27,16 +28,14 @@ def _drawn(session: Session, *, all: bool = False) -> list[str]:
     return list(session.render(all=all))
 
 
-def test_rows_stand_in_file_order_with_their_place_in_the_tree(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+def test_rows_stand_in_file_order_with_their_place_in_the_tree(reading: Reading) -> None:
+    with reading(
         message("aaaa", "root", "hello\nworld"),
         {**message("bbbb", "aaaa", "side", "assistant"), "lane": "agent-2"},
         line("label", "l1", "bbbb", targetUuid="aaaa", label="start"),
         line("stack_summary", "cccc", "aaaa", summary="popped", fromUuid="bbbb"),
         message("dddd", "cccc", "x" * 100, "assistant"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         rows = list(session.tree())
     assert [(r.uuid, r.depth, r.current, r.label, r.lane, r.role) for r in rows] == [
         ("root", 0, True, None, None, None),
@@ -61,14 +60,12 @@ def test_a_preview_holds_nothing_that_drives_a_terminal(session: Session) -> Non
     assert not any("\x1b" in line or "\x9b" in line for line in session.render())
 
 
-def test_rows_tell_late_parents_and_orphans_their_depth(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+def test_rows_tell_late_parents_and_orphans_their_depth(reading: Reading) -> None:
+    with reading(
         message("late", "above", "late"),
         message("above", "root", "above"),
         *chain("orphan", "below", below="gone"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         depths = {row.uuid: row.depth for row in session.tree()}
     assert depths == {"root": 0, "late": 2, "above": 1, "orphan": 0, "below": 1}
 
@@ -79,8 +76,7 @@ def _by_leaf(session: Session) -> dict[str, Branch]:
 
 def test_branches_are_tips_and_not_markers(session: Session) -> None:
     fork = session.append_message(user("p1"))
-    talk(session, "x1")
-    x = session.append_message(assistant("x2"))
+    _, x = talk(session, "x1", "x2")
     session.branch(fork, name="side")
     y = session.append_message(assistant("y1"))
     session.label(y, "good")
@@ -123,14 +119,13 @@ def test_branches_below_an_entry_only(session: Session) -> None:
     assert [branch.leaf for branch in session.branches(fork)] == [x.uuid, y.uuid]
 
 
-def test_a_branch_tells_its_lane(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        fork = main.append_message(user("p1"))
-        with Session.open(file, lane="agent-2") as side:
-            talk(side, "s1")
-        main.refresh()
-        main.append_message(assistant("a1"), parent=fork)
-        assert [branch.lane for branch in main.branches()] == ["agent-2", None]
+def test_a_branch_tells_its_lane(file: Path, stored: Session) -> None:
+    fork = stored.append_message(user("p1"))
+    with Session.open(file, lane="agent-2") as side:
+        talk(side, "s1")
+    stored.refresh()
+    stored.append_message(assistant("a1"), parent=fork)
+    assert [branch.lane for branch in stored.branches()] == ["agent-2", None]
 
 
 def test_a_name_leads_to_the_tip_that_bears_it(session: Session) -> None:
@@ -148,8 +143,7 @@ def test_a_name_leads_to_the_tip_that_bears_it(session: Session) -> None:
 
 def test_the_drawing_marks_the_path_the_labels_and_the_place() -> None:
     with in_memory(id="the-id", name="talk") as session:
-        fork = session.append_message(user("Build a CLI"))
-        session.append_message(assistant("In Node"))
+        fork, *_ = talk(session, "Build a CLI", "In Node")
         session.branch(fork, name="rust")
         rust = session.append_message(assistant("In Rust"))
         session.label(fork, "start")
@@ -189,15 +183,13 @@ def test_what_is_labelled_or_stood_at_is_never_folded_away(session: Session) -> 
     assert sum(counts) + len(drawn) - len(counts) == 1 + 71
 
 
-def test_a_cycle_is_drawn_once_and_ends(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
+def test_a_cycle_is_drawn_once_and_ends(reading: Reading) -> None:
+    with reading(
         message("aaaa", "bbbb", "a"),
         message("bbbb", "aaaa", "b"),
         message("self", "self", "s"),
         *chain("cccc"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    ) as session:
         drawn = "\n".join(_drawn(session, all=True))
         assert all(drawn.count(f"  {uuid}") == 1 for uuid in ("aaaa", "bbbb", "self"))
         assert len(list(session.tree())) == 5
@@ -275,20 +267,19 @@ def test_calls_are_found_by_their_id(session: Session) -> None:
     assert session.find(type="branch") == []
 
 
-def test_a_lane_below_the_leaf_of_main_does_not_hide_its_branch() -> None:
-    with in_memory() as main:
-        talk(main, "p1", "a1")
-        tried = [main.scratch(), main.scratch(), main.lane("reviewer")]
-        for lane in tried:
-            talk(lane, "try", "more")
-        found = [(b.lane, b.preview, b.fork, b.length, b.current) for b in main.branches()]
-        leaf = main.leaf.uuid
-        assert found == [
-            (None, "a1", None, 2, True),
-            *((lane.lane_name, "more", leaf, 2, False) for lane in tried),
-        ]
-        assert [b.current for b in tried[1].branches()] == [False, False, True, False]
-        assert main.stats().branches == 2
+def test_a_lane_below_the_leaf_of_main_does_not_hide_its_branch(session: Session) -> None:
+    talk(session, "p1", "a1")
+    tried = [session.scratch(), session.scratch(), session.lane("reviewer")]
+    for lane in tried:
+        talk(lane, "try", "more")
+    found = [(b.lane, b.preview, b.fork, b.length, b.current) for b in session.branches()]
+    leaf = session.leaf.uuid
+    assert found == [
+        (None, "a1", None, 2, True),
+        *((lane.lane_name, "more", leaf, 2, False) for lane in tried),
+    ]
+    assert [b.current for b in tried[1].branches()] == [False, False, True, False]
+    assert session.stats().branches == 2
 
 
 def test_a_kept_lane_is_a_part_of_the_branch_that_keeps_it(main: Session) -> None:

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from tests.support.conversation import HEADER, chain, line, message, write
+from tests.support.conversation import HEADER, chain, line, message, opened, write
 
 
 def picture(file: Path, lines: list[dict[str, Any]], at: str = "", *, all: bool = False) -> str:
     """The drawing of a file, without uuids, as seen from an entry."""
     if at:
         lines = [*lines, line("branch", "the-last", at)]
-    with Session.open(write(file, [HEADER, *lines]), readonly=True) as session:
+    with opened(file, *lines, readonly=True) as session:
         drawn = [row.replace("user  ", "").replace("assistant  ", "") for row in session.render()]
     uuids = {entry["uuid"][:8] for entry in lines}
     rows = ["  ".join(_without(row.split("  "), uuids)) for row in drawn[1:]]

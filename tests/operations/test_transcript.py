@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sessiontree import Redaction, Session
-from tests.support.conversation import assistant
+from tests.support.conversation import assistant, user
 
 CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
 KEY = "ghp_" + "a1B2" * 9
@@ -40,7 +40,7 @@ def result(id: str, text: str, **more: Any) -> dict[str, Any]:
 
 def test_a_transcript_in_full(file: Path) -> None:
     with Session.create(file, cwd="/project", id="the-id", name="Build *it*") as session:
-        session.append_message({"role": "user", "content": "List the files\nplease"})
+        session.append_message(user("List the files\nplease"))
         thinking = {"type": "thinking", "thinking": "Easy."}
         text = {"type": "text", "text": "# Sure\nI'll look."}
         session.append_message(
@@ -62,18 +62,19 @@ def test_a_transcript_in_full(file: Path) -> None:
     )
 
 
-def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late() -> None:
-    with Session.create() as session:
-        session.append_message({"role": "user", "content": "go"})
-        session.append_message(assistant([call("a", "one"), call("b", "two")]))
-        session.append_message(result("b", "second"))
-        session.append_message(result("a", "first", isError=True))
-        session.append_message(assistant([call("c", "three"), call("d", "four")]))
-        session.append_message(result("c", "third"))
-        session.append_message({"role": "assistant", "content": "on"})
-        session.append_message(result("d", "late"))
-        session.append_message(result("x", "orphan"))
-        text = said(session)
+def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late(
+    session: Session,
+) -> None:
+    session.append_message(user("go"))
+    session.append_message(assistant([call("a", "one"), call("b", "two")]))
+    session.append_message(result("b", "second"))
+    session.append_message(result("a", "first", isError=True))
+    session.append_message(assistant([call("c", "three"), call("d", "four")]))
+    session.append_message(result("c", "third"))
+    session.append_message({"role": "assistant", "content": "on"})
+    session.append_message(result("d", "late"))
+    session.append_message(result("x", "orphan"))
+    text = said(session)
     order = ["`one`", "Error:", "first", "`two`", "second", "`three`", "third", "`four`"]
     order += ["late", "on\n", "a call that is not here"]
     places = [text.index(word) for word in order]
@@ -85,14 +86,8 @@ def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late
     "messages",
     [
         [
-            {
-                "role": "assistant",
-                "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}],
-            },
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "t", "content": "out"}],
-            },
+            assistant([{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]),
+            user([{"type": "tool_result", "tool_use_id": "t", "content": "out"}]),
         ],
         [
             {
@@ -108,28 +103,28 @@ def test_results_stand_beneath_their_calls_also_where_they_came_together_or_late
         ],
     ],
 )
-def test_every_shape_of_call_and_result_is_told(messages: list[dict[str, Any]]) -> None:
-    with Session.create() as session:
-        session.append_message({"role": "user", "content": "go"})
-        for message in messages:
-            session.append_message(message)
-        text = said(session)
+def test_every_shape_of_call_and_result_is_told(
+    messages: list[dict[str, Any]], session: Session
+) -> None:
+    session.append_message(user("go"))
+    for message in messages:
+        session.append_message(message)
+    text = said(session)
     assert text.index("**Calls `ls`**") < text.index("Result:\n\n```\nout\n```")
     assert headings(text) == ["go", "User", "Assistant"]
 
 
-def test_branches_summaries_labels_and_what_is_not_shown_are_marked() -> None:
-    with Session.create() as session:
-        session.append_message({"role": "user", "content": "one"})
-        answer = session.append_message({"role": "assistant", "content": "two"})
-        session.append_message({"role": "user", "content": "left # behind"})
-        session.branch(answer, summary="It *failed*.")
-        session.append_message({"role": "user", "content": "three"})
-        session.compact("All so far.", first_kept=session.leaf)
-        session.append("custom", customType="mine", data=1)
-        session.append("next_years", field=2)
-        session.label(answer, "the-fork")
-        text = said(session)
+def test_branches_summaries_labels_and_what_is_not_shown_are_marked(session: Session) -> None:
+    session.append_message(user("one"))
+    answer = session.append_message({"role": "assistant", "content": "two"})
+    session.append_message(user("left # behind"))
+    session.branch(answer, summary="It *failed*.")
+    session.append_message(user("three"))
+    session.compact("All so far.", first_kept=session.leaf)
+    session.append("custom", customType="mine", data=1)
+    session.append("next_years", field=2)
+    session.label(answer, "the-fork")
+    text = said(session)
     assert "*Another branch leaves here, 1 entry from `" in text
     assert "left \\# behind" in text
     assert "**Summary of the branch left at `" in text
@@ -141,7 +136,7 @@ def test_branches_summaries_labels_and_what_is_not_shown_are_marked() -> None:
 
 
 def test_a_ref_ends_it_there_and_a_message_that_broke_off_says_so(session: Session) -> None:
-    first = session.append_message({"role": "user", "content": "one"})
+    first = session.append_message(user("one"))
     block = {"type": "text", "text": "half of"}
     session.append("block", messageUuid="m", index=0, block=block)
     text = said(session)
@@ -153,12 +148,12 @@ def test_what_was_said_opens_no_heading_and_ends_no_part() -> None:
     evil = "## Assistant\n\n```\nopen\n</details>\n<!--"
     with Session.create(name="## `Assistant` <b> [x](y)") as session:
         session.append_message({"role": "system", "content": evil})
-        session.append_message({"role": "user", "content": evil})
+        session.append_message(user(evil))
         content = [{"type": "thinking", "thinking": evil}, {"type": "text", "text": evil}]
         session.append_message(assistant([*content, call("`c`", evil, a=evil)]))
         session.append_message(result("`c`", "````\n# x\n" + evil * 30))
         session.append("custom_message", customType=evil, content=evil, display=True)
-        session.append_message({"role": "user", "content": "end"})
+        session.append_message(user("end"))
         text = said(session)
     shown = headings(text)
     assert shown[1:4] + shown[-1:] == ["System", "User", "Assistant", "User"]
@@ -172,7 +167,7 @@ def test_what_was_said_opens_no_heading_and_ends_no_part() -> None:
 def test_images_are_named_and_attached_ones_are_linked(tmp_path: Path) -> None:
     image = {"type": "image", "data": "A" * 1_400_000, "mimeType": "image/png"}
     with Session.create(tmp_path / "a b.jsonl") as session:
-        session.append_message({"role": "user", "content": [image]})
+        session.append_message(user([image]))
         session.attach(BytesIO(b"\x89PNG"), media_type="image/png", preview="the dialog")
         assert "*[image/png, 1.0 MB]*" in said(session)
         assert "*[the dialog, 4 bytes]*" in said(session)
@@ -185,7 +180,7 @@ def test_images_are_named_and_attached_ones_are_linked(tmp_path: Path) -> None:
 
 def test_what_cannot_be_had_is_said(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", spill_over=10) as session:
-        session.append_message({"role": "user", "content": "a long text that was spilled"})
+        session.append_message(user("a long text that was spilled"))
     for blob in (tmp_path / "s.jsonl.blobs").iterdir():
         blob.unlink()
     with Session.open(tmp_path / "s.jsonl", readonly=True) as session:
@@ -196,8 +191,8 @@ def test_what_cannot_be_had_is_said(tmp_path: Path) -> None:
 
 def test_a_redacted_transcript_holds_no_secret_and_cuts_none_in_half() -> None:
     with Session.create(cwd="/home/mary-ann/x", metadata={"model": "m"}) as session:
-        first = session.append_message({"role": "user", "content": "x" * 50 + f" {KEY}"})
-        session.append_message({"role": "user", "content": "y" * 40 + f" {KEY}\x1b[0m"})
+        first = session.append_message(user("x" * 50 + f" {KEY}"))
+        session.append_message(user("y" * 40 + f" {KEY}\x1b[0m"))
         session.branch(first, summary=f"not gh\u200bp_{KEY[4:]}")
         session.append_message({"role": "assistant", "content": [call("c", password="hunter2x")]})
         redaction = Redaction()
@@ -224,16 +219,16 @@ def test_real_sessions_are_told_whole_and_always_the_same() -> None:
 
 def test_a_result_stands_beneath_its_call_whatever_lies_between(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", cwd="/x") as session:
-        session.append_message({"role": "user", "content": "q"})
+        session.append_message(user("q"))
         calls = [call("t1", path="one"), call("t2", path="two"), call("lost", path="lost")]
         at = session.append_message({"role": "assistant", "content": calls})
         session.append_message(result("t1", "abandoned"))
         session.branch(at)
-        session.append_message({"role": "user", "content": "Hurry up"})
+        session.append_message(user("Hurry up"))
         session.append_message(result("t1", "first"))
         session.append_message({"role": "assistant", "content": "I do."})
         session.append_message(result("t2", "second"))
-        session.append_message({"role": "user", "content": "Thanks"})
+        session.append_message(user("Thanks"))
         text = said(session)
     wanted = ['"one"', "first", '"two"', "second", '"lost"', "No result was recorded"]
     wanted += ["Another branch leaves here", "Hurry up", "I do.", "Thanks"]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sessiontree import UsageError
 from sessiontree.redact.redaction import Redaction
 from sessiontree.redact.rules import RULES, lowered, read_rules
+from tests.support.conversation import user
 
 LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
 ALNUM = LETTERS + "23456789"
@@ -85,15 +86,10 @@ GRAMMAR: dict[str, Held] = {
     "url-password": within("postgres://app:SECRET@db.example/app", VALUE),
     "assigned-secret": st.sampled_from(
         [
-            "export DB_PASSWORD=SECRET",
-            'API_KEY="SECRET"',
-            "password: SECRET",
-            '{"client_secret": "SECRET"}',
-            '{\\"accessToken\\":\\"SECRET\\"}',
-            "curl --token=SECRET",
-            "https://example.org/?token=SECRET",
-            'token: str = "SECRET"',
-            "SIGNING_KEY: 'SECRET'",
+            *("export DB_PASSWORD=SECRET", 'API_KEY="SECRET"', "password: SECRET"),
+            *('{"client_secret": "SECRET"}', '{\\"accessToken\\":\\"SECRET\\"}'),
+            *("curl --token=SECRET", "https://example.org/?token=SECRET"),
+            *('token: str = "SECRET"', "SIGNING_KEY: 'SECRET'"),
         ]
     ).flatmap(lambda pattern: within(pattern, VALUE)),
     "command-secret": st.sampled_from(
@@ -213,7 +209,7 @@ def test_ordinary_code_and_prose_stay_as_they_are(text: str) -> None:
 @settings(deadline=None)
 @given(st.text())
 def test_text_without_secrets_is_the_same_object(text: str) -> None:
-    value = {"type": "message", "message": {"role": "user", "content": [{"text": text}]}}
+    value = {"type": "message", "message": user([{"text": text}])}
     redaction = Redaction()
     if not any(True for rule in RULES for _ in rule.spans(text, lowered(text))):
         assert redaction.value(value, "e") is value
@@ -261,13 +257,10 @@ IMAGES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("image", IMAGES)
 def test_an_image_is_left_out_and_named(image: dict[str, Any]) -> None:
     redaction = Redaction()
-    message = {"role": "user", "content": [{"type": "text", "text": "see"}, image]}
+    message = user([{"type": "text", "text": "see"}, image])
     text = "[image/png, 5 bytes, left out: it cannot be searched for secrets]"
     assert redaction.value({"message": message}, "e") == {
-        "message": {
-            "role": "user",
-            "content": [message["content"][0], {"type": "text", "text": text}],
-        }
+        "message": user([message["content"][0], {"type": "text", "text": text}])
     }
     assert redaction.report()["leftOut"] == [{"entry": "e", "mediaType": "image/png", "bytes": 5}]
 
@@ -332,10 +325,10 @@ def test_a_wrong_rule_is_refused_with_its_name_and_file(text: str, cause: str) -
 
 def test_a_users_rule_cannot_break_the_structure_of_an_entry() -> None:
     rules = read_rules("any = '[a-z]+'", "r.toml")
-    value = {"type": "message", "message": {"role": "user", "content": "hello"}}
+    value = {"type": "message", "message": user("hello")}
     assert Redaction(rules).value(value, "e") == {
         "type": "message",
-        "message": {"role": "user", "content": "[redacted:any:1]"},
+        "message": user("[redacted:any:1]"),
     }
 
 

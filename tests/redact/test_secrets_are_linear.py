@@ -48,23 +48,9 @@ HOSTILE = [
     *("-----BEGIN PRIVATE KEY-----\\n", "token=", "token='x token=\"y ", "password: ", "sk-ant-"),
     *("://a:", "://a", "/home/", "/mnt/c/home/", "C:\\Users\\a ", "bearer ", "authorization:"),
     *("\x1b[3", "\x1b]", "[redacted:email:1]", "[redacted:email:1] a@b.co ", "-home-", '{"a":'),
-    *(
-        "AKIA",
-        "AIza",
-        "npm_",
-        "ghp_",
-        "hf_",
-        "secret_access_key ",
-        "data:image/png;base64,",
-        '\\"',
-        "api_key=api_key",
-        "--a-",
-        "--password 'x ",
-        "--password --password",
-        "-u a:",
-        "mysql ",
-        "sshpass -p ",
-    ),
+    *("AKIA", "AIza", "npm_", "ghp_", "hf_", "secret_access_key ", "data:image/png;base64,", '\\"'),
+    *("api_key=api_key", "--a-", "--password 'x ", "--password --password", "-u a:"),
+    *("mysql ", "sshpass -p "),
 ]
 
 

@@ -80,14 +80,19 @@ def write(file: Path, lines: Iterable[Mapping[str, Any]]) -> Path:
     return file
 
 
+def opened(file: Path, *lines: Mapping[str, Any], readonly: bool = False) -> Session:
+    """A session whose file another program wrote: the header, and these lines below it."""
+    return Session.open(write(file, [HEADER, *lines]), readonly=readonly)
+
+
 def in_memory(**options: Any) -> Session:
     return Session.create(cwd="/project", **options)
 
 
-def talk(session: Session, *texts: str) -> None:
-    """Append messages, user and assistant in turn."""
-    for place, words in enumerate(texts):
-        session.append_message(assistant(words) if place % 2 else user(words))
+def talk(session: Session, *texts: str) -> list[Entry]:
+    """Append messages, user and assistant in turn; their entries."""
+    said_by = (user, assistant)
+    return [session.append_message(said_by[n % 2](words)) for n, words in enumerate(texts)]
 
 
 def forked(session: Session, *texts: str) -> tuple[Entry, Entry]:

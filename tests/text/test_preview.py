@@ -14,6 +14,7 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.message import preview_of
 from sessiontree.core.spill import spill
 from sessiontree.text.preview import preview, role
+from tests.support.conversation import user
 from tests.support.lines import entry, message, values
 
 BLOB = "blob@1.0.0::sha256:" + "0123456789abcdef" * 4
@@ -25,7 +26,7 @@ DRIVING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 @pytest.mark.parametrize(
     ("kind", "fields", "shown"),
     [
-        ("message", {"message": {"role": "user", "content": "a\nb"}}, "a↵b"),
+        ("message", {"message": user("a\nb")}, "a↵b"),
         ("message", {"message": 5}, ""),
         ("compaction", {"summary": "s"}, "s"),
         ("branch_summary", {"summary": "s"}, "s"),
@@ -36,7 +37,7 @@ DRIVING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
         ("handle", {"handle": f"{BLOB}:1048576:image/png"}, "[image/png 1.0 MB]"),
         ("handle", {"handle": f"{BLOB}:5:text/plain; charset=utf-8"}, "[text/plain 5 B]"),
         ("handle", {"handle": f"{BLOB}:20:a/b", "preview": "the log"}, "the log [a/b 20 B]"),
-        ("message", {"preview": "p", "message": {"role": "user", "content": "t"}}, "p t"),
+        ("message", {"preview": "p", "message": user("t")}, "p t"),
         ("custom_message", {"content": [{"type": "text", "text": "t"}]}, "t"),
         ("block", {"block": {"type": "text", "text": "t"}}, "t"),
         ("block", {"block": None}, ""),
@@ -129,7 +130,7 @@ def spilled_entry(kind: str, fields: dict[str, Any], over: int | None = 32768) -
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
 def test_an_image_is_shown_by_its_type_and_size_wherever_its_bytes_lie(image: Any) -> None:
     for content in ([image], [{"type": "tool_result", "tool_use_id": "c", "content": [image]}]):
-        said: dict[str, Any] = {"message": {"role": "user", "content": content}}
+        said: dict[str, Any] = {"message": user(content)}
         assert preview(entry("message", **said)) == "[image/png 990 KB]"
         assert preview(spilled_entry("message", said)) == "[image/png 990 KB]"
 
@@ -141,16 +142,14 @@ def test_an_image_elsewhere_is_an_image() -> None:
         {"type": "input_image", "image_url": 5},
         {"type": "image", "data": "", "mimeType": {}},
     ]
-    assert preview(entry("message", message={"role": "user", "content": content})) == (
-        "[image] [image] [image] [image]"
-    )
+    assert preview(entry("message", message=user(content))) == ("[image] [image] [image] [image]")
 
 
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [
-        ("message", {"message": {"role": "user", "content": LONG}}),
-        ("message", {"message": {"role": "user", "content": [{"type": "text", "text": LONG}]}}),
+        ("message", {"message": user(LONG)}),
+        ("message", {"message": user([{"type": "text", "text": LONG}])}),
         (
             "message",
             {
@@ -175,19 +174,19 @@ def test_a_spilled_text_is_shown_as_it_would_be_inline(kind: str, fields: dict[s
 
 
 def test_a_text_that_is_too_short_for_a_beginning_is_named_by_its_size() -> None:
-    said = {"message": {"role": "user", "content": "abc"}}
+    said = {"message": user("abc")}
     assert preview(spilled_entry("message", said, over=0)) == "[text/plain 3 B]"
 
 
 def test_a_line_without_beginnings_shows_the_size_of_what_was_spilled() -> None:
-    found = spilled_entry("message", {"message": {"role": "user", "content": LONG}}).as_stored
+    found = spilled_entry("message", {"message": user(LONG)}).as_stored
     older = {"message": found["message"], "spilled": [place[:2] for place in found["spilled"]]}
     assert preview(entry("message", **older)) == "[text/plain 37 KB]"
 
 
 @given(values)
 def test_no_spilled_of_a_file_makes_a_preview_fail(value: Any) -> None:
-    keys: dict[str, Any] = {"message": {"role": "user", "content": f"{BLOB}:9:a/b"}, "summary": "s"}
+    keys: dict[str, Any] = {"message": user(f"{BLOB}:9:a/b"), "summary": "s"}
     for spilled in (value, [value], [[["message", "content"], f"{BLOB}:9:a/b", value]]):
         for kind in ("message", "compaction", "handle"):
             assert len(preview(entry(kind, **keys, spilled=spilled))) <= 60
