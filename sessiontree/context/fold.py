@@ -240,8 +240,7 @@ class Fold:
     def _message(self, entry: Entry) -> Message | None:
         kind = entry.type
         if kind == "message":
-            message = entry.get("message")
-            if isinstance(message, dict):
+            if isinstance(message := entry.get("message"), dict):
                 return message
             self._warnings.append(f"message {entry.uuid} holds no message and was left out")
         elif kind in SUMMARIES or kind == "merge":

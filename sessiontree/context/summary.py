@@ -35,11 +35,7 @@ def summarize(entries: Sequence[Entry]) -> str:
 
 
 def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
-    """A summary as text: itself, or the result of the summarizer.
-
-    Raises:
-        EntryError: it is empty, or not text.
-    """
+    """A summary as text: itself, or the result of the summarizer; else an EntryError."""
     text = summary(entries) if callable(summary) else summary
     if not isinstance(text, str) or not text.strip():
         source = "the summarizer returned" if callable(summary) else "the summary is"

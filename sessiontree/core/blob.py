@@ -49,9 +49,7 @@ def hashes_named(line: bytes) -> set[str]:
     return {found[1].decode() for found in _NAMED.finditer(line)}
 
 
-MARK: Final = b"sha256:"
-"""The bytes in each line that names a blob."""
-
+MARK: Final = b"sha256:"  # the bytes in each line that names a blob
 _SHA256: Final = re.compile("[0-9a-f]{64}")
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")
 _NAMED: Final = re.compile(MARK + b"([0-9a-f]{64})")

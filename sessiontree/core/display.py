@@ -31,8 +31,6 @@ def printable(text: str) -> str:
     return text
 
 
-JOINERS: Final = "\u200c\u200d"
-"""Characters that some scripts and many emoji need."""
-
+JOINERS: Final = "\u200c\u200d"  # characters that some scripts and many emoji need
 _KEPT: Final = "\n\t" + JOINERS
 _DRIVING: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -41,10 +41,9 @@ class MetaField(msgspec.Struct, frozen=True):
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            message = (
+            raise UsageError(
                 f"the pattern of meta field {self.name!r} is not a regular expression: {error}"
-            )
-            raise UsageError(message) from error
+            ) from error
 
     def fault(self, part: str) -> str | None:
         """What is wrong with a part of meta, or None."""
@@ -165,8 +164,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 _CONDITION: Final = re.compile(
     rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
 )
-_RELEASE: Final = (1,)
-"""Sorts after every pre-release of the same three numbers."""
+_RELEASE: Final = (1,)  # sorts after every pre-release of the same three numbers
 
 
 def _precedence(version: str) -> Precedence:

@@ -45,9 +45,7 @@ from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
 
 _TITLE: Final = 80
-_MODEL_WITHIN: Final = 500
-"""How many of the last entries are searched for the model in use."""
-
+_MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
 _PIECES: Final = ("block", "message_end")
 
 

@@ -453,10 +453,7 @@ def read_rules(text: str, file: str) -> tuple[Rule, ...]:
     """A user's own rules, followed by the built-in ones.
 
     The text is TOML, one rule a line: `name = 'regular expression'`. A rule with the name of a
-    built-in one replaces it. Errors name the file.
-
-    Raises:
-        UsageError: the text is not TOML, or a rule is not valid.
+    built-in one replaces it. What is not valid is a UsageError that names the file.
     """
     try:
         given = tomllib.loads(text)

@@ -26,9 +26,7 @@ from sessiontree.core.message import (
 )
 from sessiontree.text.markdown import block, code, inline, prose, quote, typed
 
-LONGEST_OPEN: Final = 25
-"""Lines of a tool's result that are shown open; a longer result is folded."""
-
+LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a longer result is folded
 _THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
 
 

@@ -38,11 +38,7 @@ def clean_system(system: str | None) -> str:
 
 
 def clean_value(value: Any) -> Any:
-    """A JSON value that any client can write: clean text, finite numbers.
-
-    Raises:
-        RecursionError: it is nested too deep.
-    """
+    """A JSON value that any client can write: clean text, finite numbers; or RecursionError."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
