@@ -47,10 +47,8 @@ def settings_of(entry: Entry) -> dict[str, Any]:
     if kind == "compaction":
         state = entry.get("state")
         state = state if isinstance(state, dict) else {}
-        shapes = _SHAPES.items()
-        return {
-            key: state[key] for key, of in shapes if key in state and isinstance(state[key], of)
-        }
+        known = [(key, state[key]) for key in _SHAPES if key in state]
+        return {key: value for key, value in known if isinstance(value, _SHAPES[key])}
     return {}
 
 

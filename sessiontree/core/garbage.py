@@ -16,15 +16,13 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.errors import HandleError
 
+EntryAt = Callable[[int], Entry | None]  # takes a row of a tree, gives its entry
 SCRATCH: Final = "scratch/"  # the prefix of the name of every scratch lane
 
 
 def is_scratch(lane: str | None) -> bool:
     """Whether the entries of a lane are garbage unless they are kept."""
     return lane is not None and lane.startswith(SCRATCH)
-
-
-EntryAt = Callable[[int], Entry | None]  # takes a row of a tree, gives its entry
 
 
 def expired(

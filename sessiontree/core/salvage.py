@@ -52,6 +52,27 @@ from sessiontree.core.header import check_header, is_version_1
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import ForeignFormatError, NewerFormatError, SessionTreeError
 
+LOOK: Final = 1024 * 1024  # how many bytes at a file's start are searched for an entry
+
+_FIRST_LOOK: Final = 4096
+_CRC_TEXT: Final = CRC_KEY.decode()
+_GAP: Final = re.compile("[ \t\r\v\f\0\ufeff]*")
+_END: Final = "\x01"  # added to a text; never JSON, so that a text that breaks off fails there
+# The rest of a text that breaks off, from where a decoder fails.
+_UNFINISHED: Final = re.compile(
+    r"(?:-|\.|[eE][+-]?|t(?:ru?)?|f(?:als?|a)?|n(?:ul?)?|\\|\\?u[0-9a-fA-F]{0,3})?"
+)
+# From where a fragment stops being JSON to an entry just behind it.
+_BEHIND: Final = re.compile("[^{\0]{0,7}\0*{")
+
+_OPENING: Final = b'{"type":"session"'
+_NOTHING: Final = b"\0\r\t \xef\xbb\xbf"
+_ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")  # an archive of garbage, no header
+# The name of a store's file, with the id unchanged in it.
+_OWN_NAME: Final = re.compile(
+    r"(?:\A|/)(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl\Z"
+)
+
 
 class Parts(NamedTuple):
     """A line taken apart."""
@@ -165,25 +186,6 @@ def _after_gap(text: str, at: int) -> int:
     """The place after bytes between two objects that hold no data."""
     gap = _GAP.match(text, at)
     return gap.end() if gap else at
-
-
-_END: Final = "\x01"
-"""Added to the end of a text. It is never JSON, so that a text that breaks off fails there."""
-
-_FIRST_LOOK: Final = 4096
-_CRC_TEXT: Final = CRC_KEY.decode()
-_GAP: Final = re.compile("[ \t\r\v\f\0\ufeff]*")
-
-_UNFINISHED: Final = re.compile(
-    r"(?:-|\.|[eE][+-]?|t(?:ru?)?|f(?:als?|a)?|n(?:ul?)?|\\|\\?u[0-9a-fA-F]{0,3})?"
-)
-"""The rest of a text that breaks off, from where a decoder fails."""
-
-_BEHIND: Final = re.compile("[^{\0]{0,7}\0*{")
-"""From where a fragment stops being JSON to an entry just behind it."""
-
-
-LOOK: Final = 1024 * 1024  # how many bytes at a file's start are searched for an entry
 
 
 class HeaderStandIn(NamedTuple):
@@ -360,12 +362,3 @@ def _what_is_lost(damaged: bytes, file: str) -> str:
 def _id_and_time_of(file: str) -> tuple[str, str] | None:
     found = _OWN_NAME.search(file)
     return found and (found["id"], "{}T{}:{}:{}.{}Z".format(*found.groups()[:5]))
-
-
-_OPENING: Final = b'{"type":"session"'
-_ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")  # an archive of garbage, no header
-_NOTHING: Final = b"\0\r\t \xef\xbb\xbf"
-_OWN_NAME: Final = re.compile(
-    r"(?:\A|/)(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl\Z"
-)
-"""The name of a store's file, with the id unchanged in it."""
