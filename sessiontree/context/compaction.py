@@ -87,8 +87,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     uuid: str  # the entry on the path
     messages: Sequence[Message]  # its messages, in order; empty for an entry without any
-    # the entry each message came from; a merge has those of another branch
-    sources: Sequence[Entry] = ()
+    sources: Sequence[Entry] = ()  # of each message; a merge has those of another branch
 
 
 def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | None:

@@ -268,10 +268,9 @@ class Fold:
 
 def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
     """The entries that count, a compaction before the entries it kept."""
-    compaction = path.compaction
+    entries, compaction = path.entries, path.compaction
     if compaction is None:
-        return path.entries
-    entries = path.entries
+        return entries
     at = next(i for i in reversed(range(len(entries))) if entries[i] is compaction)
     kept_from = _first_kept(entries, at)
     if kept_from is None and not path.cut_above:

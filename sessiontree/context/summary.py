@@ -70,12 +70,11 @@ class _Seen:
                 files[path] = None
 
     def parts(self) -> list[str]:
-        only_read = [path for path in self._read if path not in self._changed]
         return [
             _listed("Asked", self._asked),
             _listed("Earlier", self._earlier),
             _listed("Files changed", list(self._changed)),
-            _listed("Files read", only_read),
+            _listed("Files read", [path for path in self._read if path not in self._changed]),
             f"Last answer: {self._answer}" if self._answer else "",
         ]
 

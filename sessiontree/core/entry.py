@@ -37,12 +37,9 @@ MAIN: Final = "main"
 SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
 """Types that put a summary into the context."""
 
+# Types that apply to the whole file and never move a leaf.
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
-"""Types that apply to the whole file and never move a leaf."""
-
-MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}
-"""Types that contribute nothing to a context."""
-
+MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}  # contribute nothing to a context
 SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
 
 CONTENT: Final = SUMMARIES | {
@@ -230,8 +227,7 @@ RESERVED: Final = frozenset(
 )
 """Keys that only the session writes."""
 
-_MAPPINGS: Final = (dict, Mapping)
-"""For `isinstance`: a check for dict alone is faster, and nearly always enough."""
+_MAPPINGS: Final = (dict, Mapping)  # a check for dict is faster, and nearly always enough
 
 
 def _is_text(value: Any) -> bool:

@@ -21,9 +21,8 @@ from msgspec.structs import asdict, force_setattr
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, HandleError
 
+# What a handle resolves to: a chat message, a command's output, JSON, or bytes.
 Kind = Literal["message", "output", "document", "binary"]
-"""What a handle resolves to: a chat message, a command's output, JSON, or bytes."""
-
 KINDS: Final = get_args(Kind)
 LONGEST: Final = 8192  # characters of a text form: enough for any path, too few for content
 LARGEST_METADATA: Final = 1024  # bytes of the metadata of a `handle` entry as JSON

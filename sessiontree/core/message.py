@@ -219,13 +219,9 @@ def interrupted_result(call: Call) -> dict[str, Any]:
     """A result for a call that was never answered, in the shape of the call."""
     text = "Interrupted: no result was recorded for this call."
     if call.shape == "toolCall":
-        return {
-            "role": "toolResult",
-            "toolCallId": call.id,
-            "toolName": call.name,
-            "content": [{"type": "text", "text": text}],
-            "isError": True,
-        }
+        named = {"toolCallId": call.id, "toolName": call.name}
+        content = [{"type": "text", "text": text}]
+        return {"role": "toolResult", **named, "content": content, "isError": True}
     if call.shape == "tool_use":
         block = {"type": "tool_result", "tool_use_id": call.id, "content": text, "is_error": True}
         return {"role": "user", "content": [block]}

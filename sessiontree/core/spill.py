@@ -56,9 +56,7 @@ STRUCTURE: Final = frozenset(
 OPAQUE: Final = frozenset({"arguments", "input", "data", "details"})
 """Keys whose value belongs to a program: the keys in it have no meaning here."""
 
-BEGINNING: Final = 200
-"""Characters of a spilled text that stay in the line, without leading white space."""
-
+BEGINNING: Final = 200  # characters of a spilled text in the line, without leading white space
 _BLANK: Final = 2000  # characters read to skip leading white space
 _DEEPEST: Final = 254  # levels of nesting that the codec writes; it refuses deeper ones
 _ID: Final = re.compile(r"^(?:id|uuid)$|(?:Id|Uuid|_id|_uuid)$")

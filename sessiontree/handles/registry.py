@@ -250,10 +250,7 @@ class Registry:
     def check(self, handle: Handle) -> HandleSchema | None:
         """The schema of a handle that fits it; None where its plugin is not known here.
 
-        A session may hold handles of plugins that are not installed here.
-
-        Raises:
-            HandleSchemaError: its meta does not fit the schema.
+        A session may hold such handles. Meta that does not fit the schema is a HandleSchemaError.
         """
         try:
             _, schema = self._found(handle)

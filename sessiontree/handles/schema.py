@@ -164,7 +164,6 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 _CONDITION: Final = re.compile(
     rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
 )
-_RELEASE: Final = (1,)  # sorts after every pre-release of the same three numbers
 
 
 def _precedence(version: str) -> Precedence:
@@ -172,7 +171,7 @@ def _precedence(version: str) -> Precedence:
     numbers, _, early = version.partition("+")[0].partition("-")
     core = tuple(map(int, numbers.split(".")))
     if not early:
-        return core, _RELEASE
+        return core, (1,)  # after every pre-release of the same three numbers
     return core, (0, *map(_identifier, early.split(".")))
 
 

@@ -67,11 +67,8 @@ if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
     from sessiontree.storage.fs import FileSystem
 
-SPILL_OVER: Final = 32 * 1024
-"""Bytes of a string that stay in the line of an entry that is written anew."""
-
+SPILL_OVER: Final = 32 * 1024  # bytes of a string that stay in a line that is written anew
 HEADER_ROW: Final = 0
-
 _OWN_HEADER_KEYS: Final = ("parentSession", "name", "metadata", "crc")
 _LINE_KEYS: Final = ("spilled", "crc")
 _HANDLE_KEYS: Final = ("handle", "kind", "role")
@@ -131,8 +128,7 @@ def inlined(original: Original, entry: Entry) -> bytes:
 
 def know_homes(redaction: Redaction, header: Entry) -> None:
     """Tell a redaction the home directories that a session's header names."""
-    cwd = header.get("cwd")
-    if isinstance(cwd, str):
+    if isinstance(cwd := header.get("cwd"), str):
         redaction.know_homes(homes_in(cwd))
 
 

@@ -30,9 +30,7 @@ from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFo
 from sessiontree.storage.lines import count_newlines, whole_lines
 from sessiontree.storage.log import Log
 
-GONE_SECONDS: Final = 2.0
-"""How long a path may name no session: some programs remove a file and make it anew."""
-
+GONE_SECONDS: Final = 2.0  # without a session: some programs remove a file and make it anew
 _TAIL_LENGTH: Final = 64
 
 
@@ -96,9 +94,8 @@ class _Follower:
     def entries(self) -> Iterator[Entry]:
         """The entries added since the last call.
 
-        Raises:
-            FileReplacedError: the file was rewritten in place, or is another session's.
-            SessionNotFoundError, NotASessionError: there has been no session for a while.
+        A file that was rewritten in place, or is another session's, is a FileReplacedError. A
+        missing session is an error after a while.
         """
         self._look()
         met = set()

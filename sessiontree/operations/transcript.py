@@ -44,7 +44,7 @@ from sessiontree.redact.redaction import Redaction
 from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
 
-_TITLE: Final = 80
+_TITLE: Final = 80  # characters
 _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
 _PIECES: Final = ("block", "message_end")
 
@@ -248,8 +248,7 @@ class _Transcript:
             yield from self._close_answer()
 
     def _handle(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
-        image = self._image(entry, fields)
-        if image is not None:
+        if (image := self._image(entry, fields)) is not None:
             yield from self._section("User", entry, image)
             return
         yield from self._message(self._masked(self._contents.of_handle(entry), entry.uuid), entry)

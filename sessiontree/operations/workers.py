@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 MOST: Final = 8  # processes; more would wait for memory and disk
-_LENGTH: Final = 4
-"""Bytes of the length before each result; a length of 0 ends the results of an item."""
+_LENGTH: Final = 4  # bytes of the length before each result; length 0 ends those of an item
 
 
 def available() -> int:

@@ -278,7 +278,6 @@ CREDENTIALS: Final = (
         finder=re.compile(_COMMAND_NEAR),
     ),
 )
-"""The rules, in the order in which they go before one another."""
 
 
 HOME: Final = "home-directory"
@@ -306,7 +305,6 @@ ANY_HOME: Final = Rule(
     finder=re.compile("home|users|documents and settings"),
     reach=30,
 )
-"""What looks like a home directory."""
 
 
 def home_rule(homes: Iterable[str]) -> Rule | None:
@@ -442,7 +440,6 @@ RULES: Final = (
     ),
     ANY_HOME,
 )
-"""The built-in rules."""
 
 
 def read_rules(text: str, file: str) -> tuple[Rule, ...]:
