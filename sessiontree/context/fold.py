@@ -57,9 +57,8 @@ def custom_message(entry: Entry) -> dict[str, Any]:
     return {"role": "custom", **{key: entry[key] for key in keys if key in entry}}
 
 
+# Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second.
 Segment = Callable[[str, str], Sequence[Entry]]
-"""Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second."""
-
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
 

@@ -13,9 +13,8 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, system_text
 
 SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
-
+# The type of each in the state of a compaction, which another program may have written.
 _SHAPES: Final = {"model": dict | None, **dict.fromkeys(SETTING_KEYS[1:], str | None)}
-"""The type of each in the state of a compaction, which another program may have written."""
 
 
 def model_of(message: Message) -> dict[str, Any] | None:

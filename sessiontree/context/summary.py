@@ -10,9 +10,8 @@ from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.message import calls_of, is_prompt, text_of
 from sessiontree.errors import EntryError
 
+# Takes the entries that are left, oldest first, gives the text that replaces them.
 Summarizer = Callable[[Sequence[Entry]], str]
-"""Takes the entries that are left, oldest first, gives the text that replaces them."""
-
 Summary = str | Summarizer
 
 _REQUEST_WIDTH: Final = 200

@@ -31,22 +31,19 @@ from sessiontree.errors import EntryError
 _decode_any: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
 
 HEADER: Final = "session"
+# The name of the main lane. Entries of it have no `lane` key; one with this name is on it too.
 MAIN: Final = "main"
-"""The name of the main lane. Entries of it have no `lane` key; one with this name is on it too."""
 
+# Types that put a summary into the context.
 SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
-"""Types that put a summary into the context."""
-
 # Types that apply to the whole file and never move a leaf.
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
 MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}  # contribute nothing to a context
 SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
-
+# Types that contribute to a context: what `@~3` counts.
 CONTENT: Final = SUMMARIES | {
     *("message", "handle", "compaction", "merge", "custom_message", "block", "message_end")
 }
-"""Types that contribute to a context: what `@~3` counts."""
-
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
 
 

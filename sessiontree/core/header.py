@@ -29,7 +29,7 @@ def is_version_1(header: Mapping[str, Any]) -> bool:
 def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
     """The keys of the first line that is not blank; errors name the file and the place in it.
 
-    Another program's header is a ForeignFormatError, a newer one a NewerFormatError, any other
+    Another program's file is a ForeignFormatError, a newer format a NewerFormatError, any other
     line a NotASessionError.
     """
     if line.startswith(_ZSTANDARD):

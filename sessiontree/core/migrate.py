@@ -131,8 +131,6 @@ class _Numbered:
 
 
 class _Linear:
-    """The step from version 1 to 2."""
-
     def __init__(self) -> None:
         self._session_id = ""
         self._entries = _Numbered()

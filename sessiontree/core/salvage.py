@@ -330,7 +330,6 @@ def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
 
 
 def _root(own: Any, entries: list[Entry]) -> str:
-    """The uuid that the entries name as that of the root."""
     named = [entry.parent_uuid for entry in entries if entry.parent_uuid]
     if own in named:
         return str(own)

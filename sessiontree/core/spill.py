@@ -36,12 +36,12 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from sessiontree.core.blob import blob_of
 from sessiontree.errors import BlobMissingError, SpilledError
 
+# Takes a string's UTF-8 and a media type, gives the text form of its blob's handle.
 Store = Callable[[bytes, str], str]
-"""Takes a string's UTF-8 and a media type, gives the text form of its blob's handle."""
-
+# Takes the text form of a blob's handle, gives the blob's bytes, checked; raises BlobError.
 Fetch = Callable[[str], bytes]
-"""Takes the text form of a blob's handle, gives the blob's bytes, checked; raises BlobError."""
 
+# Keys whose whole value stays in the line.
 STRUCTURE: Final = frozenset(
     {
         *("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp", "crc"),
@@ -51,11 +51,8 @@ STRUCTURE: Final = frozenset(
         *("toolName", "mimeType", "mime_type", "media_type", "phase"),
     }
 )
-"""Keys whose whole value stays in the line."""
-
+# Keys whose value belongs to a program: the keys in it have no meaning here.
 OPAQUE: Final = frozenset({"arguments", "input", "data", "details"})
-"""Keys whose value belongs to a program: the keys in it have no meaning here."""
-
 BEGINNING: Final = 200  # characters of a spilled text in the line, without leading white space
 _BLANK: Final = 2000  # characters read to skip leading white space
 _DEEPEST: Final = 254  # levels of nesting that the codec writes; it refuses deeper ones

@@ -47,7 +47,6 @@ class Verification:
 
     @property
     def entries(self) -> int:
-        """The entries found so far."""
         return len(self._tree)
 
     def take(self, line: bytes, offset: int) -> None:

@@ -245,7 +245,6 @@ def similar_uuids(reader: TreeReader, uuid: str) -> str:
 
 
 def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
-    """The content of an entry."""
     kind = entry.type
     if kind == "handle":
         return scope.resolve(Handle.from_json(entry.get("handle"))[0])
@@ -339,7 +338,6 @@ def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
 
 
 def _files_by_id(folder: str, fs: FileSystem) -> dict[str, list[str]]:
-    """The session files of a folder by the ids in their headers."""
     found: dict[str, list[str]] = {}
     for name in sorted(os.listdir(folder)):
         if name.endswith(".jsonl"):

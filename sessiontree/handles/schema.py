@@ -167,7 +167,6 @@ _CONDITION: Final = re.compile(
 
 
 def _precedence(version: str) -> Precedence:
-    """The sort key of a well-formed version."""
     numbers, _, early = version.partition("+")[0].partition("-")
     core = tuple(map(int, numbers.split(".")))
     if not early:
@@ -180,7 +179,6 @@ def _identifier(text: str) -> tuple[int, int, str]:
 
 
 def _condition(text: str) -> Callable[[Precedence], bool]:
-    """One comparison of a version range."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError(

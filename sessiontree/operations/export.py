@@ -182,12 +182,9 @@ def _settings_above(original: Original, top: int) -> dict[str, Any]:
     if parent == NO_ROW:
         return {}
     context = original.cursor.context(original.reader.entry_at(parent))
-    found = {
-        "model": context.model,
-        "thinkingLevel": context.thinking_level,
-        "system": context.system,
-    }
-    return {key: value for key, value in found.items() if value is not None}
+    found = context.model, context.thinking_level, context.system
+    named = zip(("model", "thinkingLevel", "system"), found, strict=True)
+    return {key: value for key, value in named if value is not None}
 
 
 def _copy(

@@ -26,7 +26,7 @@ from sessiontree.engine.refs import Names
 from sessiontree.engine.view import View
 from sessiontree.text.preview import preview, role
 
-FOLD_LONGER_THAN: Final = 8
+FOLD_LONGER_THAN: Final = 8  # rows
 FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
 _HERE: Final = "← you are here"
 _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}  # by a joint, the columns below it

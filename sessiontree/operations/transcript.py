@@ -326,10 +326,8 @@ class _Transcript:
 
     def _end(self) -> Iterator[str]:
         if self._not_shown:
-            counts = [
-                f"{count:,} {markdown.inline(self._text(kind))}"
-                for kind, count in sorted(self._not_shown.items())
-            ]
+            kinds = sorted(self._not_shown.items())
+            counts = [f"{n:,} {markdown.inline(self._text(kind))}" for kind, n in kinds]
             yield "---"
             yield f"*Not shown: {', '.join(counts)}.*"
         for warning in dict.fromkeys(self._warnings):

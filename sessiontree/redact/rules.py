@@ -27,8 +27,7 @@ from typing import Any, Final, NamedTuple
 from sessiontree.errors import UsageError
 
 _LONG: Final = 512  # characters of a match that is not searched again
-QUOTE: Final = r"""\\{0,8}["'`]"""
-"""A quote, in an expression; in text within text it has backslashes before it."""
+QUOTE: Final = r"""\\{0,8}["'`]"""  # a quote; in text within text it has backslashes before it
 
 
 class Rule(NamedTuple):

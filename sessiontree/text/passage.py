@@ -208,7 +208,6 @@ class Answer:
         self.is_answered = False
 
     def add(self, *parts: str) -> None:
-        """Add parts at the end."""
         self._parts += parts
 
     def add_call(self, call: Call) -> None:
@@ -226,5 +225,4 @@ class Answer:
         return True
 
     def parts(self) -> list[str]:
-        """All parts, in order."""
         return self._parts
