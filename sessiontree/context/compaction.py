@@ -28,12 +28,9 @@ from sessiontree.core.message import (
 
 CHARACTERS_PER_TOKEN: Final = 4
 IMAGE_TOKENS: Final = 1200
-PDF_PAGE: Final = 65_536
-"""The estimated characters of base64 for one page of a PDF."""
+PDF_PAGE: Final = 65_536  # the estimated characters of base64 for one page of a PDF
 KEEP_TOKENS: Final = 20_000
-
-TokenCounter = Callable[[Message], int]
-"""Takes a message of a context, gives its tokens."""
+TokenCounter = Callable[[Message], int]  # takes a message of a context, gives its tokens
 
 
 def estimate_tokens(message: Message) -> int:
@@ -90,8 +87,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     uuid: str  # the entry on the path
     messages: Sequence[Message]  # its messages, in order; empty for an entry without any
-    # the entry each message came from; a merge has those of another branch
-    sources: Sequence[Entry] = ()
+    sources: Sequence[Entry] = ()  # of each message; a merge has those of another branch
 
 
 def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | None:

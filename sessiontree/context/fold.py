@@ -28,8 +28,10 @@ def replaced(message: Message, replacement: Any) -> Message | None:
     if not isinstance(replacement, dict):
         return None
     content = replacement.get("content")
-    key = _content_key(message)
-    if key is None:
+    # A command, and a result of Responses, have their content as `output`. A call or reasoning
+    # there is sealed, or made of fields: its replacement is a new message.
+    key = "output" if "output" in message and "content" not in message else "content"
+    if key == "content" and "role" not in message:
         return {"role": role_of(message), "content": content}
     if isinstance(content, str) and result_ids(message) and message.get("role") == "user":
         results = filter(is_result_block, message["content"])  # so that the calls stay answered
@@ -40,26 +42,13 @@ def replaced(message: Message, replacement: Any) -> Message | None:
     return edited
 
 
-def _content_key(message: Message) -> str | None:
-    """The key of a message's content; None for an item that has no such key.
-
-    A command and a result of Responses have it as `output`. A call or reasoning there is sealed, or
-    made of fields: its replacement is a new message.
-    """
-    if "output" in message and "content" not in message:
-        return "output"
-    return "content" if "role" in message else None
-
-
 def summary_message(role: str, entry: Entry) -> dict[str, Any]:
     """A summary as a message: `content` for any reader, `summary` as pi names it."""
     summary = entry.get("summary")
     text = summary if isinstance(summary, str) else ""
-    message: dict[str, Any] = {"role": role, "content": text, "summary": text}
-    for key in ("fromUuid", "mergedUuid", "tokensBefore"):
-        if key in entry:
-            message[key] = entry[key]
-    return message
+    keys = ("fromUuid", "mergedUuid", "tokensBefore")
+    facts = {key: entry[key] for key in keys if key in entry}
+    return {"role": role, "content": text, "summary": text, **facts}
 
 
 def custom_message(entry: Entry) -> dict[str, Any]:
@@ -68,9 +57,8 @@ def custom_message(entry: Entry) -> dict[str, Any]:
     return {"role": "custom", **{key: entry[key] for key in keys if key in entry}}
 
 
+# Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second.
 Segment = Callable[[str, str], Sequence[Entry]]
-"""Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second."""
-
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
 
@@ -240,8 +228,7 @@ class Fold:
     def _message(self, entry: Entry) -> Message | None:
         kind = entry.type
         if kind == "message":
-            message = entry.get("message")
-            if isinstance(message, dict):
+            if isinstance(message := entry.get("message"), dict):
                 return message
             self._warnings.append(f"message {entry.uuid} holds no message and was left out")
         elif kind in SUMMARIES or kind == "merge":
@@ -280,10 +267,9 @@ class Fold:
 
 def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:
     """The entries that count, a compaction before the entries it kept."""
-    compaction = path.compaction
+    entries, compaction = path.entries, path.compaction
     if compaction is None:
-        return path.entries
-    entries = path.entries
+        return entries
     at = next(i for i in reversed(range(len(entries))) if entries[i] is compaction)
     kept_from = _first_kept(entries, at)
     if kept_from is None and not path.cut_above:

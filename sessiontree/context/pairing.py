@@ -82,7 +82,6 @@ class Group(Generic[Source]):
         return kind in CALL_ITEMS and self.open.isdisjoint(call.id for call in calls_of(message))
 
     def go_on(self, calls: list[Call], place: int) -> None:
-        """Add the next piece."""
         self.calls = [*self.calls, *calls]
         self.in_pieces = self.in_pieces or bool(calls)
         self.open.update(call.id for call in calls)
@@ -105,7 +104,6 @@ class Pairing(Generic[Source]):
         self._given_up: set[str] = set()
 
     def take(self, message: Message, source: Source) -> None:
-        """Take the next message."""
         self._taken.append(message)
         self._taken_sources.append(source)
         role = message.get("role")

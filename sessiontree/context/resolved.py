@@ -21,14 +21,10 @@ from sessiontree.core.media import IMAGES, PDF, base_type, is_text, text_in
 from sessiontree.core.message import RESPONSES_ITEMS, Message, check_message, json_text, kind_of
 from sessiontree.errors import EntryError, HandleDataError
 
-LONGEST_TEXT: Final = 256 * 1024
-"""The most bytes of a text that a model gets whole."""
-
+LONGEST_TEXT: Final = 256 * 1024  # the most bytes of a text that a model gets whole
+# The most bytes of a PDF that a model gets: in base64 it leaves room in a request of 32 MB, the
+# limit of Anthropic (docs.anthropic.com, PDF support).
 LARGEST_PDF: Final = 20 * 1024 * 1024
-"""The most bytes of a PDF that a model gets: in base64 it leaves room in a request of 32 MB, the
-limit of Anthropic (docs.anthropic.com, PDF support).
-"""
-
 _SHOWN: Final = "images, PDF of up to 20 MiB, text of up to 256 KiB"
 
 

@@ -13,9 +13,8 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, system_text
 
 SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
-
+# The type of each in the state of a compaction, which another program may have written.
 _SHAPES: Final = {"model": dict | None, **dict.fromkeys(SETTING_KEYS[1:], str | None)}
-"""The type of each in the state of a compaction, which another program may have written."""
 
 
 def model_of(message: Message) -> dict[str, Any] | None:
@@ -47,10 +46,8 @@ def settings_of(entry: Entry) -> dict[str, Any]:
     if kind == "compaction":
         state = entry.get("state")
         state = state if isinstance(state, dict) else {}
-        shapes = _SHAPES.items()
-        return {
-            key: state[key] for key, of in shapes if key in state and isinstance(state[key], of)
-        }
+        known = [(key, state[key]) for key in _SHAPES if key in state]
+        return {key: value for key, value in known if isinstance(value, _SHAPES[key])}
     return {}
 
 

@@ -10,9 +10,8 @@ from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.message import calls_of, is_prompt, text_of
 from sessiontree.errors import EntryError
 
+# Takes the entries that are left, oldest first, gives the text that replaces them.
 Summarizer = Callable[[Sequence[Entry]], str]
-"""Takes the entries that are left, oldest first, gives the text that replaces them."""
-
 Summary = str | Summarizer
 
 _REQUEST_WIDTH: Final = 200
@@ -35,11 +34,7 @@ def summarize(entries: Sequence[Entry]) -> str:
 
 
 def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
-    """A summary as text: itself, or the result of the summarizer.
-
-    Raises:
-        EntryError: it is empty, or not text.
-    """
+    """A summary as text: itself, or the result of the summarizer; else an EntryError."""
     text = summary(entries) if callable(summary) else summary
     if not isinstance(text, str) or not text.strip():
         source = "the summarizer returned" if callable(summary) else "the summary is"
@@ -74,12 +69,11 @@ class _Seen:
                 files[path] = None
 
     def parts(self) -> list[str]:
-        only_read = [path for path in self._read if path not in self._changed]
         return [
             _listed("Asked", self._asked),
             _listed("Earlier", self._earlier),
             _listed("Files changed", list(self._changed)),
-            _listed("Files read", only_read),
+            _listed("Files read", [path for path in self._read if path not in self._changed]),
             f"Last answer: {self._answer}" if self._answer else "",
         ]
 

@@ -9,6 +9,11 @@ from typing import Any, Final, NamedTuple
 from sessiontree.core.handle import Handle
 from sessiontree.errors import HandleError
 
+MARK: Final = b"sha256:"  # the bytes in each line that names a blob
+_SHA256: Final = re.compile("[0-9a-f]{64}")
+_SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")
+_NAMED: Final = re.compile(MARK + b"([0-9a-f]{64})")
+
 
 class Blob(NamedTuple):
     """The identity of a blob."""
@@ -47,11 +52,3 @@ def blobs_needed(keys: Mapping[str, Any]) -> Iterator[Blob]:
 def hashes_named(line: bytes) -> set[str]:
     """The hash of each blob that a line names, also in a quotation: blobs that must stay."""
     return {found[1].decode() for found in _NAMED.finditer(line)}
-
-
-MARK: Final = b"sha256:"
-"""The bytes in each line that names a blob."""
-
-_SHA256: Final = re.compile("[0-9a-f]{64}")
-_SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")
-_NAMED: Final = re.compile(MARK + b"([0-9a-f]{64})")

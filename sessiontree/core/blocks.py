@@ -11,7 +11,7 @@ result keeps its id either way, so the context stays valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
@@ -68,17 +68,15 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
     if end is None:
         return {"role": "assistant", "content": content, "partial": True}
-    extra = {k: end[k] for k in _OF_THE_END if k in end}
+    keys = ("id", "provider", "model", "usage", "stopReason")
+    extra = {key: end[key] for key in keys if key in end}
     return {"role": end.get("role") or "assistant", "content": content, **extra}
-
-
-_OF_THE_END: Final = ("id", "provider", "model", "usage", "stopReason")
 
 
 class Shown(NamedTuple):
     """The message of a `handle` entry."""
 
-    message: Message  # the message
+    message: Message
     lack: str = ""  # what of the content is not in it, in words; else empty
 
 

@@ -41,11 +41,13 @@ FORMAT: Final = "sessiontree/2"
 VERSION: Final = 2
 
 CRC_LENGTH: Final = 18
-_UUID_AT: Final = len('{"type":"","uuid":')
-"""The offset of the uuid in a line written here, less the length of the type."""
-
+_UUID_AT: Final = len('{"type":"","uuid":')  # a line's uuid is here, plus the length of the type
 CRC_KEY: Final = b',"crc":"'
 _HEX: Final = frozenset(b"0123456789abcdef")
+
+_SURROGATE: Final = re.compile(rb"\\u([dD])([89a-fA-F][0-9a-fA-F]{2})")
+_STAND_IN: Final = re.compile(rb"\\u([eE])([89a-fA-F][0-9a-fA-F]{2})")
+_PRIVATE: Final = re.compile("[\ue800-\uefff]")
 
 _LEADING: Final = ("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp")
 _TRAILING: Final = ("metadata", "spilled")
@@ -75,10 +77,8 @@ def seal(body: bytes) -> bytes:
 def encode(fields: Mapping[str, Any]) -> bytes:
     """The line of an entry, sealed, without LF, its keys in the order of the format.
 
-    Values may be `orjson.Fragment` for bytes that are JSON already.
-
-    Raises:
-        EntryError: a value that JSON cannot carry.
+    Values may be `orjson.Fragment` for bytes that are JSON already. A value that JSON cannot carry
+    is an EntryError.
     """
     ordered = {key: fields[key] for key in _LEADING if key in fields} | dict(fields)
     ordered.pop("crc", None)
@@ -142,11 +142,6 @@ def _raw_json_with_surrogates(line: bytes) -> dict[str, bytes]:
         key: _STAND_IN.sub(lambda found: _respelled(found, -1), bytes(raw))
         for key, raw in values.items()
     }
-
-
-_SURROGATE: Final = re.compile(rb"\\u([dD])([89a-fA-F][0-9a-fA-F]{2})")
-_STAND_IN: Final = re.compile(rb"\\u([eE])([89a-fA-F][0-9a-fA-F]{2})")
-_PRIVATE: Final = re.compile("[\ue800-\uefff]")
 
 
 def _respelled(escape: re.Match[bytes], step: int) -> bytes:

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+# Takes the kind of damage, the byte offset of its line, and the cause.
 Report = Callable[[str, int, str], None]
-"""Takes the kind of damage, the byte offset of its line, and the cause."""
-
+# What a user can do about each kind of damage.
 NEXT_STEP: Final = {
     "header": "the rest is read; 'repair' writes a new header and keeps the original",
     "blank": "nothing is lost; 'repair' removes the line",
@@ -39,7 +39,6 @@ NEXT_STEP: Final = {
     "repeated": "the last line with this uuid counts, the others are custom entries",
     "open end": "nothing is lost; the next entry starts a new line, or 'repair' ends it",
 }
-"""What a user can do about each kind of damage."""
 
 
 class Damage(msgspec.Struct, frozen=True):

@@ -6,6 +6,9 @@ import unicodedata
 from typing import Final
 
 WIDTH: Final = 60
+JOINERS: Final = "\u200c\u200d"  # characters that some scripts and many emoji need
+_KEPT: Final = "\n\t" + JOINERS
+_DRIVING: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _LOOK: Final = 2000  # characters read for a preview, so that a screenshot is not read to its end
 
 
@@ -29,10 +32,3 @@ def printable(text: str) -> str:
         if not c.isprintable() and c not in _KEPT and unicodedata.category(c) in _DRIVING:
             text = text.replace(c, "")
     return text
-
-
-JOINERS: Final = "\u200c\u200d"
-"""Characters that some scripts and many emoji need."""
-
-_KEPT: Final = "\n\t" + JOINERS
-_DRIVING: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")

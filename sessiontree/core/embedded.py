@@ -9,6 +9,7 @@ from typing import Any, Final
 from sessiontree.core.media import base_type
 from sessiontree.core.message import kind_of
 
+_MEDIA_TYPES: Final = ("mimeType", "media_type", "mime_type")
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,\s]{0,100};base64,")
 
 
@@ -46,9 +47,6 @@ def binary(key: str | None, text: str, siblings: Mapping[str, Any]) -> tuple[str
     if siblings.get("type") != "base64" and (is_text or (named is None and key == "data")):
         return None
     return base_type(named if isinstance(named, str) else None), _decoded(text)
-
-
-_MEDIA_TYPES: Final = ("mimeType", "media_type", "mime_type")
 
 
 def _decoded(text: str) -> int:

@@ -28,27 +28,22 @@ from sessiontree.core.message import check_message
 from sessiontree.core.spill import Fetch, SpilledBody
 from sessiontree.errors import EntryError
 
+_decode_any: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
+
 HEADER: Final = "session"
-
+# The name of the main lane. Entries of it have no `lane` key; one with this name is on it too.
 MAIN: Final = "main"
-"""The name of the main lane. Entries of it have no `lane` key; one with this name is on it too."""
 
+# Types that put a summary into the context.
 SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
-"""Types that put a summary into the context."""
-
+# Types that apply to the whole file and never move a leaf.
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
-"""Types that apply to the whole file and never move a leaf."""
-
-MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}
-"""Types that contribute nothing to a context."""
-
+MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}  # contribute nothing to a context
 SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
-
+# Types that contribute to a context: what `@~3` counts.
 CONTENT: Final = SUMMARIES | {
     *("message", "handle", "compaction", "merge", "custom_message", "block", "message_end")
 }
-"""Types that contribute to a context: what `@~3` counts."""
-
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
 
 
@@ -183,9 +178,6 @@ def moved(entry: Entry, offset: int) -> Entry:
     return entry
 
 
-_decode_any: Callable[[bytes], Any] = msgspec.json.Decoder().decode
-
-
 def decode_object(line: bytes) -> dict[str, Any]:
     """The keys of a line; empty where it is not a JSON object even when read leniently."""
     value = decode_leniently(line)
@@ -204,11 +196,8 @@ def decode_leniently(line: bytes) -> Any:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return json.loads(
-            line.decode("utf-8", "replace"),
-            parse_constant=_refuse_constant,
-            parse_int=_whole_number,
-        )
+        text = line.decode("utf-8", "replace")
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
     except ValueError:
         return None
     except RecursionError:
@@ -235,8 +224,7 @@ RESERVED: Final = frozenset(
 )
 """Keys that only the session writes."""
 
-_MAPPINGS: Final = (dict, Mapping)
-"""For `isinstance`: a check for dict alone is faster, and nearly always enough."""
+_MAPPINGS: Final = (dict, Mapping)  # a check for dict is faster, and nearly always enough
 
 
 def _is_text(value: Any) -> bool:
@@ -250,19 +238,13 @@ def _is_count(value: Any) -> bool:
 _Check = tuple[Callable[[Any], bool], str]
 _TEXT: Final[_Check] = (_is_text, "a non-empty string")
 _OBJECT: Final[_Check] = (lambda value: isinstance(value, _MAPPINGS), "a dict")
-_NULLABLE: Final[_Check] = (
-    lambda value: value is None or _is_text(value),
-    "a non-empty string, or None",
-)
+_NULLABLE: Final[_Check] = (lambda v: v is None or _is_text(v), "a non-empty string, or None")
+_COUNT: Final[_Check] = (_is_count, "a whole number")
 
 _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     "message": {"message": _OBJECT},
     "handle": {"handle": _TEXT, "kind": _TEXT},
-    "compaction": {
-        "summary": _TEXT,
-        "firstKeptEntryUuid": _TEXT,
-        "tokensBefore": (_is_count, "a whole number"),
-    },
+    "compaction": {"summary": _TEXT, "firstKeptEntryUuid": _TEXT, "tokensBefore": _COUNT},
     "branch_summary": {"summary": _TEXT, "fromUuid": _TEXT},
     "stack_summary": {"summary": _TEXT, "fromUuid": _TEXT},
     "merge": {"mergedUuid": _TEXT, "baseUuid": _TEXT},
@@ -283,7 +265,7 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     },
     "label": {"targetUuid": _TEXT, "label": _NULLABLE},
     "usage": {"kind": _TEXT, "provider": _NULLABLE, "model": _NULLABLE, "usage": _OBJECT},
-    "block": {"messageUuid": _TEXT, "index": (_is_count, "a whole number"), "block": _OBJECT},
+    "block": {"messageUuid": _TEXT, "index": _COUNT, "block": _OBJECT},
     "message_end": {"messageUuid": _TEXT, "role": _TEXT},
 }
 
@@ -299,11 +281,7 @@ REFERENCES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
-    """Check that an entry may be written.
-
-    Raises:
-        EntryError: names what is missing or wrong.
-    """
+    """Check that an entry may be written; an EntryError names what is missing or wrong."""
     if not _is_text(kind):
         raise EntryError(f"an entry's type must be a non-empty string, not {kind!r}")
     if kind == HEADER:
@@ -326,11 +304,7 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
 
 
 def check_session_name(name: Any) -> None:
-    """Check that a session's name fits on one line.
-
-    Raises:
-        EntryError: not text, empty, or with line breaks or control characters.
-    """
+    """Check that a session's name is a line of text, not empty; else raise an EntryError."""
     if not isinstance(name, str) or not name.strip():
         raise EntryError(f"a session's name must be non-empty text, not {name!r:.60}")
     if (bad := next((c for c in name if c in "\n\t" or not printable(c)), None)) is not None:

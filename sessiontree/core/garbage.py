@@ -16,8 +16,8 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.errors import HandleError
 
-SCRATCH: Final = "scratch/"
-"""The prefix of the name of every scratch lane."""
+EntryAt = Callable[[int], Entry | None]  # takes a row of a tree, gives its entry
+SCRATCH: Final = "scratch/"  # the prefix of the name of every scratch lane
 
 
 def is_scratch(lane: str | None) -> bool:
@@ -25,18 +25,12 @@ def is_scratch(lane: str | None) -> bool:
     return lane is not None and lane.startswith(SCRATCH)
 
 
-EntryAt = Callable[[int], Entry | None]
-"""Takes a row of a tree, gives its entry."""
-
-
 def expired(
     tree: TreeIndex, entry_at: EntryAt, session_id: str, before: datetime, leaves: Iterable[str]
 ) -> list[int]:
     """The rows of the garbage that was written before a moment, in file order.
 
-    Args:
-        session_id: the id by which handles name this session.
-        leaves: uuids of entries that open sessions are at.
+    Handles name this session by `session_id`; `leaves` are the uuids that open sessions are at.
     """
     garbage = unkept(tree, entry_at, session_id, leaves)
     fresh: set[int] = set()

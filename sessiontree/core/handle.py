@@ -16,22 +16,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, get_args
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import asdict, force_setattr
 
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, HandleError
 
+# What a handle resolves to: a chat message, a command's output, JSON, or bytes.
 Kind = Literal["message", "output", "document", "binary"]
-"""What a handle resolves to: a chat message, a command's output, JSON, or bytes."""
-
 KINDS: Final = get_args(Kind)
-
-LONGEST: Final = 8192
-"""Characters of a text form: enough for any path, too few for content."""
-
-LARGEST_METADATA: Final = 1024
-"""Bytes of the metadata of a `handle` entry as JSON."""
-
+LONGEST: Final = 8192  # characters of a text form: enough for any path, too few for content
+LARGEST_METADATA: Final = 1024  # bytes of the metadata of a `handle` entry as JSON
 NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _IDENTIFIER: Final = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 EARLY: Final = rf"-{_IDENTIFIER}(?:\.{_IDENTIFIER})*"
@@ -146,12 +140,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     def as_dict(self) -> dict[str, Any]:
         """The parts by name, `meta` as a list."""
-        return {
-            "plugin": self.plugin,
-            "version": self.version,
-            "method": self.method,
-            "meta": list(self.meta),
-        }
+        return {**asdict(self), "meta": list(self.meta)}
 
     @classmethod
     def blob(cls, sha256: str, size: int, media_type: str) -> Handle:
@@ -190,11 +179,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> None:
-    """Check the metadata of a `handle` entry: small hints, not content.
-
-    Raises:
-        HandleError: more than 1 KB as JSON, not a dict, or not JSON.
-    """
+    """Check the metadata of a `handle` entry: a dict of up to 1 KB as JSON, else a HandleError."""
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
@@ -238,13 +223,12 @@ def _count(number: int, part: str) -> str:
 def _quoted(part: str) -> str:
     if part.isprintable() and _ENCODED.isdisjoint(part):
         return part
-    return "".join(map(_quoted_character, part))
-
-
-def _quoted_character(character: str) -> str:
-    if character not in _ENCODED and unicodedata.category(character) not in _DRIVING:
-        return character
-    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+    return "".join(
+        "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+        if character in _ENCODED or unicodedata.category(character) in _DRIVING
+        else character
+        for character in part
+    )
 
 
 def _unquoted(part: str, name: str) -> str:

@@ -15,9 +15,7 @@ from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import kind_of
 from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
 
-AGENT_SESSION_KEY = "agentSessionId"
-"""The metadata key of the agent's own session id; a fork omits it."""
-
+AGENT_SESSION_KEY = "agentSessionId"  # of the agent's own session id in metadata; a fork omits it
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zstandard (RFC 8878)
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})
@@ -31,10 +29,8 @@ def is_version_1(header: Mapping[str, Any]) -> bool:
 def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
     """The keys of the first line that is not blank; errors name the file and the place in it.
 
-    Raises:
-        NotASessionError: the line is not a header.
-        ForeignFormatError: another program's file.
-        NewerFormatError: a format newer than this package.
+    Another program's file is a ForeignFormatError, a newer format a NewerFormatError, any other
+    line a NotASessionError.
     """
     if line.startswith(_ZSTANDARD):
         raise NotASessionError(

@@ -17,9 +17,8 @@ _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATE
 def dumps(value: Any) -> bytes:
     """A value as JSON bytes.
 
-    Raises:
-        EntryError: a non-finite number, a lone surrogate, bytes, a set, a key that is not a string,
-            or more than 254 levels of nesting.
+    An EntryError for a non-finite number, a lone surrogate, bytes, a set, a key that is not a
+    string, or more than 254 levels of nesting.
     """
     try:
         body = orjson.dumps(value, option=_OPTIONS)

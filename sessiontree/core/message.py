@@ -18,6 +18,7 @@ from sessiontree.errors import EntryError
 
 Message = Mapping[str, Any]
 
+_COMMAND: Final = re.compile("<command-name>(.*?)</command-name>", re.DOTALL)
 IMAGE_BLOCKS: Final = frozenset({"image", "image_url", "input_image"})
 RESULT_BLOCKS: Final = frozenset({"tool_result"})
 CALL_BLOCKS: Final = frozenset({"toolCall", "tool_use"})
@@ -48,11 +49,7 @@ RESPONSES_ITEMS: Final = (
 
 
 def check_message(message: Any) -> None:
-    """Check that a value is a message.
-
-    Raises:
-        EntryError: not a dict, or neither a `role` nor a Responses item.
-    """
+    """Check that a value is a dict with a `role`, or a Responses item; else an EntryError."""
     if not isinstance(message, (dict, Mapping)):  # a check for dict is much faster
         raise EntryError(
             f"a message must be a dict with a role, not a {type(message).__name__}; "
@@ -88,14 +85,12 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
     """The content blocks, with string content as one text block."""
     content = message.get("content")
     if isinstance(content, str):
-        if content:
-            yield {"type": "text", "text": content}
-    elif isinstance(content, list):
-        for block in content:
-            if isinstance(block, dict):
-                yield block
-            elif isinstance(block, str):
-                yield {"type": "text", "text": block}
+        content = [content] if content else []
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict):
+            yield block
+        elif isinstance(block, str):
+            yield {"type": "text", "text": block}
 
 
 def is_item(message: Message) -> bool:
@@ -220,20 +215,13 @@ def slash_command(text: str) -> str | None:
     return found[1].strip() or None if found else None
 
 
-_COMMAND: Final = re.compile("<command-name>(.*?)</command-name>", re.DOTALL)
-
-
 def interrupted_result(call: Call) -> dict[str, Any]:
     """A result for a call that was never answered, in the shape of the call."""
     text = "Interrupted: no result was recorded for this call."
     if call.shape == "toolCall":
-        return {
-            "role": "toolResult",
-            "toolCallId": call.id,
-            "toolName": call.name,
-            "content": [{"type": "text", "text": text}],
-            "isError": True,
-        }
+        named = {"toolCallId": call.id, "toolName": call.name}
+        content = [{"type": "text", "text": text}]
+        return {"role": "toolResult", **named, "content": content, "isError": True}
     if call.shape == "tool_use":
         block = {"type": "tool_result", "tool_use_id": call.id, "content": text, "is_error": True}
         return {"role": "user", "content": [block]}

@@ -131,8 +131,6 @@ class _Numbered:
 
 
 class _Linear:
-    """The step from version 1 to 2."""
-
     def __init__(self) -> None:
         self._session_id = ""
         self._entries = _Numbered()
@@ -186,11 +184,7 @@ def _is_entry(parsed: dict[str, Any]) -> bool:
 
 
 def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a line, each value as the bytes it was written with.
-
-    Raises:
-        EntryError: a value that cannot be written.
-    """
+    """The keys of a line, each value as the bytes it was written with; else an EntryError."""
     bare = _bare(line)
     for text in (bare, bare.decode("utf-8", "replace").encode()):
         try:
@@ -244,9 +238,8 @@ class Adoption:
         if adopted is None:
             self._entries.add("", self._leaf)  # the older program counts it too
             return line
-        note(
-            f"adopted an entry without a uuid as {self._entries.uuids[-1]}, below the one before it"
-        )
+        uuid = self._entries.uuids[-1]
+        note(f"adopted an entry without a uuid as {uuid}, below the one before it")
         return adopted
 
     def _adopted(self, line: bytes, parsed: dict[str, Any], place: int) -> bytes | None:

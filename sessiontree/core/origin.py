@@ -29,9 +29,7 @@ _SAYS: Final = (
 
 
 def origin_at(uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The origin key for a line with these fields that stands for an entry; empty where none can be
-    made.
-    """
+    """The origin key for a line with these fields that stands for an entry; else empty."""
     says = _checksum(fields)
     return {} if says is None else {KEY: {"entry": uuid, "says": says}}
 

@@ -15,24 +15,16 @@ import os
 import re
 from typing import Final
 
-LONGEST: Final = 200
-"""Bytes of a name. File systems allow 255, and some that encrypt names 143 characters."""
-
+LONGEST: Final = 200  # bytes; file systems allow 255, and some that encrypt names 143 characters
 _SEPARATOR: Final = "+"
 _MARK: Final = "~"
-_ESCAPED: Final = frozenset('+%~<>:"|?*\\')
-"""Characters with a meaning in a name, or that some file system refuses."""
-
+_ESCAPED: Final = frozenset('+%~<>:"|?*\\')  # a meaning in a name, or refused by a file system
 _ESCAPE: Final = re.compile(rb"%([0-9a-f]{2})")
 _WITH_MARK: Final = re.compile(r"(.*)~[0-9a-f]{8}", re.DOTALL)
 
 
 def folder_name(directory: str) -> str:
-    """The name of the folder that holds the sessions of a directory.
-
-    Args:
-        directory: an absolute path, without `.`, `..` or doubled separators in it.
-    """
+    """The name of the folder with the sessions of a directory, given as an absolute plain path."""
     name = encoded(directory)
     if len(name.encode()) + 9 > LONGEST:
         digest = _sha256(directory)

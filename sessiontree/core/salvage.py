@@ -52,6 +52,27 @@ from sessiontree.core.header import check_header, is_version_1
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import ForeignFormatError, NewerFormatError, SessionTreeError
 
+LOOK: Final = 1024 * 1024  # how many bytes at a file's start are searched for an entry
+
+_FIRST_LOOK: Final = 4096
+_CRC_TEXT: Final = CRC_KEY.decode()
+_GAP: Final = re.compile("[ \t\r\v\f\0\ufeff]*")
+_END: Final = "\x01"  # added to a text; never JSON, so that a text that breaks off fails there
+# The rest of a text that breaks off, from where a decoder fails.
+_UNFINISHED: Final = re.compile(
+    r"(?:-|\.|[eE][+-]?|t(?:ru?)?|f(?:als?|a)?|n(?:ul?)?|\\|\\?u[0-9a-fA-F]{0,3})?"
+)
+# From where a fragment stops being JSON to an entry just behind it.
+_BEHIND: Final = re.compile("[^{\0]{0,7}\0*{")
+
+_OPENING: Final = b'{"type":"session"'
+_NOTHING: Final = b"\0\r\t \xef\xbb\xbf"
+_ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")  # an archive of garbage, no header
+# The name of a store's file, with the id unchanged in it.
+_OWN_NAME: Final = re.compile(
+    r"(?:\A|/)(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl\Z"
+)
+
 
 class Parts(NamedTuple):
     """A line taken apart."""
@@ -167,26 +188,6 @@ def _after_gap(text: str, at: int) -> int:
     return gap.end() if gap else at
 
 
-_END: Final = "\x01"
-"""Added to the end of a text. It is never JSON, so that a text that breaks off fails there."""
-
-_FIRST_LOOK: Final = 4096
-_CRC_TEXT: Final = CRC_KEY.decode()
-_GAP: Final = re.compile("[ \t\r\v\f\0\ufeff]*")
-
-_UNFINISHED: Final = re.compile(
-    r"(?:-|\.|[eE][+-]?|t(?:ru?)?|f(?:als?|a)?|n(?:ul?)?|\\|\\?u[0-9a-fA-F]{0,3})?"
-)
-"""The rest of a text that breaks off, from where a decoder fails."""
-
-_BEHIND: Final = re.compile("[^{\0]{0,7}\0*{")
-"""From where a fragment stops being JSON to an entry just behind it."""
-
-
-LOOK: Final = 1024 * 1024
-"""How many bytes at a file's start are searched for an entry."""
-
-
 class HeaderStandIn(NamedTuple):
     """What to read in place of the start of a file."""
 
@@ -256,56 +257,39 @@ def _before(rows: list[_Row], file: str) -> HeaderStandIn | None:
     lost = _what_is_lost(b"", file)
     header = _written(b"", lines, file)
     number, offset, _ = rows[0]
-    return HeaderStandIn(
-        header,
-        [header],
-        number,
-        offset,
-        offset,
-        f"the header before this line is lost: {lost}",
-        f"put a header before the first entry; {lost}",
-    )
+    cause = f"the header before this line is lost: {lost}"
+    repair = f"put a header before the first entry; {lost}"
+    return HeaderStandIn(header, [header], number, offset, offset, cause, repair)
 
 
 def _behind(rows: list[_Row]) -> HeaderStandIn | None:
-    damaged = rows[0]
+    number, offset, _ = rows[0]
     for row in rows[1:]:
         if _is_header(row.line):
-            return HeaderStandIn(
-                row.line,
-                [],
-                damaged.number,
-                damaged.offset,
-                row.offset,
-                f"this is not an entry, and it is before the header, line {row.number}",
-                f"removed {row.offset - damaged.offset} bytes before the header",
-            )
+            cause = f"this is not an entry, and it is before the header, line {row.number}"
+            repair = f"removed {row.offset - offset} bytes before the header"
+            return HeaderStandIn(row.line, [], number, offset, row.offset, cause, repair)
         if decode(row.line, 0, ignore) is not None:
             break
     return None
 
 
 def _in_place_of(rows: list[_Row], file: str, end: int) -> HeaderStandIn | None:
-    damaged = rows[0]
-    pieces = [piece for piece in take_apart(damaged.line).pieces if _is_own(piece)]
+    number, offset, damaged = rows[0]
+    pieces = [piece for piece in take_apart(damaged).pieces if _is_own(piece)]
     later = [row.line for row in rows[1:]]
-    if not any(map(_is_own, later)) and not (pieces and damaged.line.startswith(_OPENING)):
+    if not any(map(_is_own, later)) and not (pieces and damaged.startswith(_OPENING)):
         return None  # the first line of a text may quote an entry
     lines = [*pieces, *later]
     header = next((piece for piece in pieces if _is_header(piece)), None)
     cause, lost = "the header shares its line with damage", "it is kept"
     if header is None:
-        header, lost = _written(damaged.line, lines, file), _what_is_lost(damaged.line, file)
+        header, lost = _written(damaged, lines, file), _what_is_lost(damaged, file)
         cause = f"the header is damaged: {lost}"
-    return HeaderStandIn(
-        header,
-        [header, *(piece for piece in pieces if piece != header)],
-        damaged.number,
-        damaged.offset,
-        min(damaged.offset + len(damaged.line) + 1, end),
-        cause,
-        f"replaced the damaged line with a header; {lost}",
-    )
+    before = [header, *(piece for piece in pieces if piece != header)]
+    rest = min(offset + len(damaged) + 1, end)
+    repair = f"replaced the damaged line with a header; {lost}"
+    return HeaderStandIn(header, before, number, offset, rest, cause, repair)
 
 
 def _is_sound(line: bytes) -> bool:
@@ -346,7 +330,6 @@ def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
 
 
 def _root(own: Any, entries: list[Entry]) -> str:
-    """The uuid that the entries name as that of the root."""
     named = [entry.parent_uuid for entry in entries if entry.parent_uuid]
     if own in named:
         return str(own)
@@ -378,14 +361,3 @@ def _what_is_lost(damaged: bytes, file: str) -> str:
 def _id_and_time_of(file: str) -> tuple[str, str] | None:
     found = _OWN_NAME.search(file)
     return found and (found["id"], "{}T{}:{}:{}.{}Z".format(*found.groups()[:5]))
-
-
-_OPENING: Final = b'{"type":"session"'
-_ARCHIVE: Final = re.compile(r"\.archive-\d{4}-\d\d-\d\d\Z")
-"""The end of the name of an archive of garbage collection, which has no header."""
-
-_NOTHING: Final = b"\0\r\t \xef\xbb\xbf"
-_OWN_NAME: Final = re.compile(
-    r"(?:\A|/)(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_(?P<id>[0-9A-Za-z.-]{1,64})\.jsonl\Z"
-)
-"""The name of a store's file, with the id unchanged in it."""

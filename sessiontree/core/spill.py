@@ -36,12 +36,12 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from sessiontree.core.blob import blob_of
 from sessiontree.errors import BlobMissingError, SpilledError
 
+# Takes a string's UTF-8 and a media type, gives the text form of its blob's handle.
 Store = Callable[[bytes, str], str]
-"""Takes a string's UTF-8 and a media type, gives the text form of its blob's handle."""
-
+# Takes the text form of a blob's handle, gives the blob's bytes, checked; raises BlobError.
 Fetch = Callable[[str], bytes]
-"""Takes the text form of a blob's handle, gives the blob's bytes, checked; raises BlobError."""
 
+# Keys whose whole value stays in the line.
 STRUCTURE: Final = frozenset(
     {
         *("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp", "crc"),
@@ -51,18 +51,17 @@ STRUCTURE: Final = frozenset(
         *("toolName", "mimeType", "mime_type", "media_type", "phase"),
     }
 )
-"""Keys whose whole value stays in the line."""
-
+# Keys whose value belongs to a program: the keys in it have no meaning here.
 OPAQUE: Final = frozenset({"arguments", "input", "data", "details"})
-"""Keys whose value belongs to a program: the keys in it have no meaning here."""
-
-BEGINNING: Final = 200
-"""Characters of a spilled text that stay in the line, without leading white space."""
-
+BEGINNING: Final = 200  # characters of a spilled text in the line, without leading white space
+_BLANK: Final = 2000  # characters read to skip leading white space
 _DEEPEST: Final = 254  # levels of nesting that the codec writes; it refuses deeper ones
+_ID: Final = re.compile(r"^(?:id|uuid)$|(?:Id|Uuid|_id|_uuid)$")
+_MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 TEXT: Final = "text/plain"
 
 Path = tuple[str | int, ...]
+Body = TypeVar("Body", bound=Mapping[str, Any])
 
 
 def spill(fields: Mapping[str, Any], over: int | None, store: Store) -> Mapping[str, Any]:
@@ -125,15 +124,9 @@ class _Spilling:
         return handle
 
 
-_BLANK: Final = 2000  # characters read to skip leading white space
-
-
 def is_structure(key: str) -> bool:
     """Whether the value of a key of an entry, a message or a block stays in the line."""
     return key in STRUCTURE or _ID.search(key) is not None
-
-
-_ID: Final = re.compile(r"^(?:id|uuid)$|(?:Id|Uuid|_id|_uuid)$")
 
 
 def _media_type(key: str, siblings: Mapping[str, Any]) -> str:
@@ -145,20 +138,12 @@ def _media_type(key: str, siblings: Mapping[str, Any]) -> str:
     return found if found.startswith("text/") else f"{found};base64"
 
 
-_MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
-
-Body = TypeVar("Body", bound=Mapping[str, Any])
-
-
 def restore(body: Body, fetch: Fetch) -> Body:
     """An entry's keys with its spilled strings put back, and without `spilled`.
 
     A part of the keys is enough, with that part of `spilled`. `fetch` is called once for each
-    distinct handle. The same object comes back where nothing was spilled.
-
-    Raises:
-        SpilledError: `spilled` is malformed, or its path does not lead to its handle.
-        BlobError: as `fetch` raises it.
+    distinct handle. The same object comes back where nothing was spilled. A `spilled` that is
+    malformed, or whose path does not lead to its handle, is a SpilledError.
     """
     if "spilled" not in body:
         return body
@@ -179,11 +164,7 @@ def restore(body: Body, fetch: Fetch) -> Body:
 
 
 def check_spilled(body: Mapping[str, Any]) -> None:
-    """Check that an entry can be restored once its blobs are read; reads none.
-
-    Raises:
-        SpilledError: `spilled` is malformed, or its path does not lead to a blob's handle.
-    """
+    """Check that an entry can be restored once its blobs are read; else raise SpilledError."""
     restore(body, _nothing)
 
 
@@ -272,13 +253,7 @@ class SpilledBody(Mapping[str, Any]):
         self._whole: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
-        """The value of a key, whole.
-
-        Raises:
-            KeyError: there is no such key.
-            BlobError: a blob is missing or wrong.
-            SpilledError: `spilled` is malformed.
-        """
+        """The value of a key, whole; an error as of `restore`."""
         if key not in self._whole:
             value = self._stored[key]
             if places := self._places(key):

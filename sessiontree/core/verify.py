@@ -17,8 +17,7 @@ from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
 from sessiontree.core.index import NO_ROW, TreeIndex
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
-_ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})
-"""References that must name an ancestor, or the entry itself."""
+_ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})  # name an ancestor, or the entry
 
 
 def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
@@ -48,7 +47,6 @@ class Verification:
 
     @property
     def entries(self) -> int:
-        """The entries found so far."""
         return len(self._tree)
 
     def take(self, line: bytes, offset: int) -> None:

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
 
 
-LARGEST: Final = 64 * 1024 * 1024
-"""The largest file that is read, in bytes; the default."""
-
+LARGEST: Final = 64 * 1024 * 1024  # the largest file that is read, in bytes; the default
 _MOST_LINKS: Final = 40
 
 
@@ -56,9 +54,7 @@ FILE_SCHEMA: Final = HandleSchema(
     versions="1.x",
     meta=[
         MetaField(
-            "path",
-            pattern=r"(?s:(?!/)(?!(.*/)?\.\.(/|\Z)).+)",
-            form="a relative path without '..'",
+            "path", pattern=r"(?s:(?!/)(?!(.*/)?\.\.(/|\Z)).+)", form="a relative path without '..'"
         )
     ],
     kind="binary",
@@ -76,12 +72,7 @@ class FileResolver:
         self._largest = largest
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """The content of the file, whole.
-
-        Raises:
-            TargetRefusedError: it is outside the root, not a regular file, or too large.
-            TargetMissingError: it is missing, or the system refuses to read it.
-        """
+        """The content of the file, whole; an error where it is missing, or must not be read."""
         try:
             content = _Descent(handle, scope.root, self._largest).read()
         except OSError as error:
@@ -128,9 +119,7 @@ class _Descent:
             elif not stat.S_ISDIR(found.st_mode):
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             below = os.open(
-                part,
-                os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
-                dir_fd=folders[-1],
+                part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folders[-1]
             )
             opened.callback(os.close, below)
             folders.append(below)
@@ -195,11 +184,7 @@ class BlobResolver:
     schemas = (BLOB_SCHEMA,)
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """The bytes of the blob.
-
-        Raises:
-            BlobError: they are missing or damaged.
-        """
+        """The bytes of the blob; a BlobError where they are missing or damaged."""
         sha256, size, media_type = handle.meta
         content = scope.session.blobs.read(sha256, int(size))
         return ResolvedHandle(handle, "binary", content, media_type)
@@ -236,12 +221,7 @@ class SessionResolver:
     schemas = (ENTRY, BLOCK)
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """An entry, or one block of it.
-
-        Raises:
-            TargetMissingError: there is no such session, entry or block.
-            HandleCycleError: a handle entry leads back to itself.
-        """
+        """An entry, or one block of it; a TargetMissingError where there is none."""
         near = ""
         for session in _sessions(handle, scope):
             entry = session.cursor.by_uuid(handle.meta[1])
@@ -265,7 +245,6 @@ def similar_uuids(reader: TreeReader, uuid: str) -> str:
 
 
 def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
-    """The content of an entry."""
     kind = entry.type
     if kind == "handle":
         return scope.resolve(Handle.from_json(entry.get("handle"))[0])
@@ -284,16 +263,9 @@ def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
 def block_of(handle: Handle, reader: TreeReader, entry: Entry | None) -> dict[str, Any] | None:
     """The message with one block that a handle points to in a session.
 
-    Args:
-        handle: of the method `block`, with valid meta.
-        reader: reads the session that has the block.
-        entry: the entry with the handle's uuid there, or None.
-
-    Returns:
-        None where the session has nothing with that uuid.
-
-    Raises:
-        TargetMissingError: the message has no such block; says how many it has.
+    The handle's meta is valid, and `entry` is the one with its uuid in the session, or None. None
+    where the session has nothing with that uuid; a TargetMissingError where the message has no
+    such block.
     """
     uuid, index = handle.meta[1], int(handle.meta[2])
     if entry is not None and entry.type == "message":
@@ -366,7 +338,6 @@ def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
 
 
 def _files_by_id(folder: str, fs: FileSystem) -> dict[str, list[str]]:
-    """The session files of a folder by the ids in their headers."""
     found: dict[str, list[str]] = {}
     for name in sorted(os.listdir(folder)):
         if name.endswith(".jsonl"):

@@ -51,16 +51,10 @@ if TYPE_CHECKING:
     from sessiontree.storage.fs import FileSystem
 
 
-ENTRY_POINTS: Final = "sessiontree.handles"
-"""The group of the entry points."""
-
-DEEPEST: Final = 16
-"""The longest chain of handles that lead to one another."""
-
+ENTRY_POINTS: Final = "sessiontree.handles"  # the group of the entry points
+DEEPEST: Final = 16  # the longest chain of handles that lead to one another
 Resolution = ResolvedHandle | SessionTreeError
-
-_ALONE: Final = object()
-"""In place of the data of a handle that is resolved by itself."""
+_ALONE: Final = object()  # in place of the data of a handle that is resolved by itself
 
 
 class Resolver(Protocol):
@@ -103,32 +97,18 @@ class Scope:
     """Where handles are resolved: the session and the folder that a resolver may use.
 
     A context manager: leaving it closes what resolvers opened.
-
-    Attributes:
-        opened: closes what resolvers opened.
-        found: what resolvers keep for the next handle.
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        session: HandleSession | None = None,
-        root: str | None = None,
+        self, registry: Registry, session: HandleSession | None = None, root: str | None = None
     ) -> None:
-        """Make a scope.
-
-        Args:
-            registry: knows the resolvers.
-            session: the session that the handles are in.
-            root: the folder that `file` handles are below.
-        """
         self._registry = registry
         self._session = session
         self._root = root
         self._chain: tuple[tuple[str, Handle], ...] = ()
         self._depth = 0
-        self.opened = ExitStack()
-        self.found: dict[Any, Any] = {}
+        self.opened = ExitStack()  # closes what resolvers opened
+        self.found: dict[Any, Any] = {}  # what resolvers keep for the next handle
 
     def __enter__(self) -> Self:
         return self
@@ -138,11 +118,7 @@ class Scope:
 
     @property
     def session(self) -> HandleSession:
-        """The session that the handles are in.
-
-        Raises:
-            TargetRefusedError: none was given.
-        """
+        """The session that the handles are in; a TargetRefusedError where none was given."""
         if self._session is None:
             raise TargetRefusedError(
                 f"{self._at()} needs the session that it is in; name it (--session FILE)",
@@ -152,11 +128,7 @@ class Scope:
 
     @property
     def root(self) -> str:
-        """The folder that `file` handles are below.
-
-        Raises:
-            TargetRefusedError: none was given.
-        """
+        """The folder that `file` handles are below; a TargetRefusedError where none was given."""
         if self._root is None:
             raise TargetRefusedError(
                 f"{self._at()} is below a folder that was not named; name the root "
@@ -175,11 +147,7 @@ class Scope:
         return scope
 
     def entered(self, handle: Handle) -> Scope:
-        """The same scope while a handle is being resolved.
-
-        Raises:
-            HandleCycleError: it is being resolved already, or the chain is too long.
-        """
+        """The same scope while a handle is being resolved; a HandleCycleError in a circle."""
         step = (self._session.id if self._session else "", handle)
         scope = copy.copy(self)
         scope._chain = (*self._chain, step)
@@ -189,11 +157,7 @@ class Scope:
         return scope.deeper()
 
     def deeper(self) -> Scope:
-        """The same scope, one step further from the first handle.
-
-        Raises:
-            HandleCycleError: the chain is too long.
-        """
+        """The same scope, one step further from the first handle, up to `DEEPEST` steps."""
         scope = copy.copy(self)
         scope._depth += 1
         if scope._depth > DEEPEST:
@@ -217,11 +181,7 @@ class Scope:
         return self._registry.resolve(_parsed(handle), self)
 
     def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
-        """Resolve handles, each distinct one once, a plugin's together.
-
-        Returns:
-            For each, in order, what it resolved to, or the error.
-        """
+        """For each handle what it resolved to, or the error; distinct ones once, together."""
         return self._registry.resolve_many(handles, self)
 
 
@@ -290,10 +250,7 @@ class Registry:
     def check(self, handle: Handle) -> HandleSchema | None:
         """The schema of a handle that fits it; None where its plugin is not known here.
 
-        A session may hold handles of plugins that are not installed here.
-
-        Raises:
-            HandleSchemaError: its meta does not fit the schema.
+        A session may hold such handles. Meta that does not fit the schema is a HandleSchemaError.
         """
         try:
             _, schema = self._found(handle)

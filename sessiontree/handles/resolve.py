@@ -58,19 +58,13 @@ class ResolvedEntry:
 
 
 class HandleScope:
-    """Resolves the handles of one session.
+    """Resolves the handles of one session, by default with all built-in and installed resolvers.
 
-    Args:
-        session: the session that the handles are in.
-        registry: knows the resolvers; by default those built in and installed.
-        root: the folder that `file` handles are below; without it none is read.
+    `root` is the folder that `file` handles are below; without it none is read.
     """
 
     def __init__(
-        self,
-        session: HandleSession,
-        registry: Registry | None = None,
-        root: str | None = None,
+        self, session: HandleSession, registry: Registry | None = None, root: str | None = None
     ) -> None:
         self._session = session
         self._registry = registry
@@ -126,11 +120,7 @@ class HandleScope:
         return [next(contributions) if message is None else message for message in named]
 
     def whole_message(self, entry: Entry) -> Message:
-        """The message of a `handle` entry, with all its bytes in it.
-
-        Raises:
-            BlobError, ResolveError, …: content is missing.
-        """
+        """The message of a `handle` entry, with all its bytes in it; else the error."""
         with self._scope() as scope:
             found = _resolved_entries([entry], scope)[0]
         if found.resolved is None:
@@ -147,21 +137,11 @@ class HandleScope:
     ) -> dict[str, Any]:
         """The fields of a `handle` entry, checked as far as its plugin is known here.
 
-        Args:
-            handle: in any form; the metadata of the older form goes below what is given.
-            kind: what it resolves to, by default what its schema says.
-            role: of the message that it becomes in a context.
-            preview: a few words for people to recognise it by.
-            metadata: hints, of up to 1 KB as JSON.
-
-        Raises:
-            HandleError: the handle, its kind or the metadata is wrong, or it is of this very
-                session and points to nothing in it; names the part.
+        See `Session.append_handle`. The metadata of the older form goes below what is given. A
+        handle of this very session that points to nothing in it is a HandleError.
         """
-        if isinstance(handle, Handle):
-            pointer, older = handle, None
-        else:
-            pointer, older = Handle.from_json(handle)
+        parsed = (handle, None) if isinstance(handle, Handle) else Handle.from_json(handle)
+        pointer, older = parsed
         registry = self._registry or Registry.default()
         schema = registry.check(pointer)
         if schema is not None:

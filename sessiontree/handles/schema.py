@@ -41,10 +41,9 @@ class MetaField(msgspec.Struct, frozen=True):
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            message = (
+            raise UsageError(
                 f"the pattern of meta field {self.name!r} is not a regular expression: {error}"
-            )
-            raise UsageError(message) from error
+            ) from error
 
     def fault(self, part: str) -> str | None:
         """What is wrong with a part of meta, or None."""
@@ -165,16 +164,13 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 _CONDITION: Final = re.compile(
     rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
 )
-_RELEASE: Final = (1,)
-"""Sorts after every pre-release of the same three numbers."""
 
 
 def _precedence(version: str) -> Precedence:
-    """The sort key of a well-formed version."""
     numbers, _, early = version.partition("+")[0].partition("-")
     core = tuple(map(int, numbers.split(".")))
     if not early:
-        return core, _RELEASE
+        return core, (1,)  # after every pre-release of the same three numbers
     return core, (0, *map(_identifier, early.split(".")))
 
 
@@ -183,7 +179,6 @@ def _identifier(text: str) -> tuple[int, int, str]:
 
 
 def _condition(text: str) -> Callable[[Precedence], bool]:
-    """One comparison of a version range."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise UsageError(

@@ -25,12 +25,7 @@ _BLOCK = 1024 * 1024
 def store(
     blobs: Blobs, content: PathLike | BinaryIO, media_type: str | None
 ) -> tuple[Handle, str | None]:
-    """Store content as a blob; return its handle, and the name of the file.
-
-    Raises:
-        StorageError: it cannot be read or stored.
-        HandleError: the media type is not valid.
-    """
+    """Store content as a blob; return its handle, and the name of the file."""
     if not isinstance(content, str | os.PathLike):
         if not callable(getattr(content, "read", None)):
             raise UsageError(f"attach a path or a binary stream, not a {type(content).__name__}")
@@ -68,8 +63,7 @@ def _blob_there(blobs: Blobs, path: str) -> Blob | None:
         raise _unreadable(path, error) from error
     if size <= _BLOCK or all(one.size != size for one in blobs.blobs()):
         return None
-    digest = hashlib.sha256()
-    length = 0
+    digest, length = hashlib.sha256(), 0
     for block in _blocks_of_file(path):
         digest.update(block)
         length += len(block)

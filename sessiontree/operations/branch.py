@@ -18,9 +18,7 @@ from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, SessionTreeWarning, UsageError
 
-Moves = list[tuple[str, Mapping[str, Any]]]
-"""The types and fields of the entries that a move writes."""
-
+Moves = list[tuple[str, Mapping[str, Any]]]  # types and fields of the entries of a move
 _NO_WORK = SUMMARIES | {"compaction"}
 
 

@@ -67,30 +67,20 @@ if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
     from sessiontree.storage.fs import FileSystem
 
-SPILL_OVER: Final = 32 * 1024
-"""Bytes of a string that stay in the line of an entry that is written anew."""
-
+SPILL_OVER: Final = 32 * 1024  # bytes of a string that stay in a line that is written anew
 HEADER_ROW: Final = 0
-
 _OWN_HEADER_KEYS: Final = ("parentSession", "name", "metadata", "crc")
 _LINE_KEYS: Final = ("spilled", "crc")
 _HANDLE_KEYS: Final = ("handle", "kind", "role")
 
 
 class Original(NamedTuple):
-    """The session that is copied.
+    """The session that is copied."""
 
-    Attributes:
-        cursor: its place in the tree.
-        handles: resolves its handles.
-        file: the path of its file; None in memory.
-        disk: where copies are made.
-    """
-
-    cursor: Cursor
+    cursor: Cursor  # its place in the tree
     handles: HandleScope
-    file: str | None
-    disk: FileSystem
+    file: str | None  # the path of its file; None in memory
+    disk: FileSystem  # where copies are made
 
     @property
     def reader(self) -> TreeReader:
@@ -130,22 +120,15 @@ def fork(original: Original, file: str, at: Ref | None) -> str:
 
 
 def inlined(original: Original, entry: Entry) -> bytes:
-    """The line of an entry with all its content in it.
-
-    Raises:
-        BlobError: content is missing or damaged.
-    """
+    """The line of an entry with all its content in it; raises BlobError where some is lost."""
     if entry.type == "handle":
         return _message_line(original, entry)
-    if not entry.has_spilled:
-        return entry.line
-    return encode(_without(entry, _LINE_KEYS))
+    return encode(_without(entry, _LINE_KEYS)) if entry.has_spilled else entry.line
 
 
 def know_homes(redaction: Redaction, header: Entry) -> None:
     """Tell a redaction the home directories that a session's header names."""
-    cwd = header.get("cwd")
-    if isinstance(cwd, str):
+    if isinstance(cwd := header.get("cwd"), str):
         redaction.know_homes(homes_in(cwd))
 
 
@@ -199,12 +182,9 @@ def _settings_above(original: Original, top: int) -> dict[str, Any]:
     if parent == NO_ROW:
         return {}
     context = original.cursor.context(original.reader.entry_at(parent))
-    found = {
-        "model": context.model,
-        "thinkingLevel": context.thinking_level,
-        "system": context.system,
-    }
-    return {key: value for key, value in found.items() if value is not None}
+    found = context.model, context.thinking_level, context.system
+    named = zip(("model", "thinkingLevel", "system"), found, strict=True)
+    return {key: value for key, value in named if value is not None}
 
 
 def _copy(
@@ -362,14 +342,7 @@ def _header(
 
 
 class RedactedCopy:
-    """The lines of a copy whose secrets are masked.
-
-    Args:
-        original: what is copied.
-        file: the copy's path; its blobs go beside it.
-        redaction: masks them.
-        inline: whether everything goes into the file itself.
-    """
+    """The lines of a copy whose secrets are masked; `inline` puts all content into them."""
 
     def __init__(
         self, original: Original, file: str, redaction: Redaction, *, inline: bool
@@ -378,7 +351,7 @@ class RedactedCopy:
         self._original = original
         self._redaction = redaction
         self._inline = inline
-        self._blobs = Blobs(original.disk, file)
+        self._blobs = Blobs(original.disk, file)  # of the copy
 
     def line(self, entry: Entry) -> bytes:
         """The line of an entry in the copy; the blobs it needs are there when this returns."""

@@ -30,36 +30,26 @@ from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFo
 from sessiontree.storage.lines import count_newlines, whole_lines
 from sessiontree.storage.log import Log
 
-GONE_SECONDS: Final = 2.0
-"""How long a path may name no session: some programs remove a file and make it anew."""
-
+GONE_SECONDS: Final = 2.0  # without a session: some programs remove a file and make it anew
 _TAIL_LENGTH: Final = 64
 
 
 class Options(NamedTuple):
-    """What a follower needs besides the file.
+    """What a follower needs besides the file."""
 
-    Attributes:
-        report: called with each damage in what was added, and the identity of the file.
-        known: the identity of a file, and the offset up to which its damage is known.
-        fetch: gives the strings that entries spilled.
-        stop: ends the following when it is set.
-    """
-
+    # called with the identity of the file, and each damage in what was added
     report: Callable[[tuple[int, int], Damage], None]
+    # the identity of a file, and the offset up to which its damage is known
     known: tuple[tuple[int, int], int]
-    fetch: Fetch
-    stop: threading.Event
+    fetch: Fetch  # gives the strings that entries spilled
+    stop: threading.Event  # ends the following when it is set
 
 
 def follow(log: Log, known: View, of: Log, options: Options) -> Iterator[Entry]:
     """The entries added to a file from now on.
 
-    Args:
-        log: the file, opened for this follower alone; closed at the end.
-        known: what the session knows already.
-        of: the file that it knows: another one, where that was replaced since.
-        options: where to report damage, and when to stop.
+    The log is opened for this follower alone, and closed at the end. `known` is what the session
+    knows already, of a file that may have been replaced since.
     """
     entries = _follow(log, known, of, options)
     next(entries)
@@ -104,9 +94,8 @@ class _Follower:
     def entries(self) -> Iterator[Entry]:
         """The entries added since the last call.
 
-        Raises:
-            FileReplacedError: the file was rewritten in place, or is another session's.
-            SessionNotFoundError, NotASessionError: there has been no session for a while.
+        A file that was rewritten in place, or is another session's, is a FileReplacedError. A
+        missing session is an error after a while.
         """
         self._look()
         met = set()
@@ -153,18 +142,12 @@ class _Follower:
 
 
 class _Lines:
-    """The complete lines of one file, as entries, each once.
-
-    Attributes:
-        log: the file, open.
-        at: the offset after the last line that was given or skipped.
-        known: damage before this offset is not reported.
-    """
+    """The complete lines of one file, as entries, each once."""
 
     def __init__(self, log: Log, options: Options | None = None) -> None:
         self.log = log
-        self.at = 0
-        self.known = 0
+        self.at = 0  # the offset after the last line that was given or skipped
+        self.known = 0  # damage before this offset is not reported
         self._options = options
         self._decode = decoder(self._report, options.fetch if options else None)
         self._tail = b""
@@ -206,11 +189,7 @@ class _Lines:
         return next(self._migrated)
 
     def check(self) -> None:
-        """Refuse a file whose last given line is not there any more.
-
-        Raises:
-            FileReplacedError: another program cut or rewrote the file in place.
-        """
+        """Refuse a file that another program cut or rewrote in place: its last line is gone."""
         start = self.at - len(self._tail)
         if self.log.read(start, len(self._tail)) != self._tail:
             path = self.log.name

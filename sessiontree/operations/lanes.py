@@ -19,9 +19,7 @@ from sessiontree.engine.writer import EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, RefError, UsageError
 
 _MOST_NAMED: Final = 8
-
-Opened = tuple[opening.SessionFile, EntryWriter]
-"""The parts of a session on another lane."""
+Opened = tuple[opening.SessionFile, EntryWriter]  # the parts of a session on another lane
 
 
 def lane(file: opening.SessionFile, writer: EntryWriter, name: str, at: Ref | None) -> Opened:
@@ -85,11 +83,7 @@ def _opened_again(file: opening.SessionFile, writer: EntryWriter, name: str) -> 
 
 
 def check_exists(cursor: Cursor) -> None:
-    """Refuse to read a lane that has no entry.
-
-    Raises:
-        RefError: the lane has no entry.
-    """
+    """Refuse to read a lane that has no entry, by a RefError."""
     name = cursor.lane
     if name is None or cursor.leaf.lane == name:
         return

@@ -26,12 +26,11 @@ from sessiontree.engine.refs import Names
 from sessiontree.engine.view import View
 from sessiontree.text.preview import preview, role
 
-FOLD_LONGER_THAN: Final = 8
-FOLD_SHOWS: Final = 2
-"""Rows shown at either end of a folded run."""
-
-DEEPEST: Final = 24
-"""Columns of side branches drawn; deeper ones are drawn in the last."""
+FOLD_LONGER_THAN: Final = 8  # rows
+FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
+_HERE: Final = "← you are here"
+_BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}  # by a joint, the columns below it
+DEEPEST: Final = 24  # columns of side branches drawn; deeper ones are drawn in the last
 
 
 class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,25 +57,17 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Outline(NamedTuple):
-    """What the tree of a session looks like now.
-
-    Attributes:
-        tree: the index.
-        names: labels and branch names.
-        view: reads the lines.
-        leaf: the row of the session's leaf.
-    """
+    """What the tree of a session looks like now."""
 
     tree: TreeIndex
-    names: Names
-    view: View
-    leaf: int
+    names: Names  # labels and branch names
+    view: View  # reads the lines
+    leaf: int  # the row of the session's leaf
 
     @classmethod
     def of(cls, cursor: Cursor) -> Outline:
         reader = cursor.reader
-        view = reader.whole()
-        leaf = reader.row(cursor.leaf)
+        view, leaf = reader.whole(), reader.row(cursor.leaf)
         return cls(view.tree(), reader.names(), view, leaf)
 
     def entry(self, row: int) -> Entry:
@@ -157,10 +148,7 @@ def path_rows(tree: TreeIndex, row: int) -> bytearray:
 
 
 def _rows(
-    outline: Outline,
-    lines: Iterator[tuple[int, bytes]],
-    depths: array[int],
-    on_path: bytearray,
+    outline: Outline, lines: Iterator[tuple[int, bytes]], depths: array[int], on_path: bytearray
 ) -> Iterator[TreeRow]:
     tree, labels = outline.tree, outline.names.labels
     row = 0
@@ -234,26 +222,17 @@ def _branch(
 
 
 class _Run(NamedTuple):
-    """A run of rows to draw: its first row, the columns before it, and how it joins them.
+    """A run of rows to draw."""
 
-    Attributes:
-        names: the branches that begin above it, in rows that are not shown.
-    """
-
-    row: int
-    columns: str
-    joint: str
-    names: tuple[str, ...] = ()
+    row: int  # the first
+    columns: str  # those before it
+    joint: str  # how it joins them
+    names: tuple[str, ...] = ()  # the branches that begin above it, in rows that are not shown
 
     @property
     def below(self) -> str:
         """The columns before all rows but the first."""
         return self.columns + _BELOW[self.joint]
-
-
-_HERE: Final = "← you are here"
-
-_BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}
 
 
 class _Picture:

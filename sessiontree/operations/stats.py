@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
 
 
+# The key that identifies an answer, by type of entry: several entries may repeat one.
+_ANSWERS: Final = {"message": "id", "message_end": "messageUuid"}
+
+
 class Stats(msgspec.Struct, frozen=True):
     """A session in numbers.
 
@@ -89,10 +93,6 @@ def stats(reader: TreeReader, file_bytes: int) -> Stats:
         usage=total,
         models=models,
     )
-
-
-_ANSWERS: Final = {"message": "id", "message_end": "messageUuid"}
-"""The key that identifies an answer, by type of entry: several entries may repeat one."""
 
 
 def _spent(reader: TreeReader, needed: set[Blob]) -> Iterator[tuple[str, Usage]]:

@@ -44,10 +44,8 @@ from sessiontree.redact.redaction import Redaction
 from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
 
-_TITLE: Final = 80
-_MODEL_WITHIN: Final = 500
-"""How many of the last entries are searched for the model in use."""
-
+_TITLE: Final = 80  # characters
+_MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
 _PIECES: Final = ("block", "message_end")
 
 
@@ -250,8 +248,7 @@ class _Transcript:
             yield from self._close_answer()
 
     def _handle(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
-        image = self._image(entry, fields)
-        if image is not None:
+        if (image := self._image(entry, fields)) is not None:
             yield from self._section("User", entry, image)
             return
         yield from self._message(self._masked(self._contents.of_handle(entry), entry.uuid), entry)
@@ -329,10 +326,8 @@ class _Transcript:
 
     def _end(self) -> Iterator[str]:
         if self._not_shown:
-            counts = [
-                f"{count:,} {markdown.inline(self._text(kind))}"
-                for kind, count in sorted(self._not_shown.items())
-            ]
+            kinds = sorted(self._not_shown.items())
+            counts = [f"{n:,} {markdown.inline(self._text(kind))}" for kind, n in kinds]
             yield "---"
             yield f"*Not shown: {', '.join(counts)}.*"
         for warning in dict.fromkeys(self._warnings):

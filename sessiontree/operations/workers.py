@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-MOST: Final = 8
-"""Processes; more would wait for memory and disk."""
-
-_LENGTH: Final = 4
-"""Bytes of the length before each result; a length of 0 ends the results of an item."""
+MOST: Final = 8  # processes; more would wait for memory and disk
+_LENGTH: Final = 4  # bytes of the length before each result; length 0 ends those of an item
 
 
 def available() -> int:
@@ -45,21 +41,14 @@ def available() -> int:
 
 
 class Crew(Generic[T, R]):
-    """Processes for one kind of work.
-
-    Args:
-        work: gives the results of an item; the same ones each time.
-        encode: a result as bytes, at least one.
-        decode: makes a result of them.
-        processes: how many; with one, this process does the work.
-    """
+    """Processes for one kind of work."""
 
     def __init__(
         self,
-        work: Callable[[T], Iterator[R]],
-        encode: Callable[[R], bytes],
+        work: Callable[[T], Iterator[R]],  # gives the results of an item; the same ones each time
+        encode: Callable[[R], bytes],  # a result as at least one byte
         decode: Callable[[bytes], R],
-        processes: int,
+        processes: int,  # with one, this process does the work
     ) -> None:
         self._work = work
         self._encode = encode
@@ -129,11 +118,7 @@ class _Worker:
         self._stream = reading.makefile("rb")
 
     def frame(self) -> bytes:
-        """The next result, encoded; empty at the end of an item's results.
-
-        Raises:
-            EOFError: the process ended before that.
-        """
+        """The next result, encoded; empty after an item's last. EOFError: the process ended."""
         return self._exactly(int.from_bytes(self._exactly(_LENGTH), "big"))
 
     def _exactly(self, size: int) -> bytes:

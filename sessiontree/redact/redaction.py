@@ -17,6 +17,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from sessiontree.core.embedded import binary, binary_in, left_out
@@ -219,12 +220,9 @@ class Redaction:
 
     def _found_behind(self, text: str) -> list[tuple[int, int, int, Rule]]:
         """The secrets in the text without invisible characters, as spans of the whole text."""
-        places: list[int] = []
-        at = 0
-        for match in _UNSEEN.finditer(text):
-            places.extend(range(at, match.start()))
-            at = match.end()
-        places.extend(range(at, len(text)))
+        unseen = [match.span() for match in _UNSEEN.finditer(text)]
+        starts, ends = [0, *(end for _, end in unseen)], [*(at for at, _ in unseen), len(text)]
+        places = list(chain.from_iterable(map(range, starts, ends)))
         return [
             (places[start], places[end - 1] + 1, place, rule)
             for start, end, place, rule in self._found(_UNSEEN.sub("", text))

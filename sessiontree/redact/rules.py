@@ -26,8 +26,8 @@ from typing import Any, Final, NamedTuple
 
 from sessiontree.errors import UsageError
 
-QUOTE: Final = r"""\\{0,8}["'`]"""
-"""A quote, in an expression; in text within text it has backslashes before it."""
+_LONG: Final = 512  # characters of a match that is not searched again
+QUOTE: Final = r"""\\{0,8}["'`]"""  # a quote; in text within text it has backslashes before it
 
 
 class Rule(NamedTuple):
@@ -37,15 +37,13 @@ class Rule(NamedTuple):
     what: str  # the kind in words
     pattern: re.Pattern[str]  # finds it
     hints: tuple[str, ...] = ()  # a text without any of these, in lower case, has no such secret
-    # decides on each match; None accepts all
-    accepts: Callable[[re.Match[str]], bool] | None = None
+    accepts: Callable[[re.Match[str]], bool] | None = None  # decides on a match; None accepts all
     stand_in: str | None = None  # the replacement; None for a numbered mask
     # Finds, in lower-case text, where to try the pattern; None tries it everywhere, which is as
     # fast where it starts with fixed characters.
     finder: re.Pattern[str] | None = None
     reach: int = 0  # how many characters before that the match may start
-    # matches each character allowed before that; None for any
-    within: re.Pattern[str] | None = None
+    within: re.Pattern[str] | None = None  # matches each character allowed there; None for any
 
     def spans(self, text: str, lowered: str) -> Iterable[tuple[int, int]]:
         """The spans of secrets in a text, given with its form from `lowered`."""
@@ -82,9 +80,6 @@ class Rule(NamedTuple):
         while start > lowest and self.within.match(text, start - 1):
             start -= 1
         return start
-
-
-_LONG: Final = 512
 
 
 def lowered(text: str) -> str:
@@ -246,8 +241,8 @@ def _is_curls(match: re.Match[str]) -> bool:
 
 
 _BARE: Final = ("secret_bare", "secret_of_user", "secret_of_mysql", "secret_of_sshpass")
+# How a value begins that names the place of a secret.
 _NO_SECRETS: Final = ("-", "/", "./", "../", "~", "@", "id=", "type=", "file:", "env:")
-"""How a value begins that names the place of a secret."""
 
 CREDENTIALS: Final = (
     Rule(
@@ -282,7 +277,6 @@ CREDENTIALS: Final = (
         finder=re.compile(_COMMAND_NEAR),
     ),
 )
-"""The rules, in the order in which they go before one another."""
 
 
 HOME: Final = "home-directory"
@@ -310,7 +304,6 @@ ANY_HOME: Final = Rule(
     finder=re.compile("home|users|documents and settings"),
     reach=30,
 )
-"""What looks like a home directory."""
 
 
 def home_rule(homes: Iterable[str]) -> Rule | None:
@@ -446,17 +439,13 @@ RULES: Final = (
     ),
     ANY_HOME,
 )
-"""The built-in rules."""
 
 
 def read_rules(text: str, file: str) -> tuple[Rule, ...]:
     """A user's own rules, followed by the built-in ones.
 
     The text is TOML, one rule a line: `name = 'regular expression'`. A rule with the name of a
-    built-in one replaces it. Errors name the file.
-
-    Raises:
-        UsageError: the text is not TOML, or a rule is not valid.
+    built-in one replaces it. What is not valid is a UsageError that names the file.
     """
     try:
         given = tomllib.loads(text)
@@ -468,11 +457,8 @@ def read_rules(text: str, file: str) -> tuple[Rule, ...]:
     return own + tuple(rule for rule in RULES if rule.name not in given)
 
 
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-
-
 def _own_rule(name: str, pattern: Any, file: str) -> Rule:
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", name):
         raise UsageError(f"{file}: a rule's name must be of a-z, 0-9 and '-', not {name!r:.60}")
     if not isinstance(pattern, str):
         raise UsageError(

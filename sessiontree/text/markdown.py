@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-DEEPER: Final = 2
-"""Levels by which the headings of a text are lowered."""
-
-_LARGEST: Final = 200_000
-"""Characters of a text that is parsed as Markdown; a longer one becomes a block of code."""
-
+DEEPER: Final = 2  # levels by which the headings of a text are lowered
+_LARGEST: Final = 200_000  # characters parsed as Markdown; a longer text becomes a block of code
 _TERMINAL: Final = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\r(?=\n)"
 )

@@ -26,9 +26,7 @@ from sessiontree.core.message import (
 )
 from sessiontree.text.markdown import block, code, inline, prose, quote, typed
 
-LONGEST_OPEN: Final = 25
-"""Lines of a tool's result that are shown open; a longer result is folded."""
-
+LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a longer result is folded
 _THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
 
 
@@ -110,8 +108,7 @@ def _json(value: Any) -> str:
 def result(part: Mapping[str, Any], name: str = "") -> str:
     """The result of a tool call; with the tool's name where it is not below its call."""
     failed = part.get("isError") is True or part.get("is_error") is True
-    title = "Error" if failed else "Result"
-    title += f" of {inline(name)}" if name else ""
+    title = ("Error" if failed else "Result") + (f" of {inline(name)}" if name else "")
     content = part.get("content", part.get("output"))
     blocks = list(blocks_of({"content": content}))
     texts = [text for piece in blocks if (text := block_text(piece))]
@@ -145,8 +142,8 @@ def other(part: Mapping[str, Any]) -> str:
     if (found := binary_in(part)) is not None:
         return f"*[{inline(found[0])}, {size(found[1])}]*"
     kind = kind_of(part)
-    title = f"{inline(kind or 'something')}:"
-    title = f"[{kind.replace('_', ' ')}]" if kind in IMAGE_BLOCKS else title
+    is_image = kind in IMAGE_BLOCKS
+    title = f"[{kind.replace('_', ' ')}]" if is_image else f"{inline(kind or 'something')}:"
     return f"*{title}*\n\n{block(_json(part), 'json')}"
 
 
@@ -211,7 +208,6 @@ class Answer:
         self.is_answered = False
 
     def add(self, *parts: str) -> None:
-        """Add parts at the end."""
         self._parts += parts
 
     def add_call(self, call: Call) -> None:
@@ -229,5 +225,4 @@ class Answer:
         return True
 
     def parts(self) -> list[str]:
-        """All parts, in order."""
         return self._parts

@@ -27,10 +27,14 @@ from sessiontree.errors import UsageError
 
 Span = tuple[int, int]
 
-_WORTH_A_SEARCH: Final = 2  # bytes of a needle; a shorter one is in nearly every line
-_ESCAPED_LATIN: Final = b"\\u00"
-"""The prefix of the escapes of ASCII and Latin-1, so that one pass finds any."""
+_TO_LOWER: Final = bytes(byte + 32 if ord("A") <= byte <= ord("Z") else byte for byte in range(256))
+_SHORT: Final = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", '"': '"', "\\": "\\"}
+_REPLACEMENT: Final = "\ufffd"  # decoded for bytes that are not UTF-8; cannot be searched for
+# Characters beyond ASCII that match an ASCII letter where case is ignored.
+_ALIKE: Final = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 
+_WORTH_A_SEARCH: Final = 2  # bytes of a needle; a shorter one is in nearly every line
+_ESCAPED_LATIN: Final = b"\\u00"  # begins the escapes of ASCII and Latin-1: one pass finds any
 _MISSES_FOR_A_PASS: Final = 24  # other escapes in a block that cost about as much as a pass
 _FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost a search
 
@@ -160,16 +164,6 @@ def _lines(block: bytearray | bytes, end: int) -> Iterator[Span]:
         stop = end if stop < 0 else stop
         yield start, stop
         start = stop + 1
-
-
-_TO_LOWER: Final = bytes(byte + 32 if ord("A") <= byte <= ord("Z") else byte for byte in range(256))
-
-_SHORT: Final = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", '"': '"', "\\": "\\"}
-_REPLACEMENT: Final = "\ufffd"
-"""The character decoded for bytes that are not UTF-8, which cannot be searched for."""
-
-_ALIKE: Final = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
-"""Characters beyond ASCII that match an ASCII letter where case is ignored."""
 
 
 def _needles(text: str) -> tuple[bytes, ...] | None:

@@ -84,23 +84,17 @@ def _words_of_message(entry: Entry) -> str:
 
 
 def told(keys: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of an entry, as far as its line has them.
-
-    The beginning of a text is in place of its handle, or its type and size; the handles of images
-    stay.
-    """
+    """The keys of an entry as far as its line has them, spilled texts by beginning or size."""
     if "spilled" not in keys:
         return keys
     begins = beginnings(keys)
     try:
-        return restore(
-            keys, lambda handle: _replacement_for(handle, begins.get(handle, "")).encode()
-        )
+        return restore(keys, lambda handle: _replaced(handle, begins.get(handle, "")).encode())
     except (SpilledError, UnicodeEncodeError):
         return keys
 
 
-def _replacement_for(handle: str, begins: str) -> str:
+def _replaced(handle: str, begins: str) -> str:
     if _DATA_URL.match(begins):
         return begins.partition(",")[0] + "," + handle  # `_image` tells how large it is
     if begins:

@@ -21,14 +21,10 @@ from sessiontree.core.message import (
 )
 from sessiontree.core.spill import OPAQUE, is_structure
 
-_GIVEN: Final = ("name", "label", "note", "preview")
-"""Keys that structure an entry, and that people gave it to find it by."""
-
-_BYTES: Final = IMAGE_BLOCKS | {"base64"}
-"""Types of blocks, and of sources, that hold bytes and no text."""
-
+_GIVEN: Final = ("name", "label", "note", "preview")  # people gave them, to find the entry by
+_BYTES: Final = IMAGE_BLOCKS | {"base64"}  # blocks, and sources, that hold bytes and no text
+# Events of Codex that repeat the text of a message.
 _REPEATED: Final = frozenset({"user_message", "agent_message", "agent_reasoning"})
-"""Events of Codex that repeat the text of a message."""
 
 
 def texts(body: Mapping[str, Any]) -> Iterator[str]:
@@ -55,12 +51,11 @@ def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
         elif isinstance(value, list):
             waiting.extend((part, opaque) for part in reversed(value))
         elif isinstance(value, dict) and (opaque or kind_of(value) not in _BYTES):
-            below = [
+            waiting += [
                 (part, opaque or key in OPAQUE)
-                for key, part in value.items()
+                for key, part in reversed(value.items())
                 if opaque or not is_structure(key)
             ]
-            waiting.extend(reversed(below))
 
 
 def texts_of_tool(

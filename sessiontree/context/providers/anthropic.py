@@ -57,9 +57,8 @@ def request(
     if turns and turns[0].side == "assistant":
         notes.add("a first message of the user was put before the assistant's")
         turns.insert(0, Turn("user", [Text(_OPENING)]))
-    params: dict[str, Any] = {"messages": [_message(turn, notes) for turn in turns]}
-    if text := clean_system(system):
-        params = {"system": text, **params}
+    lead = {"system": text} if (text := clean_system(system)) else {}
+    params = {**lead, "messages": [_message(turn, notes) for turn in turns]}
     return Request(params, notes.warnings())
 
 

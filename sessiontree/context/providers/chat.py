@@ -34,9 +34,8 @@ def request(
 ) -> Request:
     """`messages` of the Chat Completions API, from the arguments of `turns_of`."""
     turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
-    made: list[dict[str, Any]] = []
-    if text := clean_system(system):
-        made.append({"role": "system", "content": text})
+    text = clean_system(system)
+    made: list[dict[str, Any]] = [{"role": "system", "content": text}] if text else []
     for turn in turns:
         if turn.side == "assistant":
             made.append(_assistant(turn.parts, notes))

@@ -111,9 +111,7 @@ def media_in(block: Mapping[str, Any]) -> Media | None:
     kind = kind_of(block)
     if kind in _IMAGES:
         return _image(block)
-    if kind in _DOCUMENTS:
-        return _document(block)
-    return None
+    return _document(block) if kind in _DOCUMENTS else None
 
 
 def _image(block: Mapping[str, Any]) -> Media:

@@ -41,10 +41,8 @@ def request(
     for turn in turns:
         make = items.assistant if turn.side == "assistant" else items.user
         made.extend(make(turn.parts))
-    text = clean_system(system)
-    return Request(
-        {"instructions": text, "input": made} if text else {"input": made}, notes.warnings()
-    )
+    lead = {"instructions": text} if (text := clean_system(system)) else {}
+    return Request({**lead, "input": made}, notes.warnings())
 
 
 def _fit(turn: Turn, notes: Notes) -> Turn:

@@ -38,12 +38,8 @@ def turns_of(
 ) -> tuple[list[Turn], Notes]:
     """Messages of any shape as turns, and the notes taken on the way.
 
-    Args:
-        messages: a context's; system messages among them are left to the caller.
-        uuids: for each message the entry it came from.
-        model: the id of the model in force, or None; thinking of any other is left out.
-        id_limit: the longest id of a call that the provider accepts.
-        fit: gives a turn with only the parts that the provider accepts.
+    `uuids` has the entry of each message, and `fit` keeps the parts that the provider accepts.
+    System messages are left to the caller. Thinking of any model but `model` is left out.
     """
     notes = Notes()
     pairing: Pairing[str] = Pairing()

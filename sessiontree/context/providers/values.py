@@ -19,6 +19,10 @@ from typing import Any, Final, NoReturn
 
 from sessiontree.core.message import json_text
 
+_FIT: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+_LONGEST_NAME: Final = 64
+_DIGEST: Final = 12
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+")
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 
@@ -38,11 +42,7 @@ def clean_system(system: str | None) -> str:
 
 
 def clean_value(value: Any) -> Any:
-    """A JSON value that any client can write: clean text, finite numbers.
-
-    Raises:
-        RecursionError: it is nested too deep.
-    """
+    """A JSON value that any client can write: clean text, finite numbers; or RecursionError."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
@@ -89,12 +89,6 @@ def data_url_parts(url: str) -> tuple[str, str] | None:
 def text_or(value: Any, otherwise: str = "") -> str:
     """The value where it is text, else `otherwise`."""
     return clean_text(value) if isinstance(value, str) else otherwise
-
-
-_FIT: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
-_LONGEST_NAME: Final = 64
-_DIGEST: Final = 12
 
 
 class Ids:
