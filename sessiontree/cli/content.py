@@ -117,7 +117,7 @@ def cat(file: str, sha: str) -> None:
                 f"{found.size:,} bytes are not written to a terminal; "
                 "send them to a file, with '> NAME', or to another program"
             )
-        terminal.write_bytes(session.blobs.blocks(*found))
+        terminal.out_bytes(session.blobs.blocks(*found))
 
 
 def _named(session: Session, sha: str) -> Blob:
@@ -251,4 +251,4 @@ def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_js
     elif terminal.is_terminal():  # which would obey the bytes
         tell(f"{len(found.data):,} bytes of {found.media_type}, not printed to a terminal")
     else:
-        terminal.write_bytes([found.data])
+        terminal.out_bytes([found.data])

@@ -15,7 +15,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import entry_at, reading
 from sessiontree.cli.output import describe, out_json
-from sessiontree.cli.terminal import as_line, counted, out, short, tell, write_bytes
+from sessiontree.cli.terminal import as_line, counted, out, out_bytes, short, tell
 from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError
 from sessiontree.operations.convert import TARGETS, converted
@@ -241,7 +241,7 @@ def convert_command(
         if output == "-":
             original = Original(session.cursor, session.handles, session.file, session.disk)
             blocks, source = converted(original, to)
-            write_bytes(blocks)
+            out_bytes(blocks)
             losses, warnings = source.losses.found(), source.warnings
         else:
             made = session.convert(to, output)

@@ -118,7 +118,7 @@ def write(text: str) -> None:
         raise _of_output(error) from error
 
 
-def write_bytes(blocks: Iterable[bytes]) -> None:
+def out_bytes(blocks: Iterable[bytes]) -> None:
     """Write bytes as they are."""
     finish()
     if sys.stdout is not None:
