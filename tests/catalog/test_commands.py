@@ -58,6 +58,7 @@ def test_another_store_is_named(tmp_path: Path) -> None:
     assert done("restore", "latest", "--store", other.root) == [file]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_moved_is_one_clear_line_and_stays(store: Store, tmp_path: Path) -> None:
     file = said(store, "one", id="held", cwd="/old")
     outside = tmp_path / "outside.jsonl"
@@ -75,6 +76,7 @@ def test_what_cannot_be_moved_is_one_clear_line_and_stays(store: Store, tmp_path
     assert outside.exists()
 
 
+@pytest.mark.slow
 def test_what_is_refused_leaves_no_folder_in_the_trash(store: Store) -> None:
     file = said(store, "one", id="held")
     with Session.open(file, exclusive=True):

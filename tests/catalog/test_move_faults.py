@@ -69,6 +69,7 @@ def calls(tmp_path: Path, move: Move) -> Counter[str]:
     return Counter(disk.counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", [trash, restore, rename])
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(

@@ -229,6 +229,7 @@ bodies = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

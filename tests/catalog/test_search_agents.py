@@ -99,6 +99,7 @@ def test_the_summary_at_the_end_of_a_large_document_is_its_name(
         assert session.header["name"].split() == summary.split()
 
 
+@pytest.mark.slow
 def test_a_folder_of_all_formats_hides_none_of_them(tmp_path: Path) -> None:
     files = {str(file) for kind in KINDS for file in written(tmp_path, kind)}
     assert set(session_files(str(tmp_path), pytest.fail)) == files
@@ -197,6 +198,7 @@ def test_other_files_named_alike_are_reported_and_hide_nothing(tmp_path: Path) -
 WORD = "part-3"
 
 
+@pytest.mark.slow
 def test_a_line_of_version_1_behind_a_torn_one_has_the_uuid_that_it_is_opened_with(
     tmp_path: Path,
 ) -> None:

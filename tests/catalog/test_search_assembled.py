@@ -192,6 +192,7 @@ FORMATS: dict[str, tuple[Made, st.SearchStrategy[Line]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]

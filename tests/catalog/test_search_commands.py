@@ -226,6 +226,7 @@ def in_a_terminal(*words: str, columns: int = 100) -> str:
     return finished.stdout.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_table_and_colours(store: Store) -> None:
     table = in_a_terminal("ls", "--all")
     assert "Modified" in table

@@ -257,6 +257,7 @@ def test_a_project_without_sessions_or_the_same_is_nothing_to_move(store: Store)
     assert first_messages(store) == {"hello"}
 
 
+@pytest.mark.slow
 def test_a_session_that_a_writer_holds_is_neither_moved_nor_trashed(store: Store) -> None:
     with store.create(cwd="/p", exclusive=True, id="held-one") as session:
         with pytest.raises(SessionBusyError, match="held by"):

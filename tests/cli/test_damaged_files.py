@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ SOUND = sound()
 strokes = st.tuples(st.integers(0, len(SOUND)), st.integers(0, 30), st.sampled_from([b"", *STRAY]))
 
 
+@pytest.mark.slow
 @given(damage=st.lists(strokes, min_size=1, max_size=4), words=st.sampled_from(COMMANDS))
 @settings(deadline=None, max_examples=150)
 def test_no_damage_breaks_a_command(

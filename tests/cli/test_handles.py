@@ -136,6 +136,7 @@ def test_resolving_writes_nothing(chat: Path) -> None:
     assert contents(chat.parent) == before
 
 
+@pytest.mark.slow
 def test_an_installed_package_brings_a_plugin_as_the_help_says(tmp_path: Path) -> None:
     shown = done("handle", "schemas", "--help")
     (group,) = re.findall(r'\[project\.entry-points\."(.+)"\]', shown)

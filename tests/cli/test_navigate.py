@@ -159,6 +159,7 @@ def test_no_shell_reads_the_summarizer(chat: Path) -> None:
     assert entry["summary"] == "a b ; $HOME"
 
 
+@pytest.mark.slow
 def test_others_may_write_while_a_program_thinks(chat: Path) -> None:
     source = (
         "import subprocess, sys;"

@@ -78,6 +78,7 @@ def test_output_that_cannot_be_written_is_one_clear_line(long: Path) -> None:
     assert told == b"Error: standard output: No space left on device\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_stream_that_was_closed_before_does_no_harm(tmp_path: Path, closed: int) -> None:
     file = tmp_path / "chat.jsonl"

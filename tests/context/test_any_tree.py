@@ -89,6 +89,7 @@ def test_ten_thousand_trees_are_accepted(api: str) -> None:
         check_tree(seed, api)
 
 
+@pytest.mark.slow
 @each_api
 @settings(deadline=None, max_examples=30)
 @given(seed=SEEDS)
@@ -126,6 +127,7 @@ def _is_assistants(said: dict[str, Any]) -> bool:
     return said.get("role") == "assistant" or kind.endswith("_call") or kind == "reasoning"
 
 
+@pytest.mark.slow
 def test_the_turns_compared_are_many() -> None:
     assert sum(check_extends("anthropic", seed) for seed in range(20)) > 15
 
@@ -151,6 +153,7 @@ def corpus() -> list[Path]:
     return sorted(CORPUS.rglob("*.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no folder of real sessions beside the checkout")
 @each_api
 @pytest.mark.parametrize("file", corpus(), ids=lambda file: file.stem)
@@ -166,6 +169,7 @@ def test_real_sessions_are_accepted(file: Path, api: str) -> None:
         check_accepted(api, session.context(verbatim=True))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no folder of real sessions beside the checkout")
 @each_api
 def test_a_real_session_resumed_is_sent_as_before(api: str) -> None:

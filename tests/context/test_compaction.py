@@ -88,6 +88,7 @@ def test_arguments_that_cannot_be_written_are_estimated_all_the_same(odd: Any) -
     assert estimate_tokens({"role": "assistant", "content": [block]}) > 1
 
 
+@pytest.mark.slow
 @given(values)
 def test_any_value_can_be_estimated(value: Any) -> None:
     for key in ("content", "output", "tool_calls", "type", "arguments"):
@@ -168,6 +169,7 @@ def test_leaving_out_no_more_than_an_earlier_summary_is_no_compaction() -> None:
     assert cut_point(pieces(summary, prompt(90), answer()), 10, tokens) == "p2"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories(), st.integers(0, 120), st.lists(st.integers(0, 3), max_size=10))
 def test_no_cut_separates_a_call_from_its_result_and_something_is_kept(

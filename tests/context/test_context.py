@@ -502,6 +502,7 @@ def entries(draw: st.DrawFn) -> list[Entry]:
     return made
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(entries(), st.booleans())
 def test_an_entry_taken_at_the_end_gives_what_the_whole_path_gives(

@@ -184,6 +184,7 @@ def test_a_lone_surrogate_is_replaced() -> None:
     assert "surrogates" in request.warnings[0]
 
 
+@pytest.mark.slow
 def test_arguments_that_json_cannot_carry_are_replaced_and_named() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):

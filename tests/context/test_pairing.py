@@ -208,6 +208,7 @@ def test_a_call_without_an_id_is_left_as_it_is() -> None:
     assert pair([made, DONE]) == ([made, DONE], [])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories())
 def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) -> None:
@@ -219,6 +220,7 @@ def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) 
     assert (fault_of(messages) is None) <= (out == messages)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories())
 def test_what_is_neither_call_nor_result_is_neither_lost_nor_reordered(
@@ -227,6 +229,7 @@ def test_what_is_neither_call_nor_result_is_neither_lost_nor_reordered(
     assert spoken_in(paired(*messages)) == spoken_in(messages)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories())
 def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None:
@@ -236,6 +239,7 @@ def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None
     assert warnings == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories())
 def test_messages_taken_one_by_one_give_what_all_at_once_give(messages: list[Message]) -> None:

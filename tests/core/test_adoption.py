@@ -146,6 +146,7 @@ old_lines = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(old_lines, max_size=12), st.integers(0, 12))
 @settings(deadline=None, max_examples=200)
 def test_lines_adopted_after_a_migration_are_as_if_they_had_been_migrated(

@@ -41,6 +41,7 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(st.dictionaries(keys, values, max_size=5))
 @example({"(line)": "x", "(body)": {"uuid": "z"}, "(offset)": 7, "message": None})
@@ -332,6 +333,7 @@ def mutated_lines(draw: st.DrawFn) -> bytes:
     return line
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=500)
 @given(mutated_lines() | st.binary(max_size=20))
 def test_the_index_and_the_decoder_agree_on_what_is_an_entry(line: bytes) -> None:

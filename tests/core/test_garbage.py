@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,6 +111,7 @@ def test_garbage_is_what_nothing_lasting_reaches(entries: History, stood_at: set
         assert garbage.issuperset(tree.subtree(row))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(HISTORIES)
 def test_garbage_goes_when_it_and_all_below_it_are_old(entries: History) -> None:

@@ -29,6 +29,7 @@ def test_the_text_form_is_that_of_the_source() -> None:
     assert str(Handle("echo", "1.0.0", "once")) == "echo@1.0.0::once"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(handles)
 def test_parse_and_text_are_inverse_for_any_strings(handle: Handle) -> None:

@@ -104,6 +104,7 @@ def test_what_is_no_header_is_no_session_and_told_by_what_it_is(line: bytes, tol
         check_header(line, "s.jsonl", "line 1 (byte 0)")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["type", "kind", "version", "format", "uuid"]), values))
 def test_any_first_line_is_a_header_or_is_refused_with_an_error_of_ours(
     keys: dict[str, Any],

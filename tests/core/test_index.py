@@ -69,6 +69,7 @@ anything = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=250)
 @given(anything)
 def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
@@ -94,6 +95,7 @@ def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
     assert len(findings.kinds) >= len(tree.roots()) - 1 - len(list(tree.missing_parents()))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(anything, st.data())
 def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
@@ -121,6 +123,7 @@ def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
         assert list(pieces.children(row)) == list(whole.children(row))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(anything, st.data())
 def test_ancestors_and_content_are_those_of_the_model(

@@ -228,6 +228,7 @@ anything = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(anything, max_size=4))
 def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]]) -> None:

@@ -95,6 +95,7 @@ def linear_sessions(draw: st.DrawFn) -> list[bytes]:
     return lines
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=250)
 @given(linear_sessions())
 def test_a_linear_session_has_the_same_context_before_and_after(lines: list[bytes]) -> None:

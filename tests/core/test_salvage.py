@@ -71,6 +71,7 @@ def test_an_object_larger_than_the_first_look_is_found_whole() -> None:
     assert take_apart(large[:90_000] + ENTRY) == Parts([ENTRY], 1, 90_000)
 
 
+@pytest.mark.slow
 @given(values)
 @settings(deadline=None, max_examples=60)
 def test_each_beginning_of_an_entry_is_a_fragment(value: object) -> None:
@@ -86,6 +87,7 @@ pieces = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @example(
     b'[{ "uuid": "b", "type": "message" }\x0b'
     b'{"type":"message","uuid":"a","message":{"role":"user","content":"x"}}'

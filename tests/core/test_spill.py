@@ -75,6 +75,7 @@ JSON = st.recursive(
 FIELDS = st.dictionaries(KEYS.filter(lambda key: key not in RESERVED), JSON, max_size=4)
 
 
+@pytest.mark.slow
 @given(FIELDS, st.one_of(st.none(), st.integers(0, 20)))
 @settings(deadline=None, max_examples=150)
 @example({"a": [{"data": "\x00é💥", "mimeType": "image/png"}] * 2}, 0)
@@ -89,6 +90,7 @@ def test_what_was_spilled_is_put_back(fields: dict[str, Any], over: int | None) 
     assert len(shelf.fetched) == len(set(shelf.fetched))
 
 
+@pytest.mark.slow
 @given(FIELDS, st.integers(0, 20))
 @settings(deadline=None)
 def test_the_same_entry_spills_the_same(fields: dict[str, Any], over: int) -> None:
@@ -97,6 +99,7 @@ def test_the_same_entry_spills_the_same(fields: dict[str, Any], over: int) -> No
     assert repr(one) == repr(other)
 
 
+@pytest.mark.slow
 @given(FIELDS, st.integers(0, 20))
 @settings(deadline=None)
 def test_nothing_longer_stays_but_structure_and_nothing_shorter_goes(

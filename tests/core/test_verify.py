@@ -122,6 +122,7 @@ anything = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(anything, min_size=1, max_size=4), max_size=5))
 @settings(deadline=None, max_examples=150)
 def test_findings_do_not_depend_on_how_the_file_is_cut_into_blocks(
@@ -138,6 +139,7 @@ def test_findings_do_not_depend_on_how_the_file_is_cut_into_blocks(
     assert sorted(findings.told) == sorted(one_by_one.told)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=10), st.integers(0, 9), st.integers(0, 9))
 @settings(deadline=None, max_examples=200)
 def test_a_first_kept_entry_is_reported_exactly_if_it_is_not_above(

@@ -479,6 +479,7 @@ def test_no_failing_call_leaves_half_a_blob_or_costs_the_damaged_one(
         assert _half_made(folder) == [], story
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_when_a_blob_could_not_be_stored(tmp_path: Path) -> None:
     """Nothing of it was written, so nothing is in doubt."""
     file = tmp_path / "sound.jsonl"
@@ -525,6 +526,7 @@ for n in range(40):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_store_the_same_blobs_at_once_leave_them_whole(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     with contextlib.ExitStack() as stack:

@@ -373,6 +373,7 @@ def test_no_flipped_bit_of_a_sealed_line_gives_other_content_in_silence(
     record_property("flipped bits", flips)
 
 
+@pytest.mark.slow
 def test_repair_of_a_flipped_bit_drops_no_other_entry() -> None:
     for _, flipped in _flips(C[:120]):
         line = flipped + C[120:]

@@ -322,6 +322,7 @@ def _clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sessiontree.engine.writer.now", lambda: "2026-01-01T00:00:00.000Z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
 def test_no_crash_loses_what_was_acknowledged(
     tell: Callable[..., Story], record_property: Record

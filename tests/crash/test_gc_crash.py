@@ -223,6 +223,7 @@ def is_whole(disk: Raced) -> bool:
         return session.verify() == []
 
 
+@pytest.mark.slow
 def test_a_handle_of_a_blob_that_gc_takes_at_the_same_time_is_refused_or_has_its_blob() -> None:
     ended = set()
     for nth in range(1, 40):

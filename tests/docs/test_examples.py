@@ -38,6 +38,7 @@ def _with_python() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", _with_python())
 def test_the_code_of_a_page_runs_and_prints_what_its_comments_say(
     part: Part,

@@ -81,6 +81,7 @@ def test_every_kind_of_damage_is_in_the_table_of_the_durability_page() -> None:
     assert sorted(listed) == sorted(NEXT_STEP)
 
 
+@pytest.mark.slow
 def test_the_reference_is_current() -> None:
     command = [sys.executable, str(ROOT / "docs" / "make_reference.py"), "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")

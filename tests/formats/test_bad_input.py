@@ -225,6 +225,7 @@ def odd_versions(file: Path, made: Make, *, seed: int, count: int) -> Iterator[N
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ALL)
 def test_any_value_in_any_place_is_read_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")

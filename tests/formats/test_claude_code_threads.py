@@ -173,6 +173,7 @@ def _any_transcript(seed: int) -> list[Line]:
     return lines
 
 
+@pytest.mark.slow
 def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
     for seed in range(200):

@@ -260,6 +260,7 @@ def test_of_two_files_with_one_id_the_one_with_the_entry_is_read(
     assert found(here, Handle.entry("beside", entry.uuid)).data["content"] == "later"
 
 
+@pytest.mark.slow
 def test_sessions_beside_are_opened_once_and_closed(here: Session, beside: Session) -> None:
     uuids = [beside.append_message(user(str(i))).uuid for i in range(5)]
     gc.collect()  # sessions that earlier tests let go of close their files when collected

@@ -120,6 +120,7 @@ def test_importing_any_converted_session_adds_only_new_messages(
         return
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 @pytest.mark.parametrize("source", sorted(CORPUS.glob("*/*.jsonl")), ids=lambda path: path.stem)
 def test_importing_a_real_converted_session_adds_only_new_messages(

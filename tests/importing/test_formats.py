@@ -21,6 +21,7 @@ from tests.support.transcripts import assistant, result, user, written
 REAL = [*CLAUDE_CODE, *sorted((CORPUS / "pi-v1").glob("*.jsonl"))]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL, reason=NO_CORPUS)
 @pytest.mark.parametrize("file", REAL, ids=lambda path: path.stem)
 def test_a_real_session_is_imported_whole(file: Path, out: Path) -> None:

@@ -253,6 +253,7 @@ def test_an_import_follows_a_version_1_file_that_pi_migrates(tmp_path: Path, out
     assert import_session(touched(file), out).is_up_to_date
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL, reason=NO_CORPUS)
 @pytest.mark.parametrize("file", REAL, ids=lambda path: path.stem)
 def test_an_import_follows_a_real_session_as_it_grows(
@@ -365,6 +366,7 @@ def test_an_import_follows_any_growing_chat(lines: list[Line]) -> None:
     assert_any_grows([test_gemini.META, *lines])
 
 
+@pytest.mark.slow
 @few_examples
 @given(st.lists(rollout_lines, max_size=7))
 def test_an_import_follows_any_growing_rollout(lines: list[Line]) -> None:

@@ -297,6 +297,7 @@ def test_a_file_that_is_stored_already_is_compared_and_not_written_again(tmp_pat
         assert session.resolve(first["handle"]).data == PNG * 50
 
 
+@pytest.mark.slow
 def test_an_attachment_is_never_in_memory_whole(tmp_path: Path) -> None:
     source = tmp_path / "big.bin"
     with source.open("wb") as big:

@@ -155,6 +155,7 @@ def test_a_session_follows_itself_from_now_on(path: Path) -> None:
         assert next(entries) == mine
 
 
+@pytest.mark.slow
 def test_an_entry_between_the_first_look_and_the_watch_is_not_missed(
     path: Path, session: Session
 ) -> None:
@@ -249,6 +250,7 @@ def test_a_repaired_file_gives_nothing_twice_and_what_the_repair_found(
         assert [follower.next().uuid for _ in range(3)] == ["f1", "f2", two.uuid]
 
 
+@pytest.mark.slow
 def test_a_file_replaced_twice_between_two_looks_gives_nothing_twice(
     path: Path, session: Session
 ) -> None:
@@ -324,6 +326,7 @@ def insert_a_line(path: Path) -> None:
         file.write(lines[0] + line("u0", "inserted") + lines[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
@@ -368,6 +371,7 @@ def test_many_writers_are_followed_by_many(path: Path, follower: Following) -> N
             assert [entry.uuid for entry in session.entries()][2:] == given
 
 
+@pytest.mark.slow
 def test_fifty_megabytes_at_once_are_given_as_any_others(path: Path, follower: Following) -> None:
     with Session.open(path, durability="os") as writer:
         for _ in range(2):
@@ -565,6 +569,7 @@ def test_the_command_ends_when_nobody_reads_it_any_more(path: Path) -> None:
         errors.close()
 
 
+@pytest.mark.slow
 def test_it_looks_now_and_then_where_there_is_no_watch_to_be_had(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

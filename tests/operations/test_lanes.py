@@ -178,6 +178,7 @@ def test_a_lane_can_be_kept_later_by_its_name(file: Path, main: Session) -> None
             main.keep("main")
 
 
+@pytest.mark.slow
 def test_an_exclusive_session_shares_its_lock_with_its_own_lanes(file: Path) -> None:
     with Session.create(file, cwd="/p", exclusive=True) as main:
         talk(main, "p1")

@@ -203,6 +203,7 @@ def test_a_redacted_transcript_holds_no_secret_and_cuts_none_in_half() -> None:
     assert redaction.report()["masked"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real sessions is not beside this")
 def test_real_sessions_are_told_whole_and_always_the_same() -> None:
     for file in sorted(CORPUS.glob("*/*.jsonl")):

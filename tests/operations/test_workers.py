@@ -45,6 +45,7 @@ def refused_elsewhere(item: int) -> Iterator[str]:
     return thrice(item)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2, 3, 50])
 @pytest.mark.parametrize("work", [thrice, broken_at_item_7, refused_elsewhere])
 def test_results_are_those_of_one_process(

@@ -382,6 +382,7 @@ def refresh(session: Session) -> None:
         session.refresh()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [look_at_lines, look_at_path, look_at_tree, refresh])
 def test_threads_may_look_at_what_others_write_through(
     path: Path, look: Callable[[Session], None]

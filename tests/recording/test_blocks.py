@@ -85,6 +85,7 @@ def told(session: Session) -> Any:
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(messages=MESSAGES, granularity=st.sampled_from(["block", "message"]))
 @pytest.mark.parametrize("whole", ["before", "after", "never"])

@@ -89,6 +89,7 @@ def check_cuts(kind: str, granularity: str, step: int) -> None:
         check_cut(stream, [at], granularity, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["block", "message"])
 @pytest.mark.parametrize("kind", STREAMS)
 def test_the_rest_of_a_cut_stream_makes_it_whole(kind: str, granularity: str) -> None:

@@ -149,6 +149,7 @@ TREES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(TREES, st.integers(0, 2))
 def test_redacting_again_changes_nothing_also_where_text_is_json(value: Any, depth: int) -> None:

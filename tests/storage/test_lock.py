@@ -51,6 +51,7 @@ def exclusive_process(path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+@pytest.mark.slow
 def test_an_owner_is_named_to_writers_keeps_out_no_reader_and_lets_go_when_killed(
     path: Path,
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_writer_whose_lock_file_was_removed_makes_it_anew(path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 4
 
 
+@pytest.mark.slow
 def test_an_owner_whose_lock_file_was_removed_takes_the_new_one(path: Path) -> None:
     with Session.open(path, exclusive=True) as owner:
         os.unlink(f"{path}.lock")
@@ -102,6 +104,7 @@ def test_an_owner_whose_lock_file_was_removed_takes_the_new_one(path: Path) -> N
             other.append_message(HELLO)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disk", [Disk, Settled])
 def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
     path: Path, disk: Callable[[], Disk]
@@ -120,6 +123,7 @@ def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
     assert path.read_bytes().count(b"\n") == 4
 
 
+@pytest.mark.slow
 @can_fork
 def test_a_forked_child_does_not_write_under_its_parents_lock(path: Path) -> None:
     with Session.open(path, exclusive=True) as session:
@@ -267,6 +271,7 @@ def dropped(path: Path) -> weakref.ref[Session]:
     return weakref.ref(session)
 
 
+@pytest.mark.slow
 def test_a_session_that_was_dropped_lets_go_of_its_lock_and_its_files(path: Path) -> None:
     """Its entries, which the collector does not see, held it: it stayed for ever."""
     gc.collect()
@@ -280,6 +285,7 @@ def test_a_session_that_was_dropped_lets_go_of_its_lock_and_its_files(path: Path
         other.append_message({"role": "user", "content": "y"})
 
 
+@pytest.mark.slow
 def test_an_entry_outlives_its_session_and_reaches_its_blobs(tmp_path: Path) -> None:
     session = Session.create(tmp_path / "b.jsonl", spill_over=10)
     session.append_message({"role": "user", "content": "x" * 100})
@@ -291,6 +297,7 @@ def test_an_entry_outlives_its_session_and_reaches_its_blobs(tmp_path: Path) -> 
     assert entry["message"]["content"] == "x" * 100
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_drops_a_session_lets_go_of_nothing(path: Path) -> None:
     held = [Session.open(path, exclusive=True)]
 

@@ -242,6 +242,7 @@ def test_hold_lets_go_after_an_error(log: Log, other: Log) -> None:
         assert threads.submit(add, other, LINE).result(PATIENCE) == len(HEADER)
 
 
+@pytest.mark.slow
 def test_keep_keeps_others_out_until_the_log_is_closed_and_says_who_does(
     logs: Backend, log: Log, other: Log
 ) -> None:
@@ -259,6 +260,7 @@ def test_keep_keeps_others_out_until_the_log_is_closed_and_says_who_does(
     assert content(other) == HEADER + LINE + LINE + OTHER
 
 
+@pytest.mark.slow
 def test_a_follower_wakes_for_each_writer_and_finds_whole_lines(log: Log, other: Log) -> None:
     stop = threading.Event()
     seen = threading.Semaphore(0)

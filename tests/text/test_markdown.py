@@ -41,6 +41,7 @@ def parsed(text: str) -> list[tuple[str, int, str]]:
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=120)
 @given(TEXTS)
 @example("```\nunclosed")

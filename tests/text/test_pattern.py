@@ -77,6 +77,7 @@ def found_raw(pattern: Pattern, block: bytes) -> list[bytes]:
     return [block[a:b] for a, b in spans if b > a and matches(pattern, block[a:b])]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(blocks(), st.booleans())
 def test_no_spelling_hides_a_match(made: tuple[str, bytes], ignore_case: bool) -> None:
@@ -136,6 +137,7 @@ def test_bytes_that_are_no_utf_8_are_found_as_what_stands_for_them() -> None:
     assert found_raw(Pattern("byte"), line) == [line]
 
 
+@pytest.mark.slow
 def test_every_character_that_matches_an_ascii_letter_is_known() -> None:
     everything = "".join(map(chr, range(0x80, 0x110000)))
     for letter in map(chr, range(0x80)):
@@ -174,6 +176,7 @@ def test_a_match_is_told_by_where_it_begins_and_ends() -> None:
 ACCENTED = st.text(st.sampled_from("ae \u00e9\u00fc\u0144\u00c5\uac01"), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ACCENTED, st.data(), st.booleans())
 def test_accents_match_however_they_are_spelled(

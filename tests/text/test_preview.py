@@ -184,6 +184,7 @@ def test_a_line_without_beginnings_shows_the_size_of_what_was_spilled() -> None:
     assert preview(entry("message", **older)) == "[text/plain 37 KB]"
 
 
+@pytest.mark.slow
 @given(values)
 def test_no_spilled_of_a_file_makes_a_preview_fail(value: Any) -> None:
     keys: dict[str, Any] = {"message": user(f"{BLOB}:9:a/b"), "summary": "s"}
@@ -192,6 +193,7 @@ def test_no_spilled_of_a_file_makes_a_preview_fail(value: Any) -> None:
             assert len(preview(entry(kind, **keys, spilled=spilled))) <= 60
 
 
+@pytest.mark.slow
 @given(values)
 def test_no_entry_of_a_file_makes_its_preview_fail(value: Any) -> None:
     keys = ("message", "summary", "handle", "content", "block", "name", "role", "mergedUuid")
