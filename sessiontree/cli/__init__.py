@@ -56,7 +56,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "compact": ("write:compact", "Replace the older context with a summary."),
     },
     "Combine and copy": {
-        "cherry-pick": ("write:cherry_pick", "Copy one entry below the leaf."),
+        "cherry-pick": ("write:cherry_pick", "Copy one entry to below the leaf."),
         "merge": ("write:merge", "Add the content of another branch to this path."),
         "fork": ("copy:fork", "Copy the path to an entry into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
@@ -194,7 +194,7 @@ def main() -> None:
 
     REF names an entry, as git names a commit: a uuid or its first four or more
     characters, a label, the name of a branch or lane, @ for the current leaf, or @~3 for
-    three messages above it.
+    the third entry above it that has content (a label or a name is not counted).
 
     \b
     Example:

@@ -98,8 +98,8 @@ def _tell_redaction(redaction: Redaction) -> None:
         tell(f"Removed the signatures of {total}: {where}")
     if not (redaction.masked or redaction.left_out):
         tell("No secrets were found")
-    missed = "secrets that no rule matches, that are split over several blocks, or that are encoded"
-    tell(f"Check the result before you share it: {missed} are not found")
+    missed = "secrets that match no rule, are split over several blocks, or are encoded"
+    tell(f"Check the result before you share it: redaction does not find {missed}")
 
 
 @arguments.file_command(
@@ -148,10 +148,14 @@ def export(
 
 @arguments.file_command("fork", json="the header of the new file")
 @click.argument("words", nargs=-1, required=True, metavar="[REF] NEWFILE")
-@click.option("--at", metavar="REF", help="The same as REF.")
+@click.option(
+    "--at",
+    metavar="REF",
+    help="The last entry to copy, given as an option instead of the argument REF.",
+)
 def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> None:
-    """REF is the last entry to copy [default: the current leaf]. FILE does not change. The
-    exit code is 1 if FILE has lost content that the copy then lacks too.
+    """REF is the last entry to copy [default: the current leaf]. FILE does not change. If
+    content of FILE is missing, it is missing in the copy too, and the exit code is 1.
     """
     *refs, newfile = words
     refs += [] if at is None else [at]
@@ -183,9 +187,9 @@ def export_branch(
     as_json: bool,
     **how: bool,
 ) -> None:
-    """REF is the top entry of the subtree. Scratch lanes below it that were not kept are
-    left out, unless REF is on one. FILE does not change. The exit code is 1 if FILE has
-    lost content that the copy then lacks too.
+    """REF is the top entry of the subtree. Scratch lanes below REF are not copied if they
+    were not kept, except the lane that REF is on. FILE does not change. If content of
+    FILE is missing, it is missing in the copy too, and the exit code is 1.
     """
     with reading(file, root) as session:
         top = _source(session, ref, newfile)

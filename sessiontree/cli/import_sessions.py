@@ -28,8 +28,8 @@ Take = Callable[[str, Report], ImportResult]  # `Importer.take` or `Importer.loo
 def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: bool) -> None:
     """FILE is a session file of Claude Code (its subagents are included), the pi coding
     agent, Codex or Gemini CLI, or a folder of such files. They are never changed. Each
-    becomes a session that 'ls' lists in the project of its working directory, or a file
-    in DIR.
+    file becomes a session in the store, under the project of the session's working
+    directory. With -o DIR, it becomes a file in DIR.
 
     Run it again to add what is new. If you have added entries to an imported session,
     your leaf does not move: new entries go on a lane named after the agent.

@@ -116,12 +116,13 @@ def _repaired(file: str) -> RepairResult:
 @arguments.time("--as-of", "Act as if it were this time")
 def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     """\b
-    - An entry of a scratch lane that was not kept goes into an archive beside the file,
-      seven days after it and all entries below it were written.
+    - When an entry of a scratch lane that was not kept, and all entries below that
+      entry, are seven days old, gc moves the entry to an archive beside the file.
     - An archive is removed after thirty days.
     - A blob that no entry uses is removed after seven days, and so is an unfinished blob
       that an interrupted program left.
-    - A damaged blob that was stored again is removed after thirty days.
+    - When the content of a damaged blob is stored again, the damaged copy is put aside;
+      gc removes it after thirty days.
     """
     with reading(file) if dry_run else writing(file) as session:
         done = session.gc(dry_run=dry_run, now=as_of)

@@ -25,7 +25,7 @@ _CHUNK: Final = 1 << 16
 
 @arguments.command("record", json="each event on a line of its own")
 @click.argument("file", type=PATH)
-@click.option("--prompt", metavar="TEXT", help="The prompt, where the stream does not have it.")
+@click.option("--prompt", metavar="TEXT", help="The prompt, if the stream does not contain it.")
 @click.option(
     "--granularity",
     type=click.Choice(["block", "message"]),

@@ -209,7 +209,10 @@ def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
         tell(f"'sessiontree restore{where}' lists the trash and restores sessions from it")
 
 
-@arguments.command("restore", json="a list of where each session was and is, or of the trash")
+@arguments.command(
+    "restore",
+    json="for each session, its old and new place; without SESSION, the list of the trash",
+)
 @click.argument("sessions", metavar="[SESSION…]", nargs=-1)
 @_store_option
 def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:

@@ -130,7 +130,8 @@ def _message_read() -> Any:
 def keep(file: str, lane: str, as_json: bool) -> None:
     """The main lane goes on from the last entry of LANE. What was written on main since
     LANE began stays as a side branch, and the command prints how to merge it or to go
-    back to it. A lane that began on another scratch lane brings that part with it.
+    back to it. If LANE began on another scratch lane, the entries of that lane above LANE
+    are joined too.
     """
     with writing(file) as session:
         entry = session.keep(lane)
@@ -331,9 +332,9 @@ def pop(file: str, ref: str | None, given: _GivenSummary, as_json: bool) -> None
 def compact(
     file: str, first_kept: str | None, keep: int | None, given: _GivenSummary, as_json: bool
 ) -> None:
-    """The entries stay in the file and in the tree. A context that is shorter than --keep
-    is refused: '--keep 0' replaces all of it. Without a summary option, the built-in
-    summarizer is used.
+    """The entries stay in the file and in the tree. If the context is shorter than --keep,
+    the command fails. To replace the whole context, give '--keep 0'. Without a summary
+    option, the built-in summarizer is used.
     """
     if first_kept is not None and keep is not None:
         raise click.UsageError("give --first-kept or --keep, not both")

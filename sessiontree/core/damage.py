@@ -20,7 +20,10 @@ NEXT_STEP: Final = {
     "crlf": "nothing is lost; 'repair' corrects it",
     "torn": "no append that succeeded wrote it; 'repair' keeps a copy and removes it",
     "nul": "they hold no data, as after a power cut; 'repair' removes them",
-    "json": "'repair' splits fused lines and removes fragments; look at what it leaves",
+    "json": (
+        "'repair' separates joined lines and removes fragments; "
+        "check by hand the lines that it does not change"
+    ),
     "utf-8": "the entry is used with the bad bytes replaced; look at the line",
     "crc": "the entry is used as it is; compare it with a backup",
     "no uuid": "an older program wrote it; 'repair' adopts it into the tree",

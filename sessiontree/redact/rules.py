@@ -366,7 +366,7 @@ _EMAIL: Final = (
 RULES: Final = (
     Rule(
         "private-key",
-        "PEM and PGP private keys, cut short or spelled with \\n too",
+        "PEM and PGP private keys, also incomplete ones and ones with \\n instead of line ends",
         re.compile(_PRIVATE_KEY),
         ("private key",),
         accepts=_has_key,
