@@ -108,6 +108,12 @@ def owner_in(fs: FileSystem, fd: int) -> str:
         return ""
 
 
+def is_owner_record(fs: FileSystem, fd: int) -> bool:
+    """Whether an open lock file holds what an exclusive writer writes, or its beginning."""
+    start = b'{"pid":'
+    return start.startswith(fs.read(fd, len(start), 0))
+
+
 def unreadable(file: str, error: OSError) -> StorageError:
     """The error for a file or folder that the system does not let this process read."""
     if isinstance(error, FileNotFoundError):

@@ -26,8 +26,9 @@ import msgspec
 
 APPEND: Final = os.O_RDWR | os.O_APPEND
 CREATE: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
-LOCK: Final = os.O_RDWR | os.O_CREAT
-OVERWRITE: Final = os.O_WRONLY | os.O_TRUNC
+LOCK: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+OVERWRITE: Final = os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+"""Neither goes through a link, which may lead to another program's file."""
 READ: Final = os.O_RDONLY
 READ_PLAIN: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """To read a file at this very path: a link is refused, and a pipe or device does not wait."""

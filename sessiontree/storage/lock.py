@@ -24,6 +24,7 @@ with; until then, or if it cannot be read or has no times, each look gives a new
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -35,7 +36,7 @@ from typing import Final
 import orjson
 
 from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError
-from sessiontree.storage.files import owner_in
+from sessiontree.storage.files import is_owner_record, owner_in
 from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, closing_fd, write_all
 
 SETTLED_SECONDS: Final = 3.0
@@ -102,6 +103,13 @@ def _note_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
+
+
+_HINTS: Final = dict.fromkeys(
+    (errno.ELOOP, errno.EMLINK, errno.EINVAL, errno.EEXIST),
+    "nothing was changed: look what it is, and remove it if no program needs it",
+)
+"""What to do about a lock file that is somebody else's, by the error."""
 
 
 class WriterLock:
@@ -245,12 +253,17 @@ class WriterLock:
         try:
             if self._fd < 0:
                 self._fd = self._fs.open(self.path, LOCK)
-                self._identity = self._fs.stat(self._fd).identity
+                found = self._fs.stat(self._fd)
+                self._identity = found.identity
+                if found.is_folder or found.is_stream:
+                    raise OSError(errno.EINVAL, "it is not a file")
             if not self._fs.lock(self._fd):
                 return False
             self.seen = self._surroundings.look()
             is_there = self.seen == self._stood or self._is_at_path()
             named = is_there and self._fs.size(self._fd)
+            if named and not is_owner_record(self._fs, self._fd):
+                raise OSError(errno.EEXIST, "it holds something else than a writer's name")
         except FileNotFoundError as error:
             raise SessionNotFoundError(
                 f"{self._file} vanished with its folder while it was open; nothing was written. "
@@ -259,10 +272,11 @@ class WriterLock:
             ) from error
         except OSError as error:
             self._forget()
+            hint = _HINTS.get(
+                error.errno or 0, "a writer must be able to make files in that folder"
+            )
             raise StorageError(
-                f"cannot lock {self.path}: {error.strerror or error}; "
-                "a writer must be able to make files in that folder",
-                self.path,
+                f"cannot lock {self.path}: {error.strerror or error}; {hint}", self.path
             ) from error
         if not is_there:
             self._forget()

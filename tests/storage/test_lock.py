@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Session, SessionBusyError, SessionNotFoundError, UsageError
+from sessiontree import Session, SessionBusyError, SessionNotFoundError, StorageError, UsageError
 from sessiontree.storage.fs import Disk
 from sessiontree.storage.lock import WriterLock
 from tests.support.children import in_threads, read_line, running, together
@@ -314,3 +314,50 @@ def test_a_forked_child_that_drops_a_session_lets_go_of_nothing(path: Path) -> N
 
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_lock_file_that_is_a_link_to_another_file_changes_nothing_of_it(
+    tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    file, victim = tmp_path / "chat.jsonl", tmp_path / "precious.txt"
+    Session.create(file).close()
+    victim.write_text("precious")
+    lock = Path(f"{file}.lock")
+    lock.unlink(missing_ok=True)
+    link(victim, lock)
+    for act in ("append", "label", "repair", "gc", "exclusive"):
+        with pytest.raises(StorageError, match=r"cannot lock .* remove it"):
+            _write(file, act)
+        assert victim.read_text() == "precious"
+
+
+def test_a_lock_file_that_is_a_link_to_nothing_makes_no_file(tmp_path: Path) -> None:
+    file, outside = tmp_path / "chat.jsonl", tmp_path / "outside"
+    Session.create(file).close()
+    Path(f"{file}.lock").unlink(missing_ok=True)
+    os.symlink(outside, f"{file}.lock")
+    with pytest.raises(StorageError, match="cannot lock"):
+        _write(file, "append")
+    assert not outside.exists()
+
+
+def test_a_pipe_in_place_of_a_lock_file_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    Session.create(file).close()
+    Path(f"{file}.lock").unlink(missing_ok=True)
+    os.mkfifo(f"{file}.lock")
+    with pytest.raises(StorageError, match="it is not a file"):
+        _write(file, "append")
+
+
+def _write(file: Path, act: str) -> None:
+    with Session.open(file, exclusive=act == "exclusive") as session:
+        if act == "append":
+            session.append_message({"role": "user", "content": "x"})
+        elif act == "label":
+            session.label(session.header, "x")
+        elif act == "repair":
+            session.repair()
+        elif act == "gc":
+            session.gc()
