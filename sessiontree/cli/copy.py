@@ -187,8 +187,8 @@ def export_branch(
     as_json: bool,
     **how: bool,
 ) -> None:
-    """REF is the top entry of the subtree. Scratch lanes below REF are not copied if they
-    were not kept, except the lane that REF is on. FILE does not change. If content of
+    """REF is the top entry of the subtree. A scratch lane below REF is copied only if it was
+    kept. The lane that REF is on is always copied. FILE does not change. If content of
     FILE is missing, it is missing in the copy too, and the exit code is 1.
     """
     with reading(file, root) as session:

@@ -116,8 +116,8 @@ def _repaired(file: str) -> RepairResult:
 @arguments.time("--as-of", "Act as if it were this time")
 def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     """\b
-    - When an entry of a scratch lane that was not kept, and all entries below that
-      entry, are seven days old, gc moves the entry to an archive beside the file.
+    - gc moves an entry of an unkept scratch lane to an archive beside the file. It does
+      so when the entry and all entries below it are seven days old.
     - An archive is removed after thirty days.
     - A blob that no entry uses is removed after seven days, and so is an unfinished blob
       that an interrupted program left.

@@ -128,10 +128,10 @@ def _message_read() -> Any:
 @arguments.write_command("keep")
 @click.argument("lane")
 def keep(file: str, lane: str, as_json: bool) -> None:
-    """The main lane goes on from the last entry of LANE. What was written on main since
-    LANE began stays as a side branch, and the command prints how to merge it or to go
-    back to it. If LANE began on another scratch lane, the entries of that lane above LANE
-    are joined too.
+    """The main lane goes on from the last entry of LANE. Entries that were written on main
+    after LANE began stay as a side branch. The command prints how to merge that branch or
+    go back to it. If LANE starts at an entry of another scratch lane, that entry and the
+    entries of its lane above it are joined too.
     """
     with writing(file) as session:
         entry = session.keep(lane)
