@@ -1,11 +1,11 @@
 """Verify and repair a session file.
 
 Repair does not guess. It removes what has no content (NUL bytes, blank lines, torn
-fragments, CR, byte order marks), splits fused lines, ends the last line with a newline,
-adopts the lines that an older program appended without uuids, and writes a lost header
-again (`core.salvage`). It reports and keeps all other damage: missing parents, wrong
-checksums, duplicate uuids, and lines that are neither JSON nor a torn fragment. A flipped
-bit leaves most of an entry readable.
+fragments, CR, byte order marks), gives each entry of a shared line its own line, ends the
+last line with a newline, adopts the lines that an older program appended without uuids, and
+writes a lost header again (`core.salvage`). It reports and keeps all other damage: missing
+parents, wrong checksums, duplicate uuids, and lines that are neither JSON nor a torn
+fragment. A flipped bit leaves most of an entry readable.
 
 Invariants: the original is saved beside the file before the file changes; the new file
 replaces it in one step, under the writer's lock; sound lines are copied byte for byte; a

@@ -457,10 +457,6 @@ class EntryWriter:
         """Go to the lane's leaf in the log."""
         self.cursor.move(self.cursor.leaf_in_log())
 
-    def note_tail(self) -> None:
-        """Look up the last entry of the lane in the log."""
-        self.tail = self.cursor.leaf_in_log().uuid
-
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
         """See `Session.batch`."""
