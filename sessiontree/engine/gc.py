@@ -83,7 +83,7 @@ def collect(
 
     Args:
         log: the session's file, of the current version.
-        blobs: its sidecar folder.
+        blobs: its sidecar folder; nothing is collected if that is a link.
         leaves: the uuids of entries to keep, with their ancestors.
         now: the moment to count from, with a time zone.
 
@@ -98,6 +98,7 @@ def collect(
 def _collect(
     log: Log, blobs: Blobs, leaves: list[str], now: datetime, *, dry_run: bool
 ) -> GcResult:
+    blobs.check_own()
     view = View(log)
     tree = view.tree()
     _check_readable(view)
@@ -173,10 +174,13 @@ def _archive(log: Log, archive: str, gone: list[Entry]) -> None:
 
 def _old_archives(log: Log, now: datetime) -> list[str]:
     old = []
+    last = (now - KEPT).astimezone(UTC).date()
     for part in log.parts():
-        with contextlib.suppress(ValueError):
-            if part.startswith(ARCHIVE) and (
-                date.fromisoformat(part.removeprefix(ARCHIVE)) < (now - KEPT).astimezone(UTC).date()
+        with contextlib.suppress(ValueError, FileNotFoundError):  # a link may lead nowhere
+            if (
+                part.startswith(ARCHIVE)
+                and date.fromisoformat(part.removeprefix(ARCHIVE)) < last
+                and log.part_size(part) >= 0
             ):
                 old.append(part)
     return old
@@ -193,8 +197,9 @@ def _unnamed_blobs(log: Log, blobs: Blobs, now: datetime, archives: list[str]) -
     finally:
         current.release()
     for part in log.parts():
-        if part not in archives and log.part_size(part) >= 0:
-            named |= _hashes_in(log.read_part(part))
+        with contextlib.suppress(FileNotFoundError):  # a link may lead nowhere
+            if part not in archives and log.part_size(part) >= 0:
+                named |= _hashes_in(log.read_part(part))
     return [blob for blob in old if blob.sha256 not in named]
 
 

@@ -118,6 +118,7 @@ def unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
 
 def _keep(fs: FileSystem, target: str, kept: str) -> None:
     """Give a file a second name, unless an earlier attempt did; without hard links, a copy."""
+    refuse_link(kept)
     try:
         is_linked = link(fs, target, kept)
     except FileExistsError:
@@ -138,6 +139,20 @@ def blocks_of(fs: FileSystem, fd: int) -> Iterator[bytes]:
     while block := fs.read(fd, LARGEST_BLOCK, offset):
         yield block
         offset += len(block)
+
+
+def refuse_link(path: str) -> None:
+    """Refuse a link at the path of a sidecar: it may lead to any file.
+
+    Raises:
+        SessionExistsError: there is one.
+    """
+    if os.path.islink(path):
+        raise SessionExistsError(
+            f"{path} is a link, and a session writes no file of its own through a link; "
+            "nothing was changed: remove it and try again",
+            path,
+        )
 
 
 def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:

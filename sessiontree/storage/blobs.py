@@ -8,7 +8,8 @@ Invariants of writing: a blob gets its name only when its bytes are on the mediu
 both), so a line written afterwards never names a blob that is not there; a blob is never
 changed; a file that has a blob's name already is compared with the hash before it counts.
 Writing needs no lock: two writers of the same content put the same file in its place.
-Removing needs one, as `remove` says.
+Removing needs one, as `remove` says. Nothing is written, renamed or removed through a link: if
+the folder is a link, to another session's blobs perhaps, every such call is refused.
 
 Invariants of reading: nothing is changed; the content of a blob is compared with the hash
 whenever it is read; no link is followed below the folder, and no pipe there is waited
@@ -32,6 +33,7 @@ from sessiontree.errors import (
     BlobError,
     BlobMissingError,
     BlobUnreadableError,
+    StorageError,
     UsageError,
 )
 from sessiontree.storage.atomic import (
@@ -108,10 +110,23 @@ class Blobs:
         if held:
             yield held
 
+    def check_own(self) -> None:
+        """Check that the folder is the session's own, before anything in it changes.
+
+        Raises:
+            StorageError: it is a link, which may lead to another session's blobs.
+        """
+        if os.path.islink(self.folder):
+            raise StorageError(
+                f"{self.folder} is a link, and no blob is written or removed through a link; "
+                "nothing was changed: put the folder itself there, or remove the link",
+                self.folder,
+            )
+
     def blobs(self) -> Iterator[Blob]:
-        """Each blob in the folder, with its size; none is read."""
+        """Each blob in the folder, with its size; none is read. A link is not a blob."""
         for name in filter(_NAME.fullmatch, self._names()):
-            found = self.look(name)
+            found = None if os.path.islink(self._path(name)) else self.look(name)
             if found is not None and not (found.is_folder or found.is_stream):
                 yield Blob(name, found.size)
 
@@ -265,9 +280,11 @@ class Blobs:
         A blob that is there already stays. Blocks are never in memory together.
 
         Raises:
-            StorageError: it cannot be written; nothing has the blob's name then.
+            StorageError: it cannot be written, or the folder is a link; nothing has the blob's
+                name then.
             BlobError: its name belongs to something that cannot be read, or is not a file.
         """
+        self.check_own()
         if isinstance(content, bytes):
             blob = Blob(hashlib.sha256(content).hexdigest(), len(content))
             if self.has(blob):
@@ -399,6 +416,7 @@ class Blobs:
         name belongs to the same file, whatever it contains, and costs no space. Returns an
         error for each blob that is missing or damaged there, and not taken over.
         """
+        self.check_own()
         lost: list[BlobError] = []
         linked: list[Blob] = []
         for blob in dict.fromkeys(blobs):
@@ -434,6 +452,7 @@ class Blobs:
         No entry on the medium may name it, and no writer may be about to write one: the
         caller holds the writer's lock.
         """
+        self.check_own()
         self._kept.pop(name, None)
         path = self._path(name)
         with refused("remove", path), contextlib.suppress(FileNotFoundError):

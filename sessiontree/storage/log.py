@@ -31,8 +31,17 @@ from sessiontree.errors import (
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.atomic import create_file, replace_file, swap_file
-from sessiontree.storage.fs import APPEND, READ, Durability, FileSystem, Memory, Stat, write_all
+from sessiontree.storage.atomic import create_file, refuse_link, replace_file, swap_file
+from sessiontree.storage.fs import (
+    APPEND,
+    READ,
+    READ_PLAIN,
+    Durability,
+    FileSystem,
+    Memory,
+    Stat,
+    write_all,
+)
 from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.oserrors import os_errors, real_path
 
@@ -494,11 +503,13 @@ class FileLog:
         return self._real_path + suffix
 
     def part_size(self, suffix: str) -> int:
-        found = self.fs.stat(self._real_path + suffix)
-        return -1 if found.is_folder or found.is_stream else found.size
+        path = self._real_path + suffix
+        found = self.fs.stat(path)
+        return -1 if found.is_folder or found.is_stream or os.path.islink(path) else found.size
 
     def read_part(self, suffix: str) -> Iterator[bytes]:
-        fd = self.fs.open(self._real_path + suffix, READ)
+        refuse_link(self._real_path + suffix)
+        fd = self.fs.open(self._real_path + suffix, READ_PLAIN)
         try:
             offset = 0
             while block := self.fs.read(fd, _BLOCK, offset):
@@ -509,6 +520,7 @@ class FileLog:
 
     def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
         path = self._real_path + suffix
+        refuse_link(path)
         try:
             self.fs.stat(path)
         except FileNotFoundError:

@@ -183,6 +183,7 @@ def _take_over_blobs(fs: FileSystem, file: str, target: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         if not fs.stat(stray.folder).is_folder:
             return
+        own.check_own()
         there = dict(own.blobs())
         for blob in list(stray.blobs()):
             if blob.sha256 not in there or stray.is_whole(blob):
@@ -207,7 +208,7 @@ def _check_free(fs: FileSystem, source: str, target: str) -> None:
 
 def _link(fs: FileSystem, source: str, target: str) -> bool:
     """Give a file its name in the new folder as well; whether it can have both."""
-    if fs.stat(source).is_folder:
+    if os.path.islink(source) or fs.stat(source).is_folder:
         return False
     try:
         return link(fs, source, target)
