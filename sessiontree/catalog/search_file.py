@@ -26,7 +26,14 @@ from sessiontree.core.message import calls_of
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.engine.opening import Start, sniff_file
 from sessiontree.errors import SessionTreeError, SpilledError
-from sessiontree.storage.files import SUBAGENTS, TOOL_RESULTS, Report, own_folder
+from sessiontree.storage.files import (
+    SUBAGENTS,
+    TOOL_RESULTS,
+    Report,
+    own_folder,
+    read_side_file,
+    side_files,
+)
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Scanner
 from sessiontree.storage.log import FileLog
@@ -157,7 +164,7 @@ class FileSearch:
         find = self._pattern.candidates
         return any(
             names_match(file, find) or next(self._scanner.lines(file, find), None) is not None
-            for file in agent_files(self._file)
+            for file in agent_files(self._file, self._report)
         )
 
     def _hits_by_parts(
@@ -166,7 +173,7 @@ class FileSearch:
         """The hits in a file of another agent, or of version 1; `lines` of it may match."""
         from sessiontree.catalog.search_foreign import ForeignFile  # slow to import, few need it
 
-        with closing(ForeignFile(self._file, start, self._scanner.inside)) as foreign:
+        with closing(ForeignFile(self._file, start, self._report, self._scanner.inside)) as foreign:
             if self._wanted.tool or self._wanted.current:
                 yield from self._hits_as_opened()
             else:
@@ -186,17 +193,18 @@ class FileSearch:
 
     def _hits_in_results(self, foreign: ForeignFile) -> Iterator[SearchHit]:
         """The hits in results that were too long for their lines, in files beside the session."""
-        folder = os.path.join(own_folder(self._file), TOOL_RESULTS)
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        for name in names:
-            with open(os.path.join(folder, name), "rb") as reading:
-                text = reading.read().decode("utf-8", "replace")
+        for file in side_files(self._file, TOOL_RESULTS, self._report):
+            content = read_side_file(DISK, file)
+            if content is None:
+                self._report(f"{file} is not searched: it cannot be read, or is over 64 MiB")
+                continue
+            text = content.decode("utf-8", "replace")
             span = self._pattern.search(text)
             if span is None:
                 continue
-            entry = next(self._naming(foreign, name), None)
+            entry = next(self._naming(foreign, os.path.basename(file)), None)
             if entry is None:
-                self._report(f"{os.path.join(folder, name)} holds the pattern; no entry names it")
+                self._report(f"{file} contains the pattern; no entry names it")
             elif self._is_wanted(entry):
                 yield self._made(entry, text, span)
 

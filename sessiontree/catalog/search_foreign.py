@@ -32,6 +32,7 @@ from sessiontree.formats.base import Place, Source, values
 from sessiontree.formats.claude_code.reader import TITLES, lane_name
 from sessiontree.formats.gemini.layout import is_plain_log, messages_with
 from sessiontree.formats.gemini.reader import Gemini
+from sessiontree.storage.files import Report
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import (
     Find,
@@ -57,7 +58,9 @@ class ForeignFile:
     those of the files beside it that belong to it.
     """
 
-    def __init__(self, file: str, start: Start, inside: Inside | None = None) -> None:
+    def __init__(
+        self, file: str, start: Start, report: Report, inside: Inside | None = None
+    ) -> None:
         self.files = [file]
         self._inside = inside
         self._format = start.format
@@ -66,7 +69,7 @@ class ForeignFile:
         self._opening = start.head.lstrip(b"\0\r\n\t ").partition(b"\n")[0]
         if self._format is not None and self._format.name == _CLAUDE_CODE:
             self._opening = b""
-            self.files += agent_files(file)
+            self.files += agent_files(file, report)
 
     @cached_property
     def _log(self) -> FileLog:

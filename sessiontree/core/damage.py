@@ -39,6 +39,7 @@ NEXT_STEP: Final = {
     "unreadable": "look at the line; the lines before and after it are read",
     "cut short": "the rest is read; the program may be writing, or was stopped",
     "foreign line": "nothing is lost; it is kept as a custom entry outside of the context",
+    "side file": "the rest is read; put a file there, or remove it",
     "repeated": "the last line with this uuid counts, the others are custom entries",
     "open end": "nothing is lost; the next entry starts a new line, or 'repair' ends it",
 }

@@ -22,8 +22,8 @@ from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.errors import SessionTreeError
 from sessiontree.formats import HEAD, Format
 from sessiontree.formats.base import Place, Source, whole_value
-from sessiontree.storage.files import SUBAGENTS, own_folder
-from sessiontree.storage.fs import DISK, READ, FileSystem
+from sessiontree.storage.files import SUBAGENTS, Report, read_side_file, side_files
+from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import FileLog, Log, MemoryLog
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
@@ -108,6 +108,7 @@ class SourceFile:
         self.opened: list[SourceFile] = []
         self.passed: Callable[[int], object] | None = None
         self._document: str | None = None
+        self._not_read: list[Damage] = []
         self._not_utf8: dict[int, Damage] = {}
         is_compressed = log.read(0, len(MAGIC)) == MAGIC
         self._inside = Decompressed(log) if is_compressed else None
@@ -121,8 +122,8 @@ class SourceFile:
 
     @property
     def damage(self) -> list[Damage]:
-        """What is wrong with the compression, and with the bytes of the lines that were read."""
-        found = list(self._not_utf8.values())
+        """What is wrong with the compression, the bytes of the lines read, and side files."""
+        found = [*self._not_utf8.values(), *self._not_read]
         if self._inside is not None and self._inside.cause:
             found.append(Damage(self.path, 1, 0, "cut short", self._inside.cause))
         return found
@@ -164,15 +165,19 @@ class SourceFile:
         return not self.size or self._read(self.size - 1, 1) == b"\n"
 
     def beside(self) -> Sequence[Source]:
-        for path in agent_files(self.path):
+        for path in agent_files(self.path, self._note_not_read):
             try:
                 log = FileLog(self._log.blobs.fs, path, readonly=True)
-            except SessionTreeError:
-                continue  # gone or unreadable; the main file still has its calls and results
+            except SessionTreeError as error:  # the main file still has its calls and results
+                self._note_not_read(str(error))
+                continue
             beside = SourceFile(log, sidecar_of(path, self._log.blobs.fs))
             beside.passed = self.passed
             self.opened.append(beside)
         return self.opened
+
+    def _note_not_read(self, cause: str) -> None:
+        self._not_read.append(Damage(self.path, 1, 0, "side file", cause))
 
     def value_at(self, offset: int) -> bytes:
         """The line at an offset, or the JSON value that starts there and takes several.
@@ -231,13 +236,12 @@ def _is_value(line: bytes) -> bool:
 _skim = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-def agent_files(path: str) -> Iterator[str]:
+def agent_files(path: str, report: Report) -> Iterator[str]:
     """The transcripts of the subagents of a transcript, sorted by name."""
-    for where, folders, files in os.walk(os.path.join(own_folder(path), SUBAGENTS)):
-        folders.sort()
-        for name in sorted(files):
-            if name.startswith("agent-") and name.endswith(".jsonl"):
-                yield os.path.join(where, name)
+    for file in side_files(path, SUBAGENTS, report):
+        name = os.path.basename(file)
+        if name.startswith("agent-") and name.endswith(".jsonl"):
+            yield file
 
 
 _SIDECAR_LIMIT = 1 << 20
@@ -245,13 +249,4 @@ _SIDECAR_LIMIT = 1 << 20
 
 def sidecar_of(path: str, fs: FileSystem = DISK) -> bytes | None:
     """The content of the file of facts beside a subagent's transcript, or None."""
-    try:
-        fd = fs.open(path.removesuffix(".jsonl") + ".meta.json", READ)
-    except OSError:
-        return None
-    try:
-        return fs.read(fd, _SIDECAR_LIMIT, 0)
-    except OSError:
-        return None
-    finally:
-        fs.close(fd)
+    return read_side_file(fs, path.removesuffix(".jsonl") + ".meta.json", _SIDECAR_LIMIT)

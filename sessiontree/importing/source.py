@@ -23,8 +23,15 @@ from sessiontree.engine.view import View
 from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
 from sessiontree.formats.base import Place, Translated
-from sessiontree.storage.files import BLOBS, SUBAGENTS, SUFFIX, TOOL_RESULTS, is_session_name
-from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
+from sessiontree.storage.files import (
+    BLOBS,
+    SUBAGENTS,
+    SUFFIX,
+    TOOL_RESULTS,
+    is_session_name,
+    read_side_file,
+)
+from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.log import FileLog
 
 Progress = Callable[[int, int], object]
@@ -33,8 +40,6 @@ Progress = Callable[[int, int], object]
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES: Final = (".jsonl.zst", ".jsonl", ".json")
 _CONVERTED: Final = b'"%b":{"entry":"' % ORIGIN.encode()
-_LARGEST_RESULT: Final = 1 << 30
-"""The largest result file that is read, in bytes."""
 
 
 class Source:
@@ -140,15 +145,10 @@ class Source:
         folder = os.path.splitext(os.path.realpath(self.path))[0]
         if os.path.basename(os.path.dirname(folder)) == SUBAGENTS:
             folder = os.path.dirname(os.path.dirname(folder))
-        path = os.path.join(folder, TOOL_RESULTS, name)
-        with (
-            contextlib.suppress(OSError),
-            closing_fd(self._fs, self._fs.open(path, READ_PLAIN)) as fd,
-        ):
-            found = self._fs.stat(fd)
-            if not (found.is_folder or found.is_stream or found.size > _LARGEST_RESULT):
-                return self._fs.read(fd, found.size, 0)
-        return None
+        results = os.path.join(folder, TOOL_RESULTS)
+        if os.path.islink(folder) or os.path.islink(results):
+            return None
+        return read_side_file(self._fs, os.path.join(results, name))
 
     def note(self, kind: str, place: Place, cause: str) -> None:
         file = self._file.numbered(place.source).path
@@ -166,7 +166,7 @@ class Source:
 
 def _state(fs: FileSystem, path: str) -> str:
     digest = hashlib.sha256()
-    beside = list(agent_files(path))
+    beside = list(agent_files(path, lambda problem: None))  # reading reports the problems
     sidecars = [found.removesuffix(".jsonl") + ".meta.json" for found in beside]
     for each in (path, *beside, *sidecars):
         with contextlib.suppress(OSError):

@@ -412,9 +412,9 @@ class Blobs:
     def link_from(self, other: Blobs, blobs: Iterable[Blob]) -> list[BlobError]:
         """Take over blobs of another session: as second names of its files, or as copies.
 
-        They are durable when this returns. A copy is compared with its hash; a second
-        name belongs to the same file, whatever it contains, and costs no space. Returns an
-        error for each blob that is missing or damaged there, and not taken over.
+        They are durable when this returns. Each is read and compared with its hash; a second
+        name costs no space. Returns an error for each blob that is missing or damaged there,
+        and not taken over.
         """
         self.check_own()
         lost: list[BlobError] = []
@@ -436,6 +436,7 @@ class Blobs:
     def _link(self, other: Blobs, blob: Blob) -> bool:
         """Give a blob of another session a second name; whether that succeeded."""
         with other._opened(*blob) as (fd, _):
+            other._check(fd, blob)
             if other._fs is not self._fs or other.folder == self.folder:
                 return False
             source, target = other._path(blob.sha256), self._path(blob.sha256)

@@ -16,7 +16,7 @@ from typing import Final
 import orjson
 
 from sessiontree.errors import SessionNotFoundError, StorageError
-from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 
 SUFFIX: Final = ".jsonl"
 COMPRESSED: Final = ".jsonl.zst"
@@ -25,6 +25,9 @@ LOCK: Final = ".lock"
 
 SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
+
+LARGEST_RESULT: Final = 64 * 1024 * 1024
+"""The largest result file that is read, in bytes."""
 
 Report = Callable[[str], None]
 """Called with what is wrong with a file, in one line that names it."""
@@ -40,6 +43,50 @@ def is_session_name(name: str) -> bool:
 def own_folder(file: str) -> str:
     """The folder where Claude Code keeps what belongs to a transcript."""
     return os.path.splitext(os.path.realpath(file) if os.path.islink(file) else file)[0]
+
+
+def side_files(file: str, folder: str, report: Report) -> Iterator[str]:
+    """The regular files that Claude Code keeps beside a transcript, in one folder, by path.
+
+    A session from somebody else may bring links, pipes and devices there: they are reported,
+    and neither followed nor read, for they may lead anywhere, or never end.
+
+    Args:
+        file: the transcript.
+        folder: `SUBAGENTS` or `TOOL_RESULTS`.
+    """
+    top = os.path.join(own_folder(file), folder)
+    linked = next(filter(os.path.islink, (os.path.dirname(top), top)), None)
+    if linked is not None:
+        report(f"{linked} is a link, so what is in it is not read")
+        return
+    waiting = [top]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            report(str(unreadable(error.filename, error)))
+            continue
+        for entry in found:
+            if entry.is_symlink():
+                report(f"{entry.path} is a link, so it is not read")
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path
+            elif not entry.is_dir(follow_symlinks=False):
+                report(f"{entry.path} is a device or a pipe, so it is not read")
+        waiting += [e.path for e in reversed(found) if e.is_dir(follow_symlinks=False)]
+
+
+def read_side_file(fs: FileSystem, path: str, largest: int = LARGEST_RESULT) -> bytes | None:
+    """The content of a regular file; None if it is another thing, too large, or not readable."""
+    with suppress(OSError), closing_fd(fs, fs.open(path, READ_PLAIN)) as fd:
+        found = fs.stat(fd)
+        if not (found.is_folder or found.is_stream or found.size > largest):
+            return fs.read(fd, found.size, 0)
+    return None
 
 
 def is_own_folder(names: Iterable[str]) -> bool:
