@@ -295,18 +295,3 @@ def test_text_in_place_of_results_leaves_their_calls_answered(session: Session) 
     context = session.context()
     assert context.warnings == []
     assert [block["content"] for block in context.messages[-1]["content"]] == ["[trimmed]"] * 2
-
-
-def test_a_summarizer_that_moves_the_session_misplaces_no_merge(session: Session) -> None:
-    base = session.append_message(user("p1"))
-    other = session.append_message(user("theirs"))
-    session.branch(base)
-    session.append_message(user("ours"))
-
-    def goes_elsewhere(entries: Sequence[Entry]) -> str:
-        session.branch(session.header)
-        return "what was"
-
-    with pytest.raises(UsageError, match="moved to"):
-        session.merge(other, summary=goes_elsewhere)
-    assert session.find(type="merge") == []
