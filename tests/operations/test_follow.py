@@ -113,6 +113,11 @@ def write_raw(path: Path, block: bytes) -> None:
         file.write(block)
 
 
+def replace(path: Path, content: bytes) -> None:
+    path.with_name("beside").write_bytes(content)
+    path.with_name("beside").replace(path)
+
+
 def line(uuid: str, text: str) -> bytes:
     keys = {"type": "message", "uuid": uuid, "parentUuid": None, "message": user(text)}
     return json.dumps(keys).encode() + b"\n"
@@ -286,12 +291,6 @@ def test_a_file_replaced_before_following_began_gives_what_is_new_in_it(
 ) -> None:
     replace(path, path.read_bytes().replace(b"\n", b"\n\n", 1) + line("u1", "new"))
     assert next(session.follow()).uuid == "u1"
-
-
-def replace(path: Path, content: bytes) -> None:
-    beside = path.with_name("beside")
-    beside.write_bytes(content)
-    beside.replace(path)
 
 
 def test_a_file_removed_and_made_anew_is_waited_for(path: Path, follower: Following) -> None:

@@ -128,28 +128,26 @@ def test_a_scratch_lane_tries_without_moving_the_main_leaf_and_is_kept_by_one_en
     file: Path, main: Session
 ) -> None:
     before = main.leaf
-    with main.scratch() as trial:
+    with scratch(main, "tried") as trial:
         assert trial.lane_name.startswith("scratch/")
-        tried = trial.append_message(assistant("tried"))
+        tried = trial.leaf
         assert main.leaf == before
         assert said(main.context()) == ["p1"]
         kept = trial.keep()
     assert (kept.type, kept.lane, kept.parent_uuid) == ("branch", None, tried.uuid)
     assert main.leaf == kept
-    assert said(main.context()) == ["p1", "tried"]
-    with Session.open(file, readonly=True) as main:
-        assert said(main.context()) == ["p1", "tried"]
-        assert main.verify() == []
+    assert main.verify() == []
+    assert said(main.context()) == said_in(file) == ["p1", "tried"]
 
 
-def test_a_scratch_lane_starts_where_it_is_told(stored: Session) -> None:
-    first = stored.append_message(user("p1"))
-    talk(stored, "p2")
-    with stored.scratch(at=first) as trial:
-        trial.append_message(assistant("other"))
+def test_a_scratch_lane_starts_where_it_is_told(main: Session) -> None:
+    first = main.leaf
+    talk(main, "p2")
+    with main.scratch(at=first) as trial:
+        talk(trial, "other")
         assert said(trial.context()) == ["p1", "other"]
         trial.keep()
-    assert said(stored.context()) == ["p1", "other"]
+    assert said(main.context()) == ["p1", "other"]
 
 
 def test_a_lane_can_be_kept_later_by_its_name(file: Path, main: Session) -> None:
@@ -168,9 +166,9 @@ def test_an_exclusive_session_shares_its_lock_with_its_own_lanes(file: Path) -> 
     with Session.create(file, cwd="/p", exclusive=True) as main:
         talk(main, "p1")
         with main.lane("agent-2") as side:
-            side.append_message(assistant("side"))
+            talk(side, "side")
             talk(main, "p2")
-            side.append_message(assistant("side 2"))
+            talk(side, "side 2")
         with pytest.raises(SessionBusyError):
             Session.open(file).append_message(user("no"))
         talk(main, "p3")
@@ -332,8 +330,8 @@ def test_a_reader_of_a_lane_that_is_not_there_is_told_which_are(file: Path, main
         assert said(writer.context()) == ["p1"]
 
 
-def test_a_reader_of_another_agents_file_is_told_which_lanes_are_there(tmp_path: Path) -> None:
-    file = written(tmp_path / "t.jsonl", [question("a", None)])
+def test_a_reader_of_another_agents_file_is_told_which_lanes_are_there(file: Path) -> None:
+    written(file, [question("a", None)])
     with pytest.raises(RefError, match="no lane but main has an entry"):
         Session.open(file, readonly=True, lane="nope")
     with Session.open(file, readonly=True) as reader:
