@@ -75,7 +75,8 @@ def test_a_switch_to_where_one_is_writes_nothing(file: Path, where: str, stored:
     stored.branch(first)
     stored.switch(tip)
     before, leaf = file.read_bytes(), stored.leaf
-    refs = {"@": "@", "leaf": leaf, "label": "here", "branch name": "one", "marked": tip}
+    refs: dict[str, str | Entry] = {"@": "@", "label": "here", "branch name": "one"}
+    refs |= {"leaf": leaf, "marked": tip.uuid}
     assert stored.switch(refs[where]) == leaf
     assert stored.leaf == leaf
     assert file.read_bytes() == before
