@@ -45,44 +45,44 @@ class Notes:
 
 
 @pytest.fixture
-def notes() -> tuple[Registry, Notes]:
-    plugin = Notes()
-    return Registry([*built_in(), plugin]), plugin
+def notes() -> Notes:
+    return Notes()
 
 
 @pytest.fixture
-def noted(notes: tuple[Registry, Notes]) -> Iterator[Session]:
-    """A session in memory that knows the plugin of notes."""
-    with Session.create(registry=notes[0]) as session:
+def noted(file: Path, notes: Notes) -> Iterator[Session]:
+    """A session in the file that knows the plugin of notes, and spills."""
+    with Session.create(file, registry=Registry([*built_in(), notes]), spill_over=100) as session:
         yield session
 
 
-def test_a_handle_is_resolved_in_a_context_and_nowhere_else(
-    tmp_path: Path, notes: tuple[Registry, Notes]
-) -> None:
-    registry, plugin = notes
-    with Session.create(tmp_path / "s.jsonl", registry=registry) as session:
-        session.append_handle("notes@1.0.0::line")
-        list(session.tree())
-        list(session.render())
-        session.path()
-        session.branches()
-        session.stats()
-        assert plugin.asked == []
-        reference = session.context(resolve=False).messages
-        assert reference == [user("notes@1.0.0::line")]
-        assert plugin.asked == []
-        assert session.context().messages == [user("a note")]
-        session.context()
-        assert len(plugin.asked) == 1
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """A copy that is to be made in a folder of its own."""
+    copy = tmp_path / "alone" / "copy.jsonl"
+    copy.parent.mkdir()
+    return copy
+
+
+def test_a_handle_is_resolved_in_a_context_and_nowhere_else(notes: Notes, noted: Session) -> None:
+    noted.append_handle("notes@1.0.0::line")
+    list(noted.tree())
+    list(noted.render())
+    noted.path()
+    noted.branches()
+    noted.stats()
+    assert noted.context(resolve=False).messages == [user("notes@1.0.0::line")]
+    assert notes.asked == []
+    assert noted.context().messages == [user("a note")]
+    noted.context()
+    assert len(notes.asked) == 1
 
 
 def test_an_unknown_handle_is_a_placeholder_or_an_error(stored: Session) -> None:
     stored.append_handle("cone@1.0.0::run:7", kind="output", role="user")
     context = stored.context()
-    assert context.messages[0]["content"] == (
-        "[cone@1.0.0::run:7 cannot be resolved: unknown plugin 'cone']"
-    )
+    placeholder = "[cone@1.0.0::run:7 cannot be resolved: unknown plugin 'cone']"
+    assert context.messages == [user(placeholder)]
     assert "registered: blob, file, session" in context.warnings[0]
     with pytest.raises(UnknownHandleError):
         stored.context(strict=True)
@@ -90,10 +90,12 @@ def test_an_unknown_handle_is_a_placeholder_or_an_error(stored: Session) -> None
         stored.resolve("cone@1.0.0::run:7")
 
 
-def test_what_a_model_was_told_of_a_file_stays_as_the_session_goes_on(tmp_path: Path) -> None:
+def test_what_a_model_was_told_of_a_file_stays_as_the_session_goes_on(
+    file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "notes.md").write_text("as it was")
     pointer = Handle.file("notes.md")
-    with Session.create(tmp_path / "s.jsonl", root=tmp_path) as session:
+    with Session.create(file, root=tmp_path) as session:
         session.append_handle(pointer)
         prompt = session.append_message(user("Read it"))
         before = session.context().messages
@@ -109,41 +111,33 @@ def test_what_a_model_was_told_of_a_file_stays_as_the_session_goes_on(tmp_path: 
         assert "as it is" in session.context().messages[-1]["content"]
         session.branch(prompt)
         assert session.context().messages == before
-    with Session.open(tmp_path / "s.jsonl", root=tmp_path) as session:
+    with Session.open(file, root=tmp_path) as session:
         assert "as it is" in session.context().messages[0]["content"]
 
 
-def test_a_handle_that_failed_is_asked_again_in_the_next_context(
-    tmp_path: Path, notes: tuple[Registry, Notes]
-) -> None:
-    plugin = notes[1]
+def test_a_handle_that_failed_is_asked_again_in_the_next_context() -> None:
     empty = Registry()
-    with Session.create(tmp_path / "s.jsonl", registry=empty) as session:
+    with Session.create(registry=empty) as session:
         session.append_handle("notes@1.0.0::line", kind="message")
         assert session.context().warnings
-        empty.register(plugin)
+        empty.register(Notes())
         assert session.context().messages == [user("a note")]
 
 
 @pytest.mark.parametrize(
-    ("handle", "more"),
+    ("handle", "more", "told"),
     [
-        ("notes@1.0::line", {}),
-        ("notes@1.0.0::", {}),
-        ("nobody@1.0.0::line", {}),
-        ("notes@1.0.0::line", {"kind": "video"}),
-        ("notes@1.0.0::line", {"role": ""}),
-        ("notes@1.0.0::line", {"preview": 5}),
-        ("file@1.0.0::path:../secret", {}),
-        ("file@1.0.0::path:docs/..", {}),
-        ("file@1.0.0::path:/etc/passwd", {}),
-        ("notes@1.0.0::line", {"metadata": {"x": "y" * 2000}}),
+        ("notes@1.0.0::line", {"role": ""}, "role"),
+        ("notes@1.0.0::line", {"preview": 5}, "preview"),
+        ("notes@1.0.0::line", {"kind": "document"}, "to a message, not to a document"),
+        ("file@1.0.0::path:../secret", {}, "path"),
+        ("file@1.0.0::path:docs/..", {}, "path"),
     ],
 )
 def test_a_wrong_handle_is_refused_and_nothing_is_written(
-    handle: str, more: dict[str, Any], noted: Session
+    handle: str, more: dict[str, Any], told: str, noted: Session
 ) -> None:
-    with pytest.raises(HandleError):
+    with pytest.raises(HandleError, match=told):
         noted.append_handle(handle, **more)
     assert len(noted.path()) == 1
 
@@ -166,9 +160,7 @@ def test_a_handle_of_the_session_itself_names_what_is_there_by_its_whole_uuid(
 ) -> None:
     entry = session.append_message(user("Look"))
     with session.stream_message(granularity="block") as streamed:
-        streamed.start("text")
-        streamed.delta("so")
-        streamed.stop()
+        streamed.add({"type": "text", "text": "so"})
     for short in (entry.uuid[:8], entry.uuid[:35]):
         with pytest.raises(HandleError, match=f"give its uuid whole: {entry.uuid}"):
             session.append_handle(Handle.entry(session.id, short))
@@ -180,10 +172,8 @@ def test_a_handle_of_the_session_itself_names_what_is_there_by_its_whole_uuid(
     whole = session.path()[2]["messageUuid"]
     session.append_handle(Handle.block(session.id, whole, 0))
     session.append_handle(Handle.entry("another", "1234"), kind="message")
-    assert [m["content"] for m in session.context().messages[2:4]] == [
-        "Look",
-        [{"type": "text", "text": "so"}],
-    ]
+    shown = [message["content"] for message in session.context().messages[2:4]]
+    assert shown == ["Look", [{"type": "text", "text": "so"}]]
 
 
 def test_a_handle_of_a_block_that_is_not_there_is_refused(session: Session) -> None:
@@ -194,45 +184,38 @@ def test_a_handle_of_a_block_that_is_not_there_is_refused(session: Session) -> N
         with pytest.raises(HandleError, match="the message has 1, counted from 0"):
             session.append_handle(Handle.block(session.id, streamed.uuid, 1))
     name = session.rename("a name")
-    for uuid, index, told in (
-        (text.uuid, 7, "the message has 1, counted from 0"),
-        (empty.uuid, 0, "the message has none"),
-        (streamed.entries[0].uuid, 1, "the message has 1"),
-        (name.uuid, 0, "a block of a session_info, which has none"),
+    before = session.leaf
+    for entry, index, told in (
+        (text, 7, "the message has 1, counted from 0"),
+        (empty, 0, "the message has none"),
+        (streamed.entries[0], 1, "the message has 1"),
+        (name, 0, "a block of a session_info, which has none"),
     ):
-        pointer = Handle.block(session.id, uuid, index)
-        before = session.leaf
+        pointer = Handle.block(session.id, entry.uuid, index)
         with pytest.raises(HandleError, match=told) as refused:
             session.append_handle(pointer)
         assert refused.value.part == "meta[2]"
         with pytest.raises(TargetMissingError, match=told):
             session.resolve(pointer)
-        assert session.leaf == before
+    assert session.leaf == before
     session.append_handle(Handle.block(session.id, text.uuid, 0))
 
 
-def test_a_kind_that_the_schema_does_not_give_is_refused(noted: Session) -> None:
-    with pytest.raises(HandleError, match="resolves to a message, not to a document"):
-        noted.append_handle("notes@1.0.0::line", kind="document")
-    noted.append_handle("notes@1.0.0::line", kind="message")
-    noted.append_handle("notes@7.0.0::line", kind="document")  # nobody here knows of it
-
-
 @pytest.mark.parametrize("as_stream", [False, True])
-def test_an_attached_image_is_an_image_for_the_model(tmp_path: Path, as_stream: bool) -> None:
-    file = tmp_path / "s.jsonl"
+def test_an_attached_image_is_an_image_for_the_model(
+    file: Path, tmp_path: Path, as_stream: bool
+) -> None:
     image = tmp_path / "shot.png"
     image.write_bytes(PNG)
     with Session.create(file) as session:
-        content = io.BytesIO(PNG) if as_stream else image
-        entry = session.attach(content, "image/png" if as_stream else None, preview="a shot")
+        given = (io.BytesIO(PNG), "image/png") if as_stream else (image, None)
+        entry = session.attach(*given, preview="a shot")
         assert entry["preview"] == "a shot"
     image.unlink()
     with Session.open(file, readonly=True) as session:
         assert session.resolve(entry["handle"]).data == PNG
-        assert session.context().messages[0]["content"] == [
-            {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
-        ]
+        shown = {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
+        assert session.context().messages == [user([shown])]
         assert len(entry.line) < 500
 
 
@@ -259,15 +242,15 @@ def test_an_attached_text_is_shown_to_the_model_whatever_its_name(
     ],
 )
 def test_what_is_packed_is_not_called_what_is_in_it(
-    tmp_path: Path, name: str, media_type: str
+    tmp_path: Path, name: str, media_type: str, stored: Session
 ) -> None:
     (tmp_path / name).write_bytes(TARGZ)
-    with Session.create(tmp_path / "s.jsonl") as session:
-        handle = session.attach(tmp_path / name)["handle"]
-    assert Handle.parse(handle).meta[2] == media_type
+    assert Handle.parse(stored.attach(tmp_path / name)["handle"]).meta[2] == media_type
 
 
-def test_a_file_that_is_stored_already_is_compared_and_not_written_again(tmp_path: Path) -> None:
+def test_a_file_that_is_stored_already_is_compared_and_not_written_again(
+    file: Path, tmp_path: Path
+) -> None:
     class Counting(Disk):
         written = 0
 
@@ -277,38 +260,37 @@ def test_a_file_that_is_stored_already_is_compared_and_not_written_again(tmp_pat
 
     disk = Counting()
     source, other = tmp_path / "big.bin", tmp_path / "other.bin"
-    source.write_bytes(PNG * 50)
+    size = source.write_bytes(PNG * 50)
     other.write_bytes(PNG[::-1] * 50)
-    with Session.create(tmp_path / "s.jsonl", fs=disk) as session:
-        first = session.attach(source)
-    size = source.stat().st_size
+    with Session.create(file, fs=disk) as session:
+        first = session.attach(source)["handle"]
     assert disk.written > size
-    with Session.open(tmp_path / "s.jsonl", fs=disk) as session:
+    with Session.open(file, fs=disk) as session:
         disk.written = 0
-        assert session.attach(source)["handle"] == first["handle"]
+        assert session.attach(source)["handle"] == first
         assert disk.written < 1000
-        assert session.attach(other)["handle"] != first["handle"]
+        assert session.attach(other)["handle"] != first
         assert disk.written > size
-        blob = Path(f"{session.file}.blobs") / Handle.parse(first["handle"]).meta[0]
+        blob = Path(f"{session.file}.blobs") / Handle.parse(first).meta[0]
         blob.chmod(0o600)
         blob.write_bytes(bytes(size))
-    with Session.open(tmp_path / "s.jsonl", fs=disk) as session:
-        assert session.attach(source)["handle"] == first["handle"]
-        assert session.resolve(first["handle"]).data == PNG * 50
+    with Session.open(file, fs=disk) as session:
+        assert session.attach(source)["handle"] == first
+        assert session.resolve(first).data == PNG * 50
 
 
 @pytest.mark.slow
-def test_an_attachment_is_never_in_memory_whole(tmp_path: Path) -> None:
+def test_an_attachment_is_never_in_memory_whole(file: Path, tmp_path: Path) -> None:
     source = tmp_path / "big.bin"
     with source.open("wb") as big:
         big.truncate(64 << 20)
-    with Session.create(tmp_path / "s.jsonl", durability="os") as session:
+    with Session.create(file, durability="os") as session:
         tracemalloc.start()
         try:
             sha256, size, _ = Handle.parse(session.attach(source)["handle"]).meta
             read = sum(map(len, session.blobs.blocks(sha256, int(size))))
             session.context()
-            with Session.open(tmp_path / "s.jsonl", durability="os") as another:
+            with Session.open(file, durability="os") as another:
                 another.cherry_pick(another.leaf)
             with Session.create(tmp_path / "other.jsonl", durability="os") as other:
                 other.cherry_pick(session.leaf)
@@ -357,20 +339,21 @@ def test_what_cannot_be_attached_is_refused_and_leaves_nothing(file: Path, tmp_p
         session.attach(io.BytesIO(b"x"), "text/plain")
 
 
-def test_a_fork_takes_attachments_along_and_a_picked_one_too(file: Path, tmp_path: Path) -> None:
+def test_a_fork_takes_attachments_along_and_a_picked_one_too(
+    file: Path, copy: Path, tmp_path: Path
+) -> None:
     with Session.create(file) as session, Session.create(tmp_path / "o.jsonl") as other:
         entry = session.attach(io.BytesIO(PNG), "image/png")
         session.append_message(user("See?"))
-        session.fork(tmp_path / "copy.jsonl")
+        session.fork(copy)
         other.cherry_pick(entry)
         whole = session.context().messages
         shutil.rmtree(f"{file}.blobs")
         with pytest.raises(BlobMissingError):
-            session.context(at := session.leaf, strict=True)
-        assert at == session.leaf
+            session.context(strict=True)
         assert other.context(strict=True).messages == whole[:1]
-    with Session.open(tmp_path / "copy.jsonl", readonly=True) as copy:
-        assert copy.context(strict=True).messages == whole
+    with Session.open(copy, readonly=True) as copied:
+        assert copied.context(strict=True).messages == whole
 
 
 def test_a_resolved_path_and_tree_tell_what_each_handle_points_to(noted: Session) -> None:
@@ -378,69 +361,57 @@ def test_a_resolved_path_and_tree_tell_what_each_handle_points_to(noted: Session
     noted.append_handle("notes@1.0.0::line")
     noted.branch(prompt)
     noted.append_handle("notes@2.0.0::line", kind="message")
-    path = noted.resolved_path()
-    assert [node.entry.type for node in path] == ["session", "message", "branch", "handle"]
-    assert isinstance(path[-1].error, UnknownHandleError)
-    top = noted.resolved_tree(prompt)
-    found = [child.resolved for child in top.children if child.entry.type == "handle"]
-    assert found[0] is not None
-    assert found[0].data["content"] == "a note"
-    assert [type(r) for r in noted.resolve_many(["notes@1.0.0::line", "x@1.0.0::y"])][1] is (
-        UnknownHandleError
-    )
+    assert isinstance(noted.resolved_path()[-1].error, UnknownHandleError)
+    found = noted.resolved_tree(prompt).children[0].resolved
+    assert found is not None
+    assert found.data["content"] == "a note"
+    _, unknown = noted.resolve_many(["notes@1.0.0::line", "x@1.0.0::y"])
+    assert isinstance(unknown, UnknownHandleError)
 
 
-def test_an_inline_export_is_whole_in_one_file(
-    tmp_path: Path, notes: tuple[Registry, Notes]
-) -> None:
-    file, alone = tmp_path / "s.jsonl", tmp_path / "alone" / "copy.jsonl"
-    alone.parent.mkdir()
-    with Session.create(file, registry=notes[0], spill_over=100) as session:
-        top = session.append_message({"role": "user", "content": "long " * 100, "n": 1.5})
-        session.attach(io.BytesIO(PNG), "image/png")
-        session.append_handle("notes@1.0.0::line", metadata={"why": "x"})
-        session.append("custom", customType="kept", data={"key": 10**30})
-        whole = session.context().messages
-        uuids = [entry.uuid for entry in session.path()]
-        session.export_branch(top, alone, inline=True)
-        plain = session.path()[-1].line
+def test_an_inline_export_is_whole_in_one_file(alone: Path, noted: Session) -> None:
+    top = noted.append_message({"role": "user", "content": "long " * 100, "n": 1.5})
+    noted.attach(io.BytesIO(PNG), "image/png")
+    pointer = noted.append_handle("notes@1.0.0::line", metadata={"why": "x"})
+    last = noted.append("custom", customType="kept", data={"key": 10**30})
+    noted.export_branch(top, alone, inline=True)
     assert [path.name for path in alone.parent.iterdir()] == ["copy.jsonl"]
     with Session.open(alone, readonly=True) as copy:
-        assert copy.context(strict=True).messages == whole
-        assert [entry.uuid for entry in copy.path()] == uuids
-        assert copy.path()[-1].line == plain
-        assert copy.entry(uuids[3])["metadata"] == {"why": "x", "inlinedFrom": "notes@1.0.0::line"}
+        assert copy.context(strict=True).messages == noted.context().messages
+        assert [entry.uuid for entry in copy.path()] == [entry.uuid for entry in noted.path()]
+        assert copy.leaf.line == last.line
+        inlined = {"why": "x", "inlinedFrom": "notes@1.0.0::line"}
+        assert copy.entry(pointer.uuid)["metadata"] == inlined
         assert copy.verify() == []
 
 
-def test_an_inline_export_shows_attachments_as_the_original_does(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl") as session:
-        top = session.attach(io.BytesIO(PNG), "image/png", preview="the new dialog")
-        session.attach(io.BytesIO(b"a note"), "text/plain", preview="notes.txt")
-        session.export_branch(top, tmp_path / "copy.jsonl", inline=True)
-        shown = [row.preview for row in session.tree()][1:]
+def test_an_inline_export_shows_attachments_as_the_original_does(
+    copy: Path, stored: Session
+) -> None:
+    top = stored.attach(io.BytesIO(PNG), "image/png", preview="the new dialog")
+    stored.attach(io.BytesIO(b"a note"), "text/plain", preview="notes.txt")
+    stored.export_branch(top, copy, inline=True)
+    shown = [row.preview for row in stored.tree()][1:]
     assert shown == ["the new dialog [image/png 77 KB]", "notes.txt [text/plain 6 B]"]
-    with Session.open(tmp_path / "copy.jsonl", readonly=True) as copy:
-        copied = [row.preview for row in copy.tree()][1:]
-        assert copied == [shown[0], "notes.txt ```↵a note↵```"]
-        assert [entry["preview"] for entry in copy.path()[1:]] == ["the new dialog", "notes.txt"]
+    with Session.open(copy, readonly=True) as copied:
+        shown[1] = "notes.txt ```↵a note↵```"
+        assert [row.preview for row in copied.tree()][1:] == shown
+        assert [entry["preview"] for entry in copied.path()[1:]] == ["the new dialog", "notes.txt"]
 
 
 def test_an_inline_export_without_a_blob_is_refused_and_one_without_a_plugin_says_so(
-    file: Path, tmp_path: Path
+    file: Path, copy: Path, tmp_path: Path, stored: Session
 ) -> None:
-    with Session.create(file) as session:
-        top = session.append_handle("cone@1.0.0::run", kind="output")
-        other = session.append_handle("cone@1.0.0::run", kind="output")
-        with pytest.warns(SessionTreeWarning) as told:
-            session.export_branch(top, tmp_path / "with.jsonl", inline=True)
-        for entry, warning in zip((top, other), told, strict=True):
-            assert f"entry {entry.uuid} stays a handle" in str(warning.message)
-        session.append_message(user("long " * 9000))
-        shutil.rmtree(f"{file}.blobs")
-        with pytest.warns(SessionTreeWarning), pytest.raises(BlobMissingError):
-            session.export_branch(top, tmp_path / "without.jsonl", inline=True)
-    assert not (tmp_path / "without.jsonl").exists()
+    handles = [stored.append_handle("cone@1.0.0::run", kind="output") for _ in range(2)]
+    with pytest.warns(SessionTreeWarning) as told:
+        stored.export_branch(handles[0], tmp_path / "with.jsonl", inline=True)
+    for entry, warning in zip(handles, told, strict=True):
+        assert f"entry {entry.uuid} stays a handle" in str(warning.message)
+    stored.append_message(user("long " * 9000))
+    shutil.rmtree(f"{file}.blobs")
+    with pytest.warns(SessionTreeWarning), pytest.raises(BlobMissingError):
+        stored.export_branch(handles[0], copy, inline=True)
+    assert not copy.exists()
 
 
 TARGZ = b"\x1f\x8b\x08\0" + bytes(range(256)) * 9
@@ -448,10 +419,9 @@ PDF = b"%PDF-1.7\n" + bytes(range(256)) * 9
 LOG = b"started\n" * 40 + b"half a char\xe2\x82 and on\n"
 
 
-def test_a_pdf_reaches_the_model_of_every_provider(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl") as session:
-        session.attach(io.BytesIO(PDF), preview="the plan")
-        context = session.context()
+def test_a_pdf_reaches_the_model_of_every_provider(stored: Session) -> None:
+    stored.attach(io.BytesIO(PDF), preview="the plan")
+    context = stored.context()
     spelled = base64.b64encode(PDF).decode()
     source = {"type": "base64", "media_type": "application/pdf", "data": spelled}
     file = {"filename": "the plan.pdf", "file_data": f"data:application/pdf;base64,{spelled}"}
@@ -464,22 +434,18 @@ def test_a_pdf_reaches_the_model_of_every_provider(tmp_path: Path) -> None:
     assert context.tokens >= 1200
 
 
-def test_what_a_model_is_not_shown_is_named_in_the_warnings(file: Path) -> None:
-    with Session.create(file) as session:
-        packed = session.attach(io.BytesIO(TARGZ), "application/gzip")
-        log = session.attach(io.BytesIO(LOG))
-        told = [
-            f"handle {packed.uuid} is only named to a model, as application/gzip of 2,308 bytes",
-            f"handle {log.uuid} is shown with U+FFFD in one place that is not UTF-8",
-        ]
-        for context in (session.context(), session.context(), session.context(strict=True)):
-            assert [w.startswith(t) for w, t in zip(context.warnings, told, strict=True)] == [
-                True,
-                True,
-            ]
-            assert "half a char\ufffd and on" in context.messages[1]["content"]
-        session.append_message(user("Look"))
-        assert len(session.context().warnings) == 2
+def test_what_a_model_is_not_shown_is_named_in_the_warnings(file: Path, stored: Session) -> None:
+    packed = stored.attach(io.BytesIO(TARGZ), "application/gzip").uuid
+    log = stored.attach(io.BytesIO(LOG)).uuid
+    for context in (stored.context(), stored.context(), stored.context(strict=True)):
+        named, replaced = context.warnings
+        told = f"handle {packed} is only named to a model, as application/gzip of 2,308 bytes"
+        assert named.startswith(told)
+        told = f"handle {log} is shown with U+FFFD in one place that is not UTF-8"
+        assert replaced.startswith(told)
+        assert "half a char\ufffd and on" in context.messages[1]["content"]
+    stored.append_message(user("Look"))
+    assert len(stored.context().warnings) == 2
     with Session.open(file, readonly=True) as session:
         assert len(session.context().warnings) == 2
 
@@ -496,16 +462,12 @@ def test_what_a_model_is_not_shown_is_named_in_the_warnings(file: Path) -> None:
     ],
 )
 def test_an_inline_export_has_the_bytes_of_every_attachment_in_it(
-    tmp_path: Path, content: bytes, media_type: str
+    alone: Path, content: bytes, media_type: str, stored: Session
 ) -> None:
-    copy = tmp_path / "alone" / "copy.jsonl"
-    copy.parent.mkdir()
-    with Session.create(tmp_path / "s.jsonl") as session:
-        top = session.attach(io.BytesIO(content), media_type, preview="it.bin")
-        session.export_branch(top, copy, inline=True)
-        for_model = session.context().to_anthropic()
-    assert [path.name for path in copy.parent.iterdir()] == ["copy.jsonl"]
-    with Session.open(copy, readonly=True) as made:
+    top = stored.attach(io.BytesIO(content), media_type, preview="it.bin")
+    stored.export_branch(top, alone, inline=True)
+    assert [path.name for path in alone.parent.iterdir()] == ["copy.jsonl"]
+    with Session.open(alone, readonly=True) as made:
         assert made.verify() == []
         context = made.context(strict=True)
         (block,) = context.messages[0]["content"]
@@ -514,7 +476,7 @@ def test_an_inline_export_has_the_bytes_of_every_attachment_in_it(
         assert block["title"] == "it.bin"
         request = context.to_anthropic()
         if content is PDF:
-            assert request == for_model
+            assert request == stored.context().to_anthropic()
         else:
             assert len(request.warnings) == 1
         if content is LOG:
@@ -523,16 +485,14 @@ def test_an_inline_export_has_the_bytes_of_every_attachment_in_it(
         assert shown.startswith(f"it.bin [{media_type if content else 'document'}")
 
 
-def test_a_plugin_that_breaks_is_told_to_people_and_not_to_the_model(tmp_path: Path) -> None:
+def test_a_plugin_that_breaks_is_told_to_people_and_not_to_the_model() -> None:
     class Broken(Notes):
         def resolve(self, handle: Handle, scope: Scope) -> Any:
             return [][7]
 
-    registry = Registry([*built_in(), Broken()])
-    with Session.create(tmp_path / "s.jsonl", registry=registry) as session:
+    with Session.create(registry=Registry([Broken()])) as session:
         session.append_handle("notes@1.0.0::line")
         context = session.context()
-    assert context.messages[0]["content"] == (
-        "[notes@1.0.0::line cannot be resolved: its resolver failed]"
-    )
+    placeholder = "[notes@1.0.0::line cannot be resolved: its resolver failed]"
+    assert context.messages == [user(placeholder)]
     assert "IndexError: list index out of range" in context.warnings[0]

@@ -25,6 +25,7 @@ from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
+from tests.support.conversation import line, message, opened, talk
 from tests.support.pi_trees import PiShaped
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree
@@ -118,16 +119,16 @@ def test_sessions_of_all_agents_are_converted(tmp_path: Path, to: Any) -> None:
 
 @each_target
 @pytest.mark.parametrize("key", ["stopReason", "stop_reason", "finish_reason"])
-def test_a_session_with_any_leaf_is_converted(tmp_path: Path, to: Any, key: str) -> None:
-    session = Session.create()
+def test_a_session_with_any_leaf_is_converted(
+    tmp_path: Path, to: Any, key: str, session: Session
+) -> None:
     session.append_message({"role": "assistant", "content": "said", key: {"not": "a word"}})
     made = session.convert(to, tmp_path / "made")
     assert "said" in Path(made.file).read_text()
 
 
 @each_target
-def test_an_empty_session_is_refused(tmp_path: Path, to: Any) -> None:
-    session = Session.create()
+def test_an_empty_session_is_refused(tmp_path: Path, to: Any, session: Session) -> None:
     with pytest.raises(NothingToDoError, match="nothing to convert"):
         session.convert(to, tmp_path / "made")
     assert list(tmp_path.iterdir()) == []
@@ -142,8 +143,9 @@ def test_a_conversion_without_messages_on_the_path_is_refused(tmp_path: Path, to
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_target_is_refused_with_the_list_of_targets(tmp_path: Path) -> None:
-    session = Session.create()
+def test_an_unknown_target_is_refused_with_the_list_of_targets(
+    tmp_path: Path, session: Session
+) -> None:
     with pytest.raises(UsageError, match="pi, claude-code, atif"):
         session.convert("codex", tmp_path / "made")  # type: ignore[arg-type]
 
@@ -165,7 +167,7 @@ def test_a_conversion_stopped_by_a_subagents_file_leaves_no_new_file(tmp_path: P
     session = session_of("a")
     for name in ("one", "two"):
         with session.lane(name) as lane:
-            lane.append_message({"role": "user", "content": "b"})
+            talk(lane, "b")
     session.refresh()
     taken = tmp_path / "made" / "subagents" / "agent-two.jsonl"
     taken.parent.mkdir(parents=True)
@@ -199,19 +201,20 @@ def test_a_partial_message_is_converted(tmp_path: Path, to: Any) -> None:
 
 
 @each_target
-def test_lone_surrogates_and_deep_nesting_are_converted(tmp_path: Path, to: Any) -> None:
-    deep = "[" * 600 + "]" * 600
-    entry = '{"type":"message","uuid":"u%d","parentUuid":"%s","message":%s}'
-    made = '{"type":"toolCall","id":"c","name":"n","arguments":{"a":%s}}'
-    lines = [
-        '{"type":"session","version":2,"uuid":"u0","parentUuid":null,"id":"s","cwd":"/"}',
-        entry % (1, "u0", '{"role":"user","content":"\\ud800 lone"}'),
-        entry % (2, "u1", f'{{"role":"assistant","content":[{made % deep}]}}'),
-        entry % (3, "u2", '{"role":"user","content":"end"}'),
-    ]
-    file = tmp_path / "s.jsonl"
-    file.write_text("\n".join(lines) + "\n")
-    with Session.open(file, readonly=True) as session:
+def test_lone_surrogates_and_deep_nesting_are_converted(
+    file: Path, tmp_path: Path, to: Any
+) -> None:
+    deep: list[Any] = []
+    for _ in range(599):
+        deep = [deep]
+    made = {"type": "toolCall", "id": "c", "name": "n", "arguments": {"a": deep}}
+    with opened(
+        file,
+        message("u1", "root", "\ud800 lone"),
+        line("message", "u2", "u1", message={"role": "assistant", "content": [made]}),
+        message("u3", "u2", "end"),
+        readonly=True,
+    ) as session:
         session.convert(to, tmp_path / "made.jsonl")
     told = (tmp_path / "made.jsonl").read_text()
     assert "lone" in told
@@ -219,19 +222,17 @@ def test_lone_surrogates_and_deep_nesting_are_converted(tmp_path: Path, to: Any)
 
 
 @pytest.mark.slow
-def test_a_thousand_compactions_are_converted_without_deep_recursion(tmp_path: Path) -> None:
-    header = {"type": "session", "version": 2, "uuid": "u0", "parentUuid": None, "id": "s"}
-    lines: list[Any] = [header]
+def test_a_thousand_compactions_are_converted_without_deep_recursion(
+    file: Path, tmp_path: Path
+) -> None:
+    lines, above = [], "root"
     for number in range(1, 1100):
-        said = {"role": "user", "content": f"{number}"}
-        kept = {"summary": "S", "firstKeptEntryUuid": f"u{number}", "tokensBefore": 1}
-        place = {"uuid": f"u{number}", "parentUuid": f"c{number - 1}" if number > 1 else "u0"}
-        lines.append({"type": "message", **place, "message": said})
-        place = {"uuid": f"c{number}", "parentUuid": f"u{number}"}
-        lines.append({"type": "compaction", **place, **kept})
-    file = tmp_path / "s.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with Session.open(file, readonly=True) as session:
+        uuid = f"u{number}"
+        lines.append(message(uuid, above, f"{number}"))
+        above = f"c{number}"
+        kept = {"summary": "S", "firstKeptEntryUuid": uuid, "tokensBefore": 1}
+        lines.append(line("compaction", above, uuid, **kept))
+    with opened(file, *lines, readonly=True) as session:
         for to in TARGETS:
             session.convert(to, tmp_path / to)
     assert (tmp_path / "claude-code").read_text().count("compact_boundary") == 1099
@@ -240,19 +241,17 @@ def test_a_thousand_compactions_are_converted_without_deep_recursion(tmp_path: P
 @each_target
 @pytest.mark.parametrize("odd", [None, 1, [], {}], ids=repr)
 def test_a_piece_or_an_edit_without_a_target_is_converted(
-    tmp_path: Path, to: Any, odd: Json
+    file: Path, tmp_path: Path, to: Any, odd: Json
 ) -> None:
-    file = tmp_path / "s.jsonl"
-    with Session.create(file, cwd="/project") as session:
-        leaf = session.append_message({"role": "user", "content": "Build it"}).uuid
-    block = {"type": "block", "messageUuid": odd, "index": odd, "block": {"type": "text"}}
-    edit = {"type": "context_edit", "targetUuid": odd, "replacement": None}
-    with file.open("ab") as out:
-        for number, fields in enumerate((edit, block, {**block, "type": "message_end"})):
-            entry = {**fields, "uuid": f"odd-{number}", "parentUuid": leaf}
-            out.write(json.dumps(entry).encode() + b"\n")
-            leaf = f"odd-{number}"
-    with Session.open(file, readonly=True) as session:
+    block = {"messageUuid": odd, "index": odd, "block": {"type": "text"}}
+    with opened(
+        file,
+        message("said", "root", "Build it"),
+        line("context_edit", "odd-0", "said", targetUuid=odd, replacement=None),
+        line("block", "odd-1", "odd-0", **block),
+        line("message_end", "odd-2", "odd-1", **block),
+        readonly=True,
+    ) as session:
         session.convert(to, tmp_path / "out")
         assert any("Build it" in str(event) for event in session.conversation())
     assert (tmp_path / "out").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree import (
-    Entry,
-    FileReplacedError,
-    RefError,
-    Session,
-    SessionExistsError,
-    SessionTreeWarning,
-    UsageError,
-)
+from sessiontree import Entry, FileReplacedError, RefError, Session, UsageError
 from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
-    assistant,
     chain,
     in_memory,
     line,
@@ -34,6 +26,7 @@ from tests.support.conversation import (
     user,
     write,
 )
+from tests.support.files import uuids_at
 
 
 def _lines(file: Path) -> list[bytes]:
@@ -53,7 +46,6 @@ def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(
 ) -> None:
     with reading(*chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")) as session:
         assert session.export_branch("bbbb", copy) == str(copy)
-        _assert_copied(session, copy)
     assert _lines(copy)[1:] == _lines(file)[2:]
     with Session.open(copy) as session:
         assert session.header.uuid == "aaaa"
@@ -61,8 +53,7 @@ def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(
         assert said(session.context("cccc")) == ["bbbb", "cccc"]
         assert session.damage == []
         origin = session.header["parentSession"]
-        assert (origin["id"], origin["uuid"]) == ("abc", "bbbb")
-        assert origin["file"] == str(file)
+        assert (origin["id"], origin["uuid"], origin["file"]) == ("abc", "bbbb", str(file))
         assert session.id not in ("abc", "")
 
 
@@ -71,7 +62,6 @@ def test_an_export_with_its_path_reaches_up_to_the_header(copy: Path, reading: R
         session.export_branch("bbbb", copy, with_path=True)
         _assert_copied(session, copy)
     with Session.open(copy) as session:
-        assert session.header.uuid == "root"
         assert [entry.uuid for entry in session.path()] == ["root", "aaaa", "bbbb", "cccc"]
         assert "cutAbove" not in session.header["parentSession"]
 
@@ -82,33 +72,28 @@ def test_a_fork_is_the_path_to_the_leaf_or_to_a_ref(
     with reading(*chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="aaaa")) as session:
         session.fork(copy)
         session.fork(tmp_path / "at.jsonl", at="bbbb")
-    with Session.open(copy) as session:
-        assert [entry.uuid for entry in session.entries()] == ["root", "aaaa", "dddd"]
-    with Session.open(tmp_path / "at.jsonl") as session:
-        assert [entry.uuid for entry in session.entries()] == ["root", "aaaa", "bbbb"]
+    assert uuids_at(copy) == ["root", "aaaa", "dddd"]
+    assert uuids_at(tmp_path / "at.jsonl") == ["root", "aaaa", "bbbb"]
+    with Session.open(tmp_path / "at.jsonl", readonly=True) as session:
         assert session.header["parentSession"]["uuid"] == "bbbb"
 
 
-def test_a_copy_goes_on_where_the_original_stood(tmp_path: Path, copy: Path) -> None:
-    with opened(
-        tmp_path / "s.jsonl", *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")
-    ) as session:
+def test_a_copy_goes_on_where_the_original_stood(tmp_path: Path, file: Path, copy: Path) -> None:
+    with opened(file, *chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")) as session:
         session.switch("cccc")
         session.export_branch("bbbb", copy)
         session.fork(tmp_path / "fork.jsonl", at="cccc")
-    with Session.open(copy) as session:
-        assert said(session.context()) == ["bbbb", "cccc"]
-        talk(session, "next")
+    assert said_in(copy) == ["bbbb", "cccc"]
     with Session.open(tmp_path / "fork.jsonl") as session:
         assert session.leaf.uuid == "cccc"
 
 
-def test_a_copy_ends_with_a_branch_where_its_last_line_is_not_the_leaf(copy: Path) -> None:
-    with in_memory() as session:
-        first = session.append_message(user("p1"))
-        talk(session, "p2")
-        session.label(first, "start")
-        session.fork(copy, at=first)
+def test_a_copy_ends_with_a_branch_where_its_last_line_is_not_the_leaf(
+    copy: Path, session: Session
+) -> None:
+    first, _ = talk(session, "p1", "a1")
+    session.label(first, "start")
+    session.fork(copy, at=first)
     with Session.open(copy) as session:
         types = [entry.type for entry in session.entries()]
         assert types == ["session", "message", "label", "branch"]
@@ -117,13 +102,11 @@ def test_a_copy_ends_with_a_branch_where_its_last_line_is_not_the_leaf(copy: Pat
         assert said(session.context()) == ["p1"]
 
 
-def test_a_fork_of_another_lane_goes_on_on_main(tmp_path: Path, copy: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl", cwd="/p") as main:
-        talk(main, "p1")
-        with Session.open(tmp_path / "s.jsonl", lane="agent-2") as side:
-            talk(side, "s1", "s2")
-            side.fork(copy)
-            _assert_copied(side, copy)
+def test_a_fork_of_another_lane_goes_on_on_main(file: Path, copy: Path, main: Session) -> None:
+    with main.lane("agent-2") as side:
+        talk(side, "s1", "s2")
+        side.fork(copy)
+        _assert_copied(side, copy)
     with Session.open(copy) as session:
         assert said(session.context()) == ["p1", "s1", "s2"]
         assert (session.leaf.type, session.leaf.lane) == ("branch", None)
@@ -145,54 +128,53 @@ def test_merged_branches_and_their_labels_come_along(
         *chain("other", below="aaaa"),
         *chain("z2", below="m2"),
     ) as session:
-        expected = said(session.context())
-        assert expected == ["aaaa", "z1", "y1", "x1", "x2", "z2"]
+        assert said(session.context()) == ["aaaa", "z1", "y1", "x1", "x2", "z2"]
         session.fork(copy)
         session.export_branch("z1", tmp_path / "export.jsonl")
     with Session.open(copy) as session:
-        assert said(session.context()) == expected
+        assert said(session.context()) == ["aaaa", "z1", "y1", "x1", "x2", "z2"]
         assert session.entry("inner").uuid == "x1"
-        assert {entry.uuid for entry in session.entries()}.isdisjoint({"l2", "other"})
+    assert {"l2", "other"}.isdisjoint(uuids_at(copy))
     with Session.open(tmp_path / "export.jsonl") as session:
-        assert said(session.context()) == expected[1:]
+        assert said(session.context()) == ["z1", "y1", "x1", "x2", "z2"]
         assert session.context().warnings == []
         assert session.damage == []
 
 
-def test_an_export_from_inside_a_compaction_shows_everything_on_its_path(copy: Path) -> None:
-    """The first kept entry was cut off with the rest above: nothing more may be lost."""
-    with in_memory() as session:
-        talk(session, "m0", "m1", "m2", "m3")
-        inside = session.path()[3]
-        session.compact("in short", first_kept=session.path()[2])
-        talk(session, "m4")
-        assert said(session.context()) == ["in short", "m1", "m2", "m3", "m4"]
-        session.export_branch(inside, copy)
-    with Session.open(copy) as session:
-        assert said(session.context()) == ["in short", "m2", "m3", "m4"]
+@pytest.fixture
+def cut(session: Session, copy: Path) -> Path:
+    """An export from inside what a compaction kept, whose first entry was cut off."""
+    talk(session, "m0", "m1", "m2", "m3")
+    session.compact("in short", first_kept=session.path()[2])
+    talk(session, "m4")
+    assert said(session.context()) == ["in short", "m1", "m2", "m3", "m4"]
+    session.export_branch(session.path()[3], copy)
+    return copy
+
+
+CUT = ["in short", "m2", "m3", "m4"]
+
+
+def test_an_export_from_inside_a_compaction_shows_everything_on_its_path(cut: Path) -> None:
+    with Session.open(cut) as session:
+        assert said(session.context()) == CUT
         assert session.context().warnings == []
 
 
 @pytest.mark.parametrize("how", ["fork", "export", "fork of a fork"])
-def test_a_copy_of_a_cut_session_shows_the_same(tmp_path: Path, copy: Path, how: str) -> None:
-    with in_memory() as session:
-        talk(session, "m0", "m1", "m2", "m3")
-        inside = session.path()[3]
-        session.compact("in short", first_kept=session.path()[2])
-        talk(session, "m4")
-        session.export_branch(inside, copy)
+def test_a_copy_of_a_cut_session_shows_the_same(tmp_path: Path, cut: Path, how: str) -> None:
     again = tmp_path / "again.jsonl"
-    with Session.open(copy) as session:
-        expected = said(session.context())
+    with Session.open(cut) as session:
         if how == "export":
             session.export_branch(session.path()[1], again)
         else:
             session.fork(again)
+    expected = CUT
     if how == "fork of a fork":
         with Session.open(again) as session:
             talk(session, "m5")
             again = Path(session.fork(tmp_path / "third.jsonl"))
-        expected.append("m5")
+        expected = [*CUT, "m5"]
     with Session.open(again) as session:
         assert said(session.context()) == expected
         assert session.context().warnings == []
@@ -206,27 +188,20 @@ def test_an_export_tells_the_settings_in_force_above_it(copy: Path) -> None:
         top = session.append_message(user("p1"))
         session.set_model("anthropic", "newest")
         session.export_branch(top, copy)
-        session.switch(top)
-        expected = session.context().as_dict()
     with Session.open(copy) as session:
         context = session.context(top.uuid)
-        assert context.model == {"provider": "anthropic", "modelId": "new"} == expected["model"]
+        assert context.model == {"provider": "anthropic", "modelId": "new"}
         assert (context.thinking_level, context.system) == ("high", "Be brief.")
         assert session.metadata["own"] == 1
 
 
 def test_a_copy_keeps_the_facts_of_the_session_and_not_the_agents_own_id(
-    tmp_path: Path, copy: Path
+    file: Path, copy: Path
 ) -> None:
-    header = {
-        **HEADER,
-        "version": 7,
-        "format": "sessiontree/2",
-        "vendor": {"x": 1.0},
-        "metadata": {"agentSessionId": "theirs", "owner": "me"},
-        "name": "old",
-    }
-    with Session.open(write(tmp_path / "s.jsonl", [header, *chain("aaaa")])) as session:
+    metadata = {"agentSessionId": "theirs", "owner": "me"}
+    header = {**HEADER, "version": 7, "format": "sessiontree/2", "vendor": {"x": 1.0}}
+    write(file, [{**header, "metadata": metadata, "name": "old"}, *chain("aaaa")])
+    with Session.open(file) as session:
         session.rename("talk")
         session.update_metadata(team="blue")
         session.fork(copy)
@@ -241,58 +216,35 @@ def test_a_copy_keeps_the_facts_of_the_session_and_not_the_agents_own_id(
         assert keys[:7] == ["type", "version", "format", "uuid", "parentUuid", "timestamp", "id"]
 
 
-def test_a_copy_of_a_session_in_memory_names_no_file(copy: Path) -> None:
-    with in_memory() as session:
-        talk(session, "p1", "a1")
-        session.fork(copy)
-        expected = said(session.context())
+def test_a_copy_of_a_session_in_memory_names_no_file(copy: Path, session: Session) -> None:
+    talk(session, "p1", "a1")
+    session.fork(copy)
+    assert said_in(copy) == ["p1", "a1"]
+    with Session.open(copy) as copied:
         origin = {"id": session.id, "uuid": session.leaf.uuid}
-    with Session.open(copy) as session:
-        assert session.header["parentSession"] == origin
-        assert said(session.context()) == expected
+        assert copied.header["parentSession"] == origin
 
 
-def test_a_copy_never_takes_the_place_of_a_file(tmp_path: Path, copy: Path) -> None:
-    copy.write_text("precious")
-    with Session.create(tmp_path / "s.jsonl", cwd="/p") as session:
-        talk(session, "p1")
-        with pytest.raises(SessionExistsError):
-            session.fork(copy)
-        with pytest.raises(SessionExistsError):
-            session.export_branch("@", copy)
-        with pytest.raises(SessionExistsError):
-            session.fork(tmp_path / "s.jsonl")
-    assert copy.read_text() == "precious"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "copy.jsonl",
-        "s.jsonl",
-        "s.jsonl.lock",
-    ]
-
-
-def test_nothing_to_copy_makes_no_file(copy: Path) -> None:
-    with in_memory() as session:
-        with pytest.raises(UsageError, match="nothing below the header"):
-            session.fork(copy)
-        with pytest.raises(RefError):
-            session.fork(copy, at="nowhere")
+def test_nothing_to_copy_makes_no_file(copy: Path, session: Session) -> None:
+    with pytest.raises(UsageError, match="nothing below the header"):
+        session.fork(copy)
+    with pytest.raises(RefError):
+        session.fork(copy, at="nowhere")
     assert not copy.exists()
 
 
-def test_damaged_and_foreign_lines_are_copied_as_they_are(tmp_path: Path, copy: Path) -> None:
-    file = write(tmp_path / "s.jsonl", [HEADER, *chain("aaaa")])
+def test_damaged_and_foreign_lines_are_copied_as_they_are(file: Path, copy: Path) -> None:
+    write(file, [HEADER, *chain("aaaa")])
     odd = (
         b'{ "parentUuid" : "aaaa", "x":1.50e0, "uuid":"bbbb", "type":"message", '
         b'"message":{"role":"user","content":"\\ud800"},"crc":"00000000"}\r\n'
     )
     with file.open("ab") as lines:
-        lines.write(odd)
-        lines.write(b'{"type":"unknown","uuid":"cccc","parentUuid":"bbbb","k":[1]}')
+        lines.write(odd + b'{"type":"unknown","uuid":"cccc","parentUuid":"bbbb","k":[1]}')
     with Session.open(file, readonly=True) as session:
         session.fork(copy)
     assert odd in copy.read_bytes()
-    with Session.open(copy, readonly=True) as session:
-        assert [entry.uuid for entry in session.path()] == ["root", "aaaa", "bbbb", "cccc"]
+    assert uuids_at(copy) == ["root", "aaaa", "bbbb", "cccc"]
 
 
 def test_a_copy_reports_a_wrong_checksum_on_its_way_and_keeps_the_line(
@@ -308,10 +260,9 @@ def test_a_copy_reports_a_wrong_checksum_on_its_way_and_keeps_the_line(
 
 
 def test_a_line_rewritten_in_place_since_it_was_read_is_not_copied(
-    tmp_path: Path, copy: Path
+    file: Path, copy: Path, reading: Reading
 ) -> None:
-    file = write(tmp_path / "s.jsonl", [HEADER, *chain("aaaa", "bbbb")])
-    with Session.open(file, readonly=True) as session:
+    with reading(*chain("aaaa", "bbbb")) as session:
         session.children("aaaa")  # the whole file is known now
         file.write_bytes(file.read_bytes().replace(b'"uuid": "aaaa"', b'"uuid": "eeee"'))
         with pytest.raises(FileReplacedError, match="changed while open"):
@@ -335,27 +286,18 @@ def test_an_export_of_the_header_is_the_whole_session(
 def test_an_orphan_is_exported_below_the_uuid_it_names(copy: Path, reading: Reading) -> None:
     with reading(*chain("aaaa"), *chain("bbbb", "cccc", below="gone")) as session:
         session.fork(copy)
-    with Session.open(copy) as session:
-        assert [entry.uuid for entry in session.path()] == ["gone", "bbbb", "cccc"]
+    assert uuids_at(copy) == ["gone", "bbbb", "cccc"]
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["user", "assistant", "branch", "pop", "compact", "merge", "edit", "label", "model"]
-        ),
-        st.integers(0, 30),
-    ),
-    min_size=1,
-    max_size=25,
-)
+KINDS = ["user", "assistant", "branch", "pop", "compact", "merge", "edit", "label", "model"]
+STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 30)), min_size=1, max_size=25)
 
 
 def _play(session: Session, steps: list[tuple[str, int]]) -> None:
     for number, (step, choice) in enumerate(steps):
         entries = list(session.entries())
         entry = entries[choice % len(entries)]
-        try:
+        with suppress(UsageError):
             if step in ("user", "assistant"):
                 session.append_message({"role": step, "content": f"{step} {number}"})
             elif step == "branch":
@@ -373,8 +315,6 @@ def _play(session: Session, steps: list[tuple[str, int]]) -> None:
                 session.label(entry, f"label{number}")
             else:
                 session.set_model("p", f"model{number}")
-        except UsageError:
-            pass
 
 
 def _shown(session: Session, at: str | Entry) -> dict[str, Any]:
@@ -396,10 +336,9 @@ def test_a_copy_shows_what_the_original_shows(
         if not entries:
             return
         leaf = entries[at % len(entries)]
-        fork, again = f"{folder}/fork.jsonl", f"{folder}/again.jsonl"
-        export = f"{folder}/export.jsonl"
+        fork, again, export = (Path(folder, name) for name in ("fork", "again", "export"))
         session.fork(fork, at=leaf)
-        _assert_copied(session, Path(fork))
+        _assert_copied(session, fork)
         with Session.open(fork) as copied:
             assert _shown(copied, "@") == _shown(session, leaf)
             assert copied.damage == []
@@ -408,7 +347,7 @@ def test_a_copy_shows_what_the_original_shows(
             assert _shown(copied, "@") == _shown(session, leaf)
         above = entries[top % len(entries)]
         session.export_branch(above, export, with_path=True)
-        _assert_copied(session, Path(export))
+        _assert_copied(session, export)
         with Session.open(export) as copied:
             for entry in copied.entries():
                 is_whole = copied.path(entry)[0] == copied.header  # a label may hang elsewhere
@@ -416,23 +355,10 @@ def test_a_copy_shows_what_the_original_shows(
                     assert _shown(copied, entry) == _shown(session, entry.uuid)
 
 
-def test_a_fork_above_a_compaction_shows_what_it_replaced(copy: Path) -> None:
-    with in_memory() as session:
-        _, before = talk(session, "m0", "m1")
-        session.compact("in short", keep=0)
-        session.append_message(assistant("m2"))
-        session.fork(copy, at=before)
-        with pytest.warns(SessionTreeWarning):
-            session.switch(before)
-    assert said_in(copy) == ["m0", "m1"]
-
-
 def test_a_message_that_quotes_the_header_does_not_confuse_a_copy(
     copy: Path, reading: Reading
 ) -> None:
-    with reading(
-        message("aaaa", "root", '{"uuid":"root","parentUuid":null}'), *chain("bbbb", below="aaaa")
-    ) as session:
+    quoting = message("aaaa", "root", '{"uuid":"root","parentUuid":null}')
+    with reading(quoting, *chain("bbbb", below="aaaa")) as session:
         session.export_branch("bbbb", copy)
-    with Session.open(copy) as session:
-        assert [entry.uuid for entry in session.path()] == ["aaaa", "bbbb"]
+    assert uuids_at(copy) == ["aaaa", "bbbb"]

@@ -34,38 +34,29 @@ def test_an_export_leaves_behind_what_was_tried_below_it_and_its_blobs(
     assert not copy.with_name("copy.jsonl.blobs").exists()
 
 
-def by_keeping(main: Session, tried: Entry) -> None:
-    main.keep(str(tried.lane))
-
-
-def by_merging(main: Session, tried: Entry) -> None:
-    main.merge(tried)
-
-
-def by_label(main: Session, tried: Entry) -> None:
-    main.label(tried, "good-idea")
-
-
-def by_branching(main: Session, tried: Entry) -> None:
-    main.branch(tried)
-
-
-def by_handle(main: Session, tried: Entry) -> None:
-    main.append("handle", handle=str(Handle.entry(main.id, tried.uuid)), kind="message")
-
-
-@pytest.mark.parametrize("reach", [by_keeping, by_merging, by_label, by_branching, by_handle])
+@pytest.mark.parametrize(
+    "reach",
+    [
+        lambda main, tried: main.keep(str(tried.lane)),
+        lambda main, tried: main.merge(tried),
+        lambda main, tried: main.label(tried, "good-idea"),
+        lambda main, tried: main.branch(tried),
+        lambda main, tried: main.append(
+            "handle", handle=str(Handle.entry(main.id, tried.uuid)), kind="message"
+        ),
+    ],
+    ids=["a keep", "a merge", "a label", "a branch", "a handle"],
+)
 def test_an_export_takes_along_what_something_lasting_reaches(
-    file: Path, copy: Path, reach: Callable[[Session, Entry], None]
+    copy: Path, main: Session, reach: Callable[[Session, Entry], object]
 ) -> None:
-    with Session.create(file) as main:
-        first = main.append_message(user("p1"))
-        with scratch(main, "tried") as trial:
-            tried = trial.leaf
-        main.refresh()
-        reach(main, tried)
-        talk(main, "p2")
-        main.export_branch(first, copy)
+    first = main.leaf
+    with scratch(main, "tried") as trial:
+        tried = trial.leaf
+    main.refresh()
+    reach(main, tried)
+    talk(main, "p2")
+    main.export_branch(first, copy)
     assert says(copy) == {"p1", "tried", "p2"}
 
 
@@ -84,22 +75,18 @@ def test_an_export_from_a_scratch_lane_takes_that_lane_and_no_other(
 
 
 def test_an_export_from_a_session_on_a_scratch_lane_takes_where_it_stands(
-    file: Path, copy: Path
+    copy: Path, main: Session
 ) -> None:
-    with Session.create(file) as main:
-        first = main.append_message(user("p1"))
-        with scratch(main, "tried") as trial:
-            trial.export_branch(first, copy)
+    with scratch(main, "tried") as trial:
+        trial.export_branch(main.leaf, copy)
     assert says(copy) == {"p1", "tried"}
     assert said_in(copy) == ["p1", "tried"]
 
 
-def test_a_lasting_lane_comes_along(file: Path, copy: Path) -> None:
-    with Session.create(file) as main:
-        with main.lane("agent-2") as agent:
-            talk(agent, "report")
-        talk(main, "p1")
-        main.export_branch(main.header, copy)
+def test_a_lasting_lane_comes_along(copy: Path, main: Session) -> None:
+    with main.lane("agent-2") as agent:
+        talk(agent, "report")
+    main.export_branch(main.header, copy)
     assert says(copy) == {"report", "p1"}
 
 

@@ -25,15 +25,10 @@ import pytest
 from sessiontree import Damage, Entry, FileReplacedError, Session, SessionNotFoundError, UsageError
 from sessiontree.errors import ReadOnlyError, SessionTreeError
 from tests.support.conversation import user
+from tests.support.files import VERSION_1, kinds_in
 
 PATIENCE = 60
 """Seconds after which a test gives up waiting; none takes a tenth of it."""
-
-VERSION_1 = (
-    b'{"type":"session","id":"old","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/p"}\n'
-    b'{"type":"message","message":{"role":"user","content":"one"}}\n'
-    b'{"type":"message","message":{"role":"assistant","content":"two"}}\n'
-)
 
 
 class Following:
@@ -77,14 +72,9 @@ def text_of(entry: Entry) -> str:
 @contextmanager
 def following(path: Path) -> Iterator[Following]:
     """A session opened to read, followed; nothing but what is asked for was given."""
-    session = Session.open(path, readonly=True)
-    follower = Following(session)
-    try:
+    with Session.open(path, readonly=True) as session:
+        follower = Following(session)
         yield follower
-    except BaseException:
-        session.close()
-        raise
-    session.close()
     follower.thread.join(PATIENCE)
     assert follower.ended()
 
@@ -123,9 +113,26 @@ def write_raw(path: Path, block: bytes) -> None:
         file.write(block)
 
 
+def replace(path: Path, content: bytes) -> None:
+    path.with_name("beside").write_bytes(content)
+    path.with_name("beside").replace(path)
+
+
 def line(uuid: str, text: str) -> bytes:
     keys = {"type": "message", "uuid": uuid, "parentUuid": None, "message": user(text)}
     return json.dumps(keys).encode() + b"\n"
+
+
+def line_1(text: str) -> bytes:
+    """A line of version 1."""
+    return json.dumps({"type": "message", "message": user(text)}).encode() + b"\n"
+
+
+def assert_goes_on(path: Path, follower: Following, *texts: str) -> None:
+    """What is written now is given, each line before the next is written."""
+    for text in texts:
+        write_raw(path, line(f"uuid of {text}", text))
+        assert follower.texts(1) == [text]
 
 
 def test_what_others_append_is_given_once_in_order(path: Path, follower: Following) -> None:
@@ -208,7 +215,7 @@ def test_damaged_lines_do_not_stop_it(path: Path, follower: Following) -> None:
 
 def test_a_migrated_file_is_followed_on(old: Path) -> None:
     with following(old) as follower:
-        write_raw(old, b'{"type":"message","message":{"role":"user","content":"three"}}\n')
+        write_raw(old, line_1("three"))
         three = follower.next()
         assert text_of(three) == "three"
         with Session.open(old, durability="os") as writer:
@@ -218,7 +225,7 @@ def test_a_migrated_file_is_followed_on(old: Path) -> None:
 
 
 def test_a_version_1_file_gives_whole_lines_only(old: Path) -> None:
-    third = b'{"type":"message","message":{"role":"user","content":"three"}}\r\n'
+    third = line_1("three")[:-1] + b"\r\n"
     with following(old) as follower:
         for part in (third[:20], third[20:-2], third[-2:]):
             write_raw(old, part)
@@ -266,15 +273,17 @@ def test_a_file_replaced_twice_between_two_looks_gives_nothing_twice(
     assert next(entries).uuid == "last"
 
 
-def test_entries_that_a_restored_backup_had_lost_are_not_given_again(path: Path) -> None:
+def test_entries_that_a_restored_backup_had_lost_are_not_given_again(
+    path: Path, follower: Following
+) -> None:
     backup = path.read_bytes()
-    with following(path) as follower:
-        write_raw(path, line("u1", "one"))
-        assert follower.texts(1) == ["one"]
-        replace(path, backup + line("u2", "two"))
-        assert follower.texts(1) == ["two"]
-        replace(path, backup + line("u1", "one") + line("u2", "two") + line("u3", "three"))
-        assert follower.texts(1) == ["three"]
+    one, two, three = (line(f"u{n}", text) for n, text in enumerate(("one", "two", "three")))
+    write_raw(path, one)
+    assert follower.texts(1) == ["one"]
+    replace(path, backup + two)
+    assert follower.texts(1) == ["two"]
+    replace(path, backup + one + two + three)
+    assert follower.texts(1) == ["three"]
 
 
 def test_a_file_replaced_before_following_began_gives_what_is_new_in_it(
@@ -284,29 +293,13 @@ def test_a_file_replaced_before_following_began_gives_what_is_new_in_it(
     assert next(session.follow()).uuid == "u1"
 
 
-def replace(path: Path, content: bytes) -> None:
-    beside = path.with_name("beside")
-    beside.write_bytes(content)
-    beside.replace(path)
-
-
 def test_a_file_removed_and_made_anew_is_waited_for(path: Path, follower: Following) -> None:
-    write_raw(path, line("u1", "one"))
-    assert follower.texts(1) == ["one"]
+    assert_goes_on(path, follower, "one")
     content = path.read_bytes()
     path.unlink()
     for end in (0, 10, len(content)):
         path.write_bytes(content[:end])
-    write_raw(path, line("u2", "two"))
-    assert follower.texts(1) == ["two"]
-
-
-def unlink(path: Path) -> None:
-    path.unlink()
-
-
-def remove_folder(path: Path) -> None:
-    shutil.rmtree(path.parent)
+    assert_goes_on(path, follower, "two")
 
 
 def put_another_session(path: Path) -> None:
@@ -317,7 +310,7 @@ def put_another_session(path: Path) -> None:
 
 
 def cut_short(path: Path) -> None:
-    os.truncate(path, len(path.read_bytes().splitlines(keepends=True)[0]))
+    os.truncate(path, path.read_bytes().index(b"\n") + 1)
 
 
 def insert_a_line(path: Path) -> None:
@@ -330,64 +323,42 @@ def insert_a_line(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        (unlink, SessionNotFoundError, "vanished"),
-        (remove_folder, SessionNotFoundError, "vanished"),
+        (Path.unlink, SessionNotFoundError, "vanished"),
+        (lambda path: shutil.rmtree(path.parent), SessionNotFoundError, "vanished"),
         (put_another_session, FileReplacedError, "another session"),
         (cut_short, FileReplacedError, "rewritten in place"),
         (insert_a_line, FileReplacedError, "rewritten in place"),
     ],
+    ids=["gone", "its folder gone", "another session", "cut short", "a line inserted"],
 )
 def test_a_file_that_is_gone_or_another_one_is_an_error_and_none_of_it_is_given(
     path: Path,
+    session: Session,
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[Path], None],
     error: type[Exception],
     match: str,
 ) -> None:
     monkeypatch.setattr("sessiontree.operations.follow.GONE_SECONDS", 0.0)
-    with Session.open(path, readonly=True) as session:
-        follower = Following(session)
-        change(path)
-        with pytest.raises(error, match=match):
-            follower.next()
-
-
-def test_many_writers_are_followed_by_many(path: Path, follower: Following) -> None:
-    with following(path) as other:
-
-        def write(name: str) -> None:
-            with Session.open(path, durability="os") as writer:
-                for number in range(25):
-                    writer.append_message(user(f"{name} {number}"))
-
-        threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
-        for thread in threads:
-            thread.start()
-        given = [follower.next().uuid for _ in range(100)]
-        assert [other.next().uuid for _ in range(100)] == given
-        for thread in threads:
-            thread.join()
-        with Session.open(path, readonly=True) as session:
-            assert [entry.uuid for entry in session.entries()][2:] == given
+    follower = Following(session)
+    change(path)
+    with pytest.raises(error, match=match):
+        follower.next()
 
 
 @pytest.mark.slow
 def test_fifty_megabytes_at_once_are_given_as_any_others(path: Path, follower: Following) -> None:
     with Session.open(path, durability="os") as writer:
         for _ in range(2):
-            huge = writer.append_message(user("x" * 25_000_000))
+            written = [writer.append_message(user("x" * 25_000_000)).uuid]
             with writer.batch():
-                many = [writer.append_message(user("y" * 50_000)) for _ in range(500)]
-            assert [follower.next().uuid for _ in range(501)] == [
-                entry.uuid for entry in (huge, *many)
-            ]
+                written += [writer.append_message(user("y" * 50_000)).uuid for _ in range(500)]
+            assert [follower.next().uuid for _ in written] == written
 
 
-def test_it_ends_when_the_session_is_closed_by_another_thread(path: Path) -> None:
-    session = Session.open(path, readonly=True)
+def test_it_ends_when_the_session_is_closed_by_another_thread(path: Path, session: Session) -> None:
     follower = Following(session)
-    write_raw(path, line("u1", "one"))
-    assert follower.texts(1) == ["one"]
+    assert_goes_on(path, follower, "one")
     session.close()
     assert follower.ended()
     follower.thread.join(PATIENCE)
@@ -400,16 +371,15 @@ def test_damage_that_is_added_is_told_once_and_kept(path: Path) -> None:
     told: list[Damage] = []
     with Session.open(path, readonly=True) as session:
         entries = session.follow(told.append)
-        write_raw(
-            path, b"\n" + b'{"torn":\n' + line("u1", "one")[:-1] + b"\r\n" + line("u2", "two")
-        )
+        of_windows = line("u1", "one").replace(b"\n", b"\r\n")
+        write_raw(path, b"\n" + b'{"torn":\n' + of_windows + line("u2", "two"))
         assert [next(entries).uuid, next(entries).uuid] == ["u1", "u2"]
         expected = [("blank", 4), ("json", 5), ("crlf", 6)]
-        assert [(found.kind, found.line) for found in told] == expected
-        assert [(found.kind, found.line) for found in session.damage] == [("json", 3), *expected]
+        assert kinds_in(told) == expected
+        assert kinds_in(session.damage) == [("json", 3), *expected]
         session.refresh()
         list(session.entries())
-        assert [(found.kind, found.line) for found in session.damage] == [("json", 3), *expected]
+        assert kinds_in(session.damage) == [("json", 3), *expected]
         assert [path.read_bytes()[found.offset :][:1] for found in told] == [b"\n", b"{", b"{"]
 
 
@@ -418,10 +388,10 @@ def test_damage_of_a_version_1_file_is_told_only_where_it_was_added(old: Path) -
     told: list[Damage] = []
     with Session.open(old, readonly=True) as session:
         entries = session.follow(told.append)
-        write_raw(old, b"new\n" + b'{"type":"message","message":{"role":"user","content":"3"}}\n')
+        write_raw(old, b"new\n" + line_1("3"))
         assert text_of(next(entries)) == "3"
-        assert [(found.kind, found.line) for found in told] == [("json", 5)]
-        assert [(found.kind, found.line) for found in session.damage] == [("json", 4), ("json", 5)]
+        assert kinds_in(told) == [("json", 5)]
+        assert kinds_in(session.damage) == [("json", 4), ("json", 5)]
 
 
 def test_damage_told_of_a_file_that_was_repaired_since_is_forgotten(path: Path) -> None:
@@ -448,10 +418,8 @@ def test_what_was_spilled_is_given_whole(path: Path) -> None:
 def open_files() -> set[str]:
     found = set()
     for fd in os.listdir("/dev/fd"):
-        try:
+        with suppress(OSError):
             found.add(os.readlink(f"/dev/fd/{fd}"))
-        except OSError:
-            continue
     return found
 
 
@@ -521,7 +489,7 @@ def test_ctrl_c_ends_it(path: Path, count: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
 def test_the_command_prints_what_comes_until_ctrl_c(path: Path, options: list[str]) -> None:
     with python("-m", "sessiontree", "follow", str(path), *options) as (child, out, _):
         number = 0
@@ -578,40 +546,32 @@ def test_it_looks_now_and_then_where_there_is_no_watch_to_be_had(
 
     monkeypatch.setattr("watchfiles.watch", refuse)
     with following(path) as follower:
-        write_raw(path, line("u1", "one"))
-        assert follower.texts(1) == ["one"]
-        write_raw(path, line("u2", "two"))
-        assert follower.texts(1) == ["two"]
+        assert_goes_on(path, follower, "one", "two")
 
 
 def test_a_link_to_a_session_is_followed(path: Path) -> None:
-    folder = path.parent / "elsewhere"
-    folder.mkdir()
-    link = folder / "link.jsonl"
+    link = path.parent / "elsewhere" / "link.jsonl"
+    link.parent.mkdir()
     link.symlink_to(path)
     with following(link) as follower:
-        write_raw(path, line("u1", "one"))
-        assert follower.texts(1) == ["one"]
+        assert_goes_on(path, follower, "one")
 
 
 def test_following_writes_nothing(path: Path) -> None:
-    folder = path.parent
-    (folder / "chat.jsonl.lock").unlink()
+    path.with_name("chat.jsonl.lock").unlink()
     before = path.read_bytes()
     with following(path):
         pass
     assert path.read_bytes() == before
-    assert os.listdir(folder) == ["chat.jsonl"]
+    assert os.listdir(path.parent) == ["chat.jsonl"]
 
 
-def test_what_cannot_be_followed_is_refused_at_once(path: Path) -> None:
-    with Session.create() as session, pytest.raises(UsageError, match="in memory"):
+def test_what_cannot_be_followed_is_refused_at_once(path: Path, session: Session) -> None:
+    with Session.create() as in_memory, pytest.raises(UsageError, match="in memory"):
+        in_memory.follow()
+    path.unlink()
+    with pytest.raises(SessionTreeError, match="no file"):
         session.follow()
-    session = Session.open(path, readonly=True)
     session.close()
     with pytest.raises(ReadOnlyError, match="closed"):
         session.follow()
-    with Session.open(path, readonly=True) as session:
-        path.unlink()
-        with pytest.raises(SessionTreeError, match="no file"):
-            session.follow()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from sessiontree import (
     Session,
     UsageError,
 )
-from tests.support.conversation import assistant, in_memory, said, said_in, scratch, talk, user
+from tests.support.conversation import in_memory, said, said_in, scratch, talk, user
 
 
 def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(main: Session) -> None:
@@ -34,35 +33,26 @@ def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(main: Sessi
 def test_keeping_sees_what_another_writer_added_to_main_meanwhile(
     file: Path, main: Session
 ) -> None:
-    with scratch(main, "tried") as trial:
-        with Session.open(file) as other:
-            theirs = other.append_message(user("theirs"))
+    with scratch(main, "tried") as trial, Session.open(file) as other:
+        (theirs,) = talk(other, "theirs")
         assert trial.keep()["fromUuid"] == theirs.uuid
 
 
-def nothing(main: Session) -> None:
-    pass
-
-
-def marks(main: Session) -> None:
-    main.label("@", "here")
-    main.push("note")
-    main.branch("@", name="on")
-    main.rename("talk")
-
-
-@pytest.mark.parametrize("meanwhile", [nothing, marks])
+@pytest.mark.parametrize("marked", [False, True])
 def test_keeping_leaves_nothing_where_main_said_nothing_meanwhile(
-    meanwhile: Callable[[Session], None], main: Session
+    marked: bool, main: Session
 ) -> None:
     with scratch(main, "tried") as trial:
-        meanwhile(main)
+        if marked:
+            main.label("@", "here")
+            main.push("note")
+            main.branch("@", name="on")
+            main.rename("talk")
         assert "fromUuid" not in trial.keep()
 
 
 def test_a_first_entry_of_a_lane_leaves_nothing(session: Session) -> None:
-    with session.scratch() as trial:
-        talk(trial, "tried")
+    with scratch(session, "tried") as trial:
         talk(session, "beside")
         with session.lane("agent-2") as agent:
             kept = agent.keep(trial.lane_name)
@@ -71,40 +61,40 @@ def test_a_first_entry_of_a_lane_leaves_nothing(session: Session) -> None:
 
 def test_what_is_kept_already_is_not_kept_again(file: Path, main: Session) -> None:
     with scratch(main, "tried") as trial:
-        name = trial.lane_name
         trial.keep()
     talk(main, "p2")
     before = file.read_bytes()
     with pytest.raises(NothingToDoError, match="kept already"):
-        main.keep(name)
+        trial.keep()
+    with pytest.raises(NothingToDoError, match="kept already"):
+        main.keep(trial.lane_name)
     assert file.read_bytes() == before
     assert said(main.context()) == ["p1", "tried", "p2"]
 
 
 def test_a_kept_lane_is_kept_again_where_main_left_it_or_it_went_on(
-    file: Path, stored: Session
+    file: Path, main: Session
 ) -> None:
-    first = stored.append_message(user("p1"))
-    with scratch(stored, "tried") as trial:
+    first = main.leaf
+    with scratch(main, "tried") as trial:
         name = trial.lane_name
-    stored.keep(name)
-    stored.switch(first)
-    stored.keep(name)
-    assert said(stored.context()) == ["p1", "tried"]
+    main.keep(name)
+    main.switch(first)
+    main.keep(name)
+    assert said(main.context()) == ["p1", "tried"]
     with Session.open(file, lane=name) as trial:
         talk(trial, "more")
-    stored.keep(name)
-    assert said(stored.context()) == ["p1", "tried", "more"]
+    main.keep(name)
+    assert said(main.context()) == ["p1", "tried", "more"]
 
 
 def test_a_scratch_session_that_was_kept_writes_no_more_and_can_still_be_read(
-    session: Session,
+    main: Session,
 ) -> None:
-    talk(session, "p1")
-    with scratch(session, "tried") as trial:
+    with scratch(main, "tried") as trial:
         trial.keep()
         for write in (
-            lambda: trial.append_message(user("lost")),
+            lambda: talk(trial, "lost"),
             lambda: trial.label("@", "lost"),
             lambda: trial.branch("@"),
             trial.scratch,
@@ -113,8 +103,8 @@ def test_a_scratch_session_that_was_kept_writes_no_more_and_can_still_be_read(
             with pytest.raises(ReadOnlyError, match="was kept, and is a part of main; go on"):
                 write()
         assert said(trial.context()) == ["p1", "tried"]
-    talk(session, "p2")
-    assert said(session.context()) == ["p1", "tried", "p2"]
+    talk(main, "p2")
+    assert said(main.context()) == ["p1", "tried", "p2"]
 
 
 def test_a_lasting_lane_goes_on_after_it_was_kept(session: Session) -> None:
@@ -132,8 +122,7 @@ def test_a_veto_leaves_a_trial_as_it_was() -> None:
         def before_branch(self, session: Session, entry: Entry) -> None:
             raise HookRejectedError("not now")
 
-    with in_memory(hooks=[Refusing()]) as main, main.scratch() as trial:
-        talk(trial, "tried")
+    with in_memory(hooks=[Refusing()]) as main, scratch(main, "tried") as trial:
         with pytest.raises(HookRejectedError):
             trial.keep()
         talk(trial, "more")
@@ -186,52 +175,46 @@ def test_a_nested_trial_is_kept_on_the_trial_it_was_opened_from(main: Session) -
     assert said(main.context()) == ["p1", "outer", "inner", "on"]
 
 
-def test_a_trial_is_kept_on_its_lane_though_the_session_is_closed(file: Path) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
-        with main.lane("agent-2") as agent:
-            talk(agent, "agent")
-            trial = agent.scratch()
-        with trial:
-            talk(trial, "tried")
-            assert trial.keep().lane == "agent-2"
-        assert said(main.context()) == ["p1"]
+def test_a_trial_is_kept_on_its_lane_though_the_session_is_closed(
+    file: Path, main: Session
+) -> None:
+    with main.lane("agent-2") as agent:
+        talk(agent, "agent")
+        trial = agent.scratch()
+    with trial:
+        talk(trial, "tried")
+        assert trial.keep().lane == "agent-2"
+    assert said(main.context()) == ["p1"]
     assert said_in(file, "agent-2") == ["p1", "agent", "tried"]
 
 
-def test_a_trial_is_kept_after_it_was_closed_as_long_as_someone_can(file: Path) -> None:
-    with Session.create(file) as main:
-        with scratch(main, "tried") as trial:
-            pass
-        trial.keep()
-        assert said(main.context()) == ["tried"]
-        with pytest.raises(NothingToDoError, match="kept already"):
-            trial.keep()
+def test_a_trial_is_kept_after_it_was_closed_as_long_as_someone_can(main: Session) -> None:
+    with scratch(main, "tried") as trial:
+        pass
+    trial.keep()
+    assert said(main.context()) == ["p1", "tried"]
+    main.close()
     with pytest.raises(ReadOnlyError, match="is closed"):
         trial.keep()
 
 
 def test_a_nested_trial_outlives_the_one_that_was_kept_before_it(session: Session) -> None:
-    with session.scratch() as outer:
-        talk(outer, "outer")
-        with scratch(outer, "inner") as inner:
-            outer.keep()
-            assert inner.keep().lane is None
-        assert said(session.context()) == ["outer", "inner"]
+    with scratch(session, "outer") as outer, scratch(outer, "inner") as inner:
+        outer.keep()
+        assert inner.keep().lane is None
+    assert said(session.context()) == ["outer", "inner"]
 
 
 def test_a_second_session_on_a_trial_keeps_it_where_the_first_would(session: Session) -> None:
-    with session.scratch() as trial:
-        talk(trial, "tried")
-        with trial.lane(trial.lane_name) as again:
-            assert again.leaf == trial.leaf
-            again.keep()
-        assert said(session.context()) == ["tried"]
+    with scratch(session, "tried") as trial, trial.lane(trial.lane_name) as again:
+        assert again.leaf == trial.leaf
+        again.keep()
+    assert said(session.context()) == ["tried"]
 
 
 def test_a_session_opened_to_read_shows_lanes_and_keeps_nothing(file: Path, main: Session) -> None:
     with main.lane("agent-2") as agent:
-        report = agent.append_message(assistant("report"))
+        (report,) = talk(agent, "report")
     before = set(file.parent.iterdir())
     with Session.open(file, readonly=True) as main:
         with main.lane("agent-2") as agent, main.lane("other", at=report) as other:
@@ -248,12 +231,11 @@ def test_a_session_opened_to_read_shows_lanes_and_keeps_nothing(file: Path, main
     assert set(file.parent.iterdir()) == before
 
 
-def test_a_lane_of_an_old_file_opened_to_read_tells_its_lines_and_damage(tmp_path: Path) -> None:
-    old = tmp_path / "old.jsonl"
+def test_a_lane_of_an_old_file_opened_to_read_tells_its_lines_and_damage(file: Path) -> None:
     said_first = b'{"type":"message","message":{"role":"user","content":"first"}}'
-    old.write_bytes(b'{"type":"session","id":"x","cwd":"/old"}\n' + said_first + b"\nno json\n")
-    with Session.open(old, readonly=True) as main, main.lane("agent-2", at="@") as lane:
-        assert (said(lane.context()), lane.file) == (["first"], str(old))
+    file.write_bytes(b'{"type":"session","id":"x","cwd":"/old"}\n' + said_first + b"\nno json\n")
+    with Session.open(file, readonly=True) as main, main.lane("agent-2", at="@") as lane:
+        assert (said(lane.context()), lane.file) == (["first"], str(file))
         assert lane.original(lane.leaf) == main.original(main.leaf) == said_first
         assert lane.damage == main.damage != []
         lane.refresh()
@@ -272,9 +254,8 @@ def test_a_lane_with_nothing_on_it_is_not_kept_and_the_others_are_named(main: Se
         main.keep("agent-x")
 
 
-def test_a_closed_session_opens_no_lane(file: Path) -> None:
-    with Session.create(file) as main:
-        talk(main, "p1")
+def test_a_closed_session_opens_no_lane(main: Session) -> None:
+    main.close()
     with pytest.raises(ReadOnlyError, match="is closed"):
         main.lane("agent-2")
     with pytest.raises(ReadOnlyError, match="is closed"):
@@ -283,7 +264,7 @@ def test_a_closed_session_opens_no_lane(file: Path) -> None:
 
 def test_main_is_kept_on_another_lane_by_its_name(session: Session) -> None:
     with session.lane("agent-2") as agent:
-        left = agent.append_message(assistant("a1"))
+        (left,) = talk(agent, "a1")
         talk(session, "p1")
         kept = agent.keep("main")
         assert (kept.lane, kept["fromUuid"]) == ("agent-2", left.uuid)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import threading
+import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sessiontree import Entry, RefError, Session, SessionBusyError, UsageError
 from tests.operations.conftest import Reading
+from tests.support.children import in_threads
 from tests.support.conversation import (
     HEADER,
     assistant,
     chain,
+    in_memory,
     message,
     said,
     said_in,
+    scratch,
     talk,
     user,
     write,
@@ -33,7 +36,6 @@ def test_a_new_lane_starts_at_the_main_leaf_and_leaves_it_unmoved(
         assert side.leaf == main.leaf
         first = side.append_message(assistant("side"))
         assert (first.lane, first.parent_uuid) == ("agent-2", main.leaf.uuid)
-        assert said(side.context()) == ["p1", "side"]
     with Session.open(file, lane="agent-2") as side:
         assert side.leaf == first
     with Session.open(file) as main:
@@ -98,9 +100,8 @@ def test_a_lane_has_any_legal_name(file: Path, lane: str, main: Session) -> None
     assert said_in(file) == ["p1", "p2"]
 
 
-def test_a_lane_spelled_with_escapes_is_the_same_lane(tmp_path: Path) -> None:
-    lines = [HEADER, *chain("aaaa"), {**message("bbbb", "aaaa", "side"), "lane": "agent-2"}]
-    file = write(tmp_path / "s.jsonl", lines)
+def test_a_lane_spelled_with_escapes_is_the_same_lane(file: Path) -> None:
+    write(file, [HEADER, *chain("aaaa"), {**message("bbbb", "aaaa", "side"), "lane": "agent-2"}])
     file.write_bytes(file.read_bytes().replace(b'"agent-2"', b'"\\u0061gent-2"'))
     with Session.open(file, lane="agent-2", readonly=True) as side:
         assert side.leaf.uuid == "bbbb"
@@ -113,12 +114,13 @@ def test_a_lane_written_as_null_is_main(reading: Reading) -> None:
         assert session.leaf.uuid == "bbbb"
 
 
-def test_a_name_that_quotes_the_lane_is_not_taken_for_an_entry_on_it(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        with Session.open(file, lane="agent-2") as side:
-            talk(side, "s1")
-        talk(main, "agent-2")
-        main.append("custom", customType="agent-2", data={"lane": "agent-2"})
+def test_a_name_that_quotes_the_lane_is_not_taken_for_an_entry_on_it(
+    file: Path, stored: Session
+) -> None:
+    with stored.lane("agent-2") as side:
+        talk(side, "s1")
+    talk(stored, "agent-2")
+    stored.append("custom", customType="agent-2", data={"lane": "agent-2"})
     assert said_in(file, "agent-2") == ["s1"]
 
 
@@ -126,50 +128,31 @@ def test_a_scratch_lane_tries_without_moving_the_main_leaf_and_is_kept_by_one_en
     file: Path, main: Session
 ) -> None:
     before = main.leaf
-    with main.scratch() as trial:
+    with scratch(main, "tried") as trial:
         assert trial.lane_name.startswith("scratch/")
-        tried = trial.append_message(assistant("tried"))
+        tried = trial.leaf
         assert main.leaf == before
         assert said(main.context()) == ["p1"]
         kept = trial.keep()
     assert (kept.type, kept.lane, kept.parent_uuid) == ("branch", None, tried.uuid)
     assert main.leaf == kept
-    assert said(main.context()) == ["p1", "tried"]
-    with Session.open(file, readonly=True) as main:
-        assert said(main.context()) == ["p1", "tried"]
-        assert main.verify() == []
+    assert main.verify() == []
+    assert said(main.context()) == said_in(file) == ["p1", "tried"]
 
 
-def test_a_scratch_lane_that_is_not_kept_counts_for_nothing(file: Path, main: Session) -> None:
-    with main.scratch() as trial:
-        trial.append_message(assistant("tried"))
+def test_a_scratch_lane_starts_where_it_is_told(main: Session) -> None:
+    first = main.leaf
     talk(main, "p2")
-    assert said_in(file) == ["p1", "p2"]
-
-
-def test_a_scratch_lane_starts_where_it_is_told(stored: Session) -> None:
-    first = stored.append_message(user("p1"))
-    talk(stored, "p2")
-    with stored.scratch(at=first) as trial:
-        trial.append_message(assistant("other"))
+    with main.scratch(at=first) as trial:
+        talk(trial, "other")
         assert said(trial.context()) == ["p1", "other"]
         trial.keep()
-    assert said(stored.context()) == ["p1", "other"]
-
-
-def test_what_main_wrote_beside_a_kept_trial_stays_a_branch(main: Session) -> None:
-    with main.scratch() as trial:
-        trial.append_message(assistant("tried"))
-        talk(main, "beside")
-        trial.keep()
-    assert said(main.context()) == ["p1", "tried"]
-    assert sorted(branch.preview for branch in main.branches()) == ["beside", "tried"]
+    assert said(main.context()) == ["p1", "other"]
 
 
 def test_a_lane_can_be_kept_later_by_its_name(file: Path, main: Session) -> None:
-    with main.scratch() as trial:
+    with scratch(main, "tried") as trial:
         name = trial.lane_name
-        trial.append_message(assistant("tried"))
     with Session.open(file, lane=name) as trial:
         trial.keep()
     with Session.open(file) as main:
@@ -183,9 +166,9 @@ def test_an_exclusive_session_shares_its_lock_with_its_own_lanes(file: Path) -> 
     with Session.create(file, cwd="/p", exclusive=True) as main:
         talk(main, "p1")
         with main.lane("agent-2") as side:
-            side.append_message(assistant("side"))
+            talk(side, "side")
             talk(main, "p2")
-            side.append_message(assistant("side 2"))
+            talk(side, "side 2")
         with pytest.raises(SessionBusyError):
             Session.open(file).append_message(user("no"))
         talk(main, "p3")
@@ -195,39 +178,39 @@ def test_an_exclusive_session_shares_its_lock_with_its_own_lanes(file: Path) -> 
         assert side.verify() == []
 
 
-def test_a_lane_may_be_written_inside_a_batch_of_the_session_it_came_from(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        with main.lane("agent-2") as side, main.batch():
-            talk(main, "p1")
-            side.append_message(assistant("side"))
-            talk(main, "p2")
-        assert said(main.context()) == ["p1", "p2"]
-        assert main.verify() == []
+def test_a_lane_may_be_written_inside_a_batch_of_the_session_it_came_from(
+    file: Path, stored: Session
+) -> None:
+    with stored.lane("agent-2") as side, stored.batch():
+        talk(stored, "p1")
+        talk(side, "side")
+        talk(stored, "p2")
+    assert said(stored.context()) == ["p1", "p2"]
+    assert stored.verify() == []
     assert said_in(file, "agent-2") == ["side"]
 
 
-def test_a_lane_outlives_the_session_it_came_from(file: Path) -> None:
-    with Session.create(file, cwd="/p") as main:
-        talk(main, "p1")
-        side = main.lane("agent-2")
+def test_a_lane_outlives_the_session_it_came_from(file: Path, main: Session) -> None:
+    side = main.lane("agent-2")
+    main.close()
     with side:
-        side.append_message(assistant("side"))
+        talk(side, "side")
         side.keep()
     assert said_in(file) == ["p1", "side"]
 
 
-def test_hooks_are_told_of_what_a_lane_writes(file: Path) -> None:
-    told: list[tuple[str, str]] = []
+def test_hooks_are_told_of_what_a_lane_writes() -> None:
+    told: list[str] = []
 
     class Telling:
         def after_append(self, session: Session, entry: Entry) -> None:
-            told.append((session.lane_name, entry.type))
+            told.append(session.lane_name)
 
-    with Session.create(file, cwd="/p", hooks=[Telling()]) as main:
+    with in_memory(hooks=[Telling()]) as main:
         talk(main, "p1")
         with main.lane("agent-2") as side:
-            side.append_message(assistant("side"))
-    assert told == [("main", "message"), ("agent-2", "message")]
+            talk(side, "side")
+    assert told == ["main", "agent-2"]
 
 
 @pytest.mark.parametrize("readonly", [False, True])
@@ -260,38 +243,17 @@ def test_threads_on_lanes_of_their_own_lose_nothing(file: Path) -> None:
                 for n in range(100):
                     lane.append_message(assistant(f"{name} {n}"))
 
-        threads = [threading.Thread(target=work, args=(f"agent-{n}",)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for n in range(100):
-            talk(main, f"main {n}")
-        for thread in threads:
-            thread.join()
+        def work_on_main() -> None:
+            for n in range(100):
+                talk(main, f"main {n}")
+
+        works = [partial(work, f"agent-{n}") for n in range(4)]
+        assert in_threads(*works, work_on_main) == []
         assert said(main.context()) == ["start", *(f"main {n}" for n in range(100))]
         assert main.verify() == []
     for n in range(4):
-        with Session.open(file, lane=f"agent-{n}", readonly=True) as lane:
-            told = [text for text in said(lane.context()) if text.startswith("agent")]
-            assert told == [f"agent-{n} {i}" for i in range(100)]
-
-
-def test_processes_on_lanes_of_their_own_lose_nothing(file: Path) -> None:
-    with Session.create(file, cwd="/p", durability="os") as main:
-        talk(main, "start")
-    children = []
-    for n in range(4):
-        child = os.fork()
-        if not child:
-            with Session.open(file, lane=f"agent-{n}", durability="os") as lane:
-                for i in range(100):
-                    lane.append_message(assistant(f"agent-{n} {i}"))
-            os._exit(0)
-        children.append(child)
-    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
-    for n in range(4):
-        with Session.open(file, lane=f"agent-{n}", readonly=True) as lane:
-            assert said(lane.context()) == ["start", *(f"agent-{n} {i}" for i in range(100))]
-            assert lane.verify() == []
+        told = [text for text in said_in(file, f"agent-{n}") if text.startswith("agent")]
+        assert told == [f"agent-{n} {i}" for i in range(100)]
 
 
 def test_a_session_sees_what_its_lanes_wrote_whenever_it_takes_the_whole_file(
@@ -335,22 +297,16 @@ def test_a_look_that_meets_a_move_of_its_lane_keeps_it_for_the_hook(file: Path) 
 
 @pytest.mark.parametrize("key", ['"lane"', '"l\\u0061ne"'])
 def test_an_entry_that_names_the_main_lane_is_on_it(file: Path, key: str) -> None:
-    write(file, [HEADER, *chain("m1")])
-    with file.open("a") as lines:
-        for uuid, parent in (("m2", "m1"), ("m3", "m2")):
-            said_on_main = '"type":"message","message":{"role":"user","content":"x"}'
-            lines.write(
-                f'{{{key}:"main","uuid":"{uuid}","parentUuid":"{parent}",{said_on_main}}}\n'
-            )
+    lines = [{**entry, "lane": "main"} for entry in chain("m2", "m3", "m4", below="m1")]
+    write(file, [HEADER, *chain("m1"), *lines[:2]])
+    file.write_text(file.read_text().replace('"lane"', key))
     with Session.open(file) as main:
         assert (main.leaf.uuid, main.leaf.lane, main.leaf["lane"]) == ("m3", None, "main")
         assert main.stats().lanes == {"main": 4}
         assert [row.lane for row in main.tree()] == [None] * 4
         assert [branch.length for branch in main.branches()] == [3]
-        with file.open("a") as lines:
-            lines.write(
-                '{"type":"custom","customType":"c","uuid":"m4","parentUuid":"m3","lane":"main"}\n'
-            )
+        with file.open("a") as more:
+            more.write(json.dumps(lines[2]) + "\n")
         main.label("m1", "first")
         assert [row.parent_uuid for row in main.tree()][-1] == "m4"
 
@@ -359,9 +315,8 @@ def test_a_reader_of_a_lane_that_is_not_there_is_told_which_are(file: Path, main
     with main.lane("reviewer") as reviewer:
         reviewer.append_message(assistant("side"))
     for name in ("nope", "agent"):
-        with pytest.raises(
-            RefError, match=f"lane '{name}'; there are entries on reviewer"
-        ) as found:
+        told = f"lane '{name}'; there are entries on reviewer"
+        with pytest.raises(RefError, match=told) as found:
             Session.open(file, readonly=True, lane=name)
         assert found.value.candidates == ("reviewer",)
     with Session.open(file, readonly=True) as reader:
@@ -375,8 +330,8 @@ def test_a_reader_of_a_lane_that_is_not_there_is_told_which_are(file: Path, main
         assert said(writer.context()) == ["p1"]
 
 
-def test_a_reader_of_another_agents_file_is_told_which_lanes_are_there(tmp_path: Path) -> None:
-    file = written(tmp_path / "t.jsonl", [question("a", None)])
+def test_a_reader_of_another_agents_file_is_told_which_lanes_are_there(file: Path) -> None:
+    written(file, [question("a", None)])
     with pytest.raises(RefError, match="no lane but main has an entry"):
         Session.open(file, readonly=True, lane="nope")
     with Session.open(file, readonly=True) as reader:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from sessiontree import Branch, Session
+from sessiontree import Session
 from tests.operations.conftest import Reading
 from tests.support.conversation import (
-    HEADER,
     assistant,
     chain,
     forked,
@@ -17,15 +14,11 @@ from tests.support.conversation import (
     line,
     message,
     said,
+    scratch,
     talk,
     text,
     user,
-    write,
 )
-
-
-def _drawn(session: Session, *, all: bool = False) -> list[str]:
-    return list(session.render(all=all))
 
 
 def test_rows_stand_in_file_order_with_their_place_in_the_tree(reading: Reading) -> None:
@@ -70,10 +63,6 @@ def test_rows_tell_late_parents_and_orphans_their_depth(reading: Reading) -> Non
     assert depths == {"root": 0, "late": 2, "above": 1, "orphan": 0, "below": 1}
 
 
-def _by_leaf(session: Session) -> dict[str, Branch]:
-    return {branch.leaf: branch for branch in session.branches()}
-
-
 def test_branches_are_tips_and_not_markers(session: Session) -> None:
     fork = session.append_message(user("p1"))
     _, x = talk(session, "x1", "x2")
@@ -83,14 +72,10 @@ def test_branches_are_tips_and_not_markers(session: Session) -> None:
     session.branch(fork)
     session.push()
     session.rename("talk")
-    assert [branch.leaf for branch in session.branches()] == [x.uuid, y.uuid]
-    branches = _by_leaf(session)
-    assert (branches[x.uuid].fork, branches[x.uuid].length) == (fork.uuid, 2)
-    assert (branches[y.uuid].fork, branches[y.uuid].length) == (fork.uuid, 1)
-    assert (branches[x.uuid].name, branches[y.uuid].name) == (None, "side")
-    assert not any(branch.current for branch in branches.values())
-    assert branches[y.uuid].preview == "y1"
-    assert branches[y.uuid].updated == y.timestamp
+    found = [(b.leaf, b.fork, b.length, b.name, b.current) for b in session.branches()]
+    assert found == [(x.uuid, fork.uuid, 2, None, False), (y.uuid, fork.uuid, 1, "side", False)]
+    side = session.branches()[1]
+    assert (side.preview, side.updated) == ("y1", y.timestamp)
     session.switch("side")
     assert [branch.current for branch in session.branches()] == [False, True]
 
@@ -119,13 +104,11 @@ def test_branches_below_an_entry_only(session: Session) -> None:
     assert [branch.leaf for branch in session.branches(fork)] == [x.uuid, y.uuid]
 
 
-def test_a_branch_tells_its_lane(file: Path, stored: Session) -> None:
-    fork = stored.append_message(user("p1"))
-    with Session.open(file, lane="agent-2") as side:
+def test_a_branch_tells_its_lane(main: Session) -> None:
+    with main.lane("agent-2") as side:
         talk(side, "s1")
-    stored.refresh()
-    stored.append_message(assistant("a1"), parent=fork)
-    assert [branch.lane for branch in stored.branches()] == ["agent-2", None]
+    talk(main, "p2")
+    assert [branch.lane for branch in main.branches()] == ["agent-2", None]
 
 
 def test_a_name_leads_to_the_tip_that_bears_it(session: Session) -> None:
@@ -147,7 +130,7 @@ def test_the_drawing_marks_the_path_the_labels_and_the_place() -> None:
         session.branch(fork, name="rust")
         rust = session.append_message(assistant("In Rust"))
         session.label(fork, "start")
-        assert _drawn(session) == [
+        assert list(session.render()) == [
             "session the-id · talk · /project",
             f"● user  Build a CLI  {fork.uuid[:8]}  [start]",
             f"├─○ assistant  In Node  {session.find(type='message')[1].uuid[:8]}",
@@ -157,15 +140,15 @@ def test_the_drawing_marks_the_path_the_labels_and_the_place() -> None:
 
 def test_a_long_run_is_folded_with_a_count_and_shown_whole_on_request(session: Session) -> None:
     talk(session, *(f"m{n}" for n in range(50)))
-    folded = _drawn(session)
+    folded = list(session.render())
     assert [row for row in folded if "⋮" in row] == ["⋮ 46 more"]
     assert len(folded) == 1 + 2 + 1 + 2
-    assert len(_drawn(session, all=True)) == 51
+    assert len(list(session.render(all=True))) == 51
 
 
 def test_a_run_just_short_enough_is_not_folded(session: Session) -> None:
     talk(session, *(f"m{n}" for n in range(8)))
-    assert len(_drawn(session)) == 9
+    assert len(list(session.render())) == 9
 
 
 def test_what_is_labelled_or_stood_at_is_never_folded_away(session: Session) -> None:
@@ -175,22 +158,17 @@ def test_what_is_labelled_or_stood_at_is_never_folded_away(session: Session) -> 
     session.label("@", "pushed")
     talk(session, *(f"n{n}" for n in range(20)))
     session.switch(session.path()[31])
-    drawn = _drawn(session)
-    assert sum("[here]" in row for row in drawn) == 1
-    assert sum("[pushed]" in row for row in drawn) == 1
-    assert sum("you are here" in row for row in drawn) == 1
+    drawn = list(session.render())
+    for mark in ("[here]", "[pushed]", "you are here"):
+        assert "\n".join(drawn).count(mark) == 1
     counts = [int(row.split()[1]) for row in drawn if row.startswith("⋮")]
     assert sum(counts) + len(drawn) - len(counts) == 1 + 71
 
 
 def test_a_cycle_is_drawn_once_and_ends(reading: Reading) -> None:
-    with reading(
-        message("aaaa", "bbbb", "a"),
-        message("bbbb", "aaaa", "b"),
-        message("self", "self", "s"),
-        *chain("cccc"),
-    ) as session:
-        drawn = "\n".join(_drawn(session, all=True))
+    cycle = [message("aaaa", "bbbb", "a"), message("bbbb", "aaaa", "b")]
+    with reading(*cycle, message("self", "self", "s"), *chain("cccc")) as session:
+        drawn = "\n".join(session.render(all=True))
         assert all(drawn.count(f"  {uuid}") == 1 for uuid in ("aaaa", "bbbb", "self"))
         assert len(list(session.tree())) == 5
         assert len(session.branches()) == 3
@@ -198,13 +176,12 @@ def test_a_cycle_is_drawn_once_and_ends(reading: Reading) -> None:
 
 def test_an_empty_session_is_its_heading() -> None:
     with in_memory(id="the-id") as session:
-        assert _drawn(session) == ["session the-id · /project"]
+        assert list(session.render()) == ["session the-id · /project"]
 
 
-def test_a_chain_of_10000_is_shown_without_recursion(tmp_path: Path) -> None:
-    file = write(tmp_path / "s.jsonl", [HEADER, *chain(*(f"m{n:05}" for n in range(10_000)))])
-    with Session.open(file, readonly=True) as session:
-        drawn = _drawn(session)
+def test_a_chain_of_10000_is_shown_without_recursion(reading: Reading) -> None:
+    with reading(*chain(*(f"m{n:05}" for n in range(10_000)))) as session:
+        drawn = list(session.render())
         assert len(drawn) == 6
         assert drawn[3] == "⋮ 9996 more"
         (branch,) = session.branches()
@@ -214,37 +191,34 @@ def test_a_chain_of_10000_is_shown_without_recursion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_2000_nested_forks_are_shown_without_recursion(tmp_path: Path, named: bool) -> None:
-    lines = [HEADER]
-    above = "root"
+def test_2000_nested_forks_are_shown_without_recursion(reading: Reading, named: bool) -> None:
+    lines, above = [], "root"
     for n in range(2_000):
         lines.append(message(f"main{n:04}", above, "m"))
         above = f"main{n:04}"
         if named:
             lines.append(line("branch", f"mark{n:04}", above, name=f"name{n}"))
         lines.append(message(f"side{n:04}", f"mark{n:04}" if named else above, "s"))
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
+    with reading(*lines) as session:
         branches = session.branches()
         assert len(branches) == 2_000
         assert sum(branch.name is not None for branch in branches) == (2_000 if named else 0)
-        drawn = _drawn(session, all=True)
+        drawn = list(session.render(all=True))
         assert len(drawn) == 1 + 4_000
         assert max(map(len, drawn)) < 200
         assert said(session.context())[-1] == "s"
 
 
 @pytest.mark.slow
-def test_forks_to_the_side_2000_deep_are_drawn_in_bounded_width(tmp_path: Path) -> None:
+def test_forks_to_the_side_2000_deep_are_drawn_in_bounded_width(reading: Reading) -> None:
     """Each fork leaves the path at once, so that every level is one column further right."""
-    lines = [HEADER]
-    above = "root"
+    lines, above = [], "root"
     for n in range(2_000):
-        lines += chain(f"side{n:04}", below=above)
-        lines += chain(f"deep{n:04}", below=f"side{n:04}")
+        lines += chain(f"side{n:04}", f"deep{n:04}", below=above)
         lines += chain(f"main{n:04}", below=f"side{n:04}")
         above = f"deep{n:04}"
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        drawn = _drawn(session)
+    with reading(*lines) as session:
+        drawn = list(session.render())
         assert len(drawn) > 2_000
         assert max(map(len, drawn)) < 200
 
@@ -283,12 +257,9 @@ def test_a_lane_below_the_leaf_of_main_does_not_hide_its_branch(session: Session
 
 
 def test_a_kept_lane_is_a_part_of_the_branch_that_keeps_it(main: Session) -> None:
-    trial = main.scratch()
-    talk(trial, "tried")
-    inner = trial.scratch()
-    talk(inner, "inside")
-    inner.keep()
-    trial.keep()
+    with scratch(main, "tried") as trial, scratch(trial, "inside") as inner:
+        inner.keep()
+        trial.keep()
     (branch,) = main.branches()
     assert (branch.preview, branch.length, branch.current) == ("inside", 3, True)
     assert main.stats().branches == 1

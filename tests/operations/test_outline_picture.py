@@ -14,7 +14,7 @@ from sessiontree import Session
 from tests.support.conversation import HEADER, chain, line, message, opened, write
 
 
-def picture(file: Path, lines: list[dict[str, Any]], at: str = "", *, all: bool = False) -> str:
+def picture(file: Path, lines: list[dict[str, Any]], at: str = "") -> str:
     """The drawing of a file, without uuids, as seen from an entry."""
     if at:
         lines = [*lines, line("branch", "the-last", at)]
@@ -28,40 +28,14 @@ def picture(file: Path, lines: list[dict[str, Any]], at: str = "", *, all: bool 
 def _without(parts: list[str], uuids: set[str]) -> list[str]:
     """The parts of a row without its uuid, which follows what it says."""
     last = max((i for i, part in enumerate(parts) if part in uuids), default=len(parts))
-    return [part for i, part in enumerate(parts) if i != last]
+    return parts[:last] + parts[last + 1 :]
 
 
 def lane(name: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**entry, "lane": name} for entry in lines]
 
 
-def test_the_path_runs_straight_down_and_the_others_leave_it_at_joints(tmp_path: Path) -> None:
-    lines = [
-        *chain("p1", "a1"),
-        *chain("x1", "x2", below="p1"),
-        *chain("y1", "y2", below="a1"),
-        *chain("p2", "a2", below="a1"),
-    ]
-    assert picture(tmp_path / "s.jsonl", lines) == (
-        "● p1\n├─○ x1\n│ ○ x2\n● a1\n├─○ y1\n│ ○ y2\n● p2\n● a2  ← you are here"
-    )
-
-
-def test_where_the_session_stands_at_a_fork_the_last_branch_has_the_last_joint(
-    tmp_path: Path,
-) -> None:
-    lines = [
-        *chain("p1", "a1"),
-        *chain("x1", "x2", below="a1"),
-        *chain("y1", "y2", below="a1"),
-        *chain("p2", "a2", below="a1"),
-    ]
-    assert picture(tmp_path / "s.jsonl", lines, "a1") == (
-        "● p1\n● a1  ← you are here\n├─○ x1\n│ ○ x2\n├─○ y1\n│ ○ y2\n└─○ p2\n  ○ a2"
-    )
-
-
-def test_forks_of_forks_are_drawn_at_their_depth(tmp_path: Path) -> None:
+def test_forks_of_forks_are_drawn_at_their_depth(file: Path) -> None:
     lines = [
         *chain("p1"),
         *chain("x1", below="p1"),
@@ -74,7 +48,7 @@ def test_forks_of_forks_are_drawn_at_their_depth(tmp_path: Path) -> None:
         *chain("yb", below="y1"),
         *chain("p2", below="p1"),
     ]
-    assert picture(tmp_path / "s.jsonl", lines) == (
+    assert picture(file, lines) == (
         "● p1\n"
         "├─○ x1\n"
         "│ ├─○ xa\n"
@@ -88,7 +62,7 @@ def test_forks_of_forks_are_drawn_at_their_depth(tmp_path: Path) -> None:
         "│ └─○ yb\n"
         "● p2  ← you are here"
     )
-    assert picture(tmp_path / "s.jsonl", lines, "xca") == (
+    assert picture(file, lines, "xca") == (
         "● p1\n"
         "├─○ y1\n"
         "│ ├─○ ya\n"
@@ -104,7 +78,7 @@ def test_forks_of_forks_are_drawn_at_their_depth(tmp_path: Path) -> None:
     )
 
 
-def test_lanes_labels_and_names_stand_behind_what_is_said(tmp_path: Path) -> None:
+def test_lanes_labels_and_names_stand_behind_what_is_said(file: Path) -> None:
     lines = [
         *chain("p1"),
         *lane("agent-2", chain("s1", "s2", below="p1")),
@@ -116,7 +90,7 @@ def test_lanes_labels_and_names_stand_behind_what_is_said(tmp_path: Path) -> Non
         line("branch", "b2", "t1"),
         *chain("p2", below="b2"),
     ]
-    assert picture(tmp_path / "s.jsonl", lines) == (
+    assert picture(file, lines) == (
         "● p1  [start]\n"
         "├─○ s1  lane agent-2\n"
         "│ ○ s2  [found]  lane agent-2\n"
@@ -128,7 +102,7 @@ def test_lanes_labels_and_names_stand_behind_what_is_said(tmp_path: Path) -> Non
 
 
 def test_a_branch_that_forks_before_it_says_anything_has_its_joints_where_it_left(
-    tmp_path: Path,
+    file: Path,
 ) -> None:
     lines = [
         *chain("p1"),
@@ -137,23 +111,21 @@ def test_a_branch_that_forks_before_it_says_anything_has_its_joints_where_it_lef
         *chain("y1", below="b1"),
         *chain("z1", below="p1"),
     ]
-    assert picture(tmp_path / "s.jsonl", lines, "p1") == (
+    assert picture(file, lines, "p1") == (
         "● p1  ← you are here\n├─○ x1  (two-ways)\n├─○ y1  (two-ways)\n└─○ z1"
     )
-    assert picture(tmp_path / "s.jsonl", lines, "x1") == (
+    assert picture(file, lines, "x1") == (
         "● p1\n├─○ y1  (two-ways)\n├─○ z1\n● x1  (two-ways)  ← you are here"
     )
 
 
-def test_two_beginnings_hang_on_the_heading(tmp_path: Path) -> None:
+def test_two_beginnings_hang_on_the_heading(file: Path) -> None:
     lines = [*chain("p1", "a1"), *chain("q1", "b1")]
-    assert picture(tmp_path / "s.jsonl", lines) == "├─○ p1\n│ ○ a1\n● q1\n● b1  ← you are here"
-    assert picture(tmp_path / "s.jsonl", lines, "root") == (
-        "← you are here\n├─○ p1\n│ ○ a1\n└─○ q1\n  ○ b1"
-    )
+    assert picture(file, lines) == "├─○ p1\n│ ○ a1\n● q1\n● b1  ← you are here"
+    assert picture(file, lines, "root") == ("← you are here\n├─○ p1\n│ ○ a1\n└─○ q1\n  ○ b1")
 
 
-def test_orphans_are_trees_of_their_own(tmp_path: Path) -> None:
+def test_orphans_are_trees_of_their_own(file: Path) -> None:
     lines = [
         *chain("p1"),
         *chain("o1", below="gone"),
@@ -165,7 +137,7 @@ def test_orphans_are_trees_of_their_own(tmp_path: Path) -> None:
         *chain("p2", below="p1"),
         *chain("p3", below="p1"),
     ]
-    assert picture(tmp_path / "s.jsonl", lines) == (
+    assert picture(file, lines) == (
         "● p1\n"
         "├─○ p2\n"
         "● p3  ← you are here\n"
@@ -180,13 +152,13 @@ def test_orphans_are_trees_of_their_own(tmp_path: Path) -> None:
     )
 
 
-def test_a_long_branch_is_folded_in_its_own_columns(tmp_path: Path) -> None:
+def test_a_long_branch_is_folded_in_its_own_columns(file: Path) -> None:
     lines = [
         *chain("p1"),
         *chain(*(f"x{n}" for n in range(9)), below="p1"),
         *chain(*(f"y{n}" for n in range(9)), below="p1"),
     ]
-    assert picture(tmp_path / "s.jsonl", lines, "p1") == (
+    assert picture(file, lines, "p1") == (
         "● p1  ← you are here\n"
         "├─○ x0\n"
         "│ ○ x1\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -17,6 +15,8 @@ from sessiontree import Session
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.operations.workers import Crew
 from sessiontree.text.pattern import Pattern
+from tests.support.children import PATIENCE, read_line, running
+from tests.support.conversation import user
 
 HERE = os.getpid()
 
@@ -100,18 +100,10 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_one_they_work_for(blow: signal.Signals) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    others = [int(pid) for pid in process.stdout.readline().split()]
-    os.kill(process.pid, blow)
-    process.communicate()
+    with running(ENDLESS) as process:
+        others = [int(pid) for pid in read_line(process).split()]
+        process.send_signal(blow)
+        process.wait(PATIENCE)
     for _ in range(1000):
         if not any(map(_is_alive, others)):
             return
@@ -132,7 +124,7 @@ def test_a_search_by_many_finds_what_one_finds(tmp_path: Path) -> None:
     for number, file in enumerate(files):
         with Session.create(file, durability="os", cwd="/a") as session:
             for _ in range(number % 4):
-                session.append_message({"role": "user", "content": "a needle é \x1b"})
+                session.append_message(user("a needle é \x1b"))
     (tmp_path / "05.jsonl").write_text('{"a log": "of a needle"}\n')
     (tmp_path / "06.jsonl").unlink()
     told: list[list[str]] = [[], []]
