@@ -167,6 +167,7 @@ class _Lines:
     def entries(self, end: int) -> Iterator[Entry]:
         """The entries up to an offset."""
         for offset, block in whole_lines(self.log.read, self.at, end):
+            self.check()  # after the read: the file may have been rewritten before it
             for line in lines_in(block):
                 entry = self._decode(self._current(line), offset)
                 offset += len(line) + 1
