@@ -235,10 +235,7 @@ def test_content_that_is_not_the_blob_is_never_given(blobs: Blobs, damage: Damag
 @pytest.mark.parametrize("damage", REWRITTEN.values(), ids=REWRITTEN)
 @pytest.mark.parametrize("how", [bytes, lambda content: [content[:9], content[9:]]])
 def test_damage_in_the_place_of_a_blob_is_kept_aside_when_it_is_stored_again(
-    tmp_path: Path,
-    blobs: Blobs,
-    damage: Damage,
-    how: Callable[[bytes], bytes | list[bytes]],
+    tmp_path: Path, blobs: Blobs, damage: Damage, how: Callable[[bytes], bytes | list[bytes]]
 ) -> None:
     damage(path_of(blobs))
     damaged = path_of(blobs).read_bytes()

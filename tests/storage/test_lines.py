@@ -78,12 +78,7 @@ def test_any_line_is_found_by_its_end_in_any_order(
 
 
 @settings(deadline=None)
-@given(
-    CONTENT,
-    st.sampled_from([b"a", b"ab", b"ba", b"aa", b"abcabcabc", b"x"]),
-    BLOCKS,
-    st.data(),
-)
+@given(CONTENT, st.sampled_from([b"a", b"ab", b"ba", b"aa", b"abcabcabc", b"x"]), BLOCKS, st.data())
 def test_find_gives_every_line_with_the_needle_nearest_first(
     content: bytes, needle: bytes, blocks: tuple[int, int], data: st.DataObject
 ) -> None:

@@ -210,9 +210,7 @@ def test_a_writer_that_gives_no_name_is_waited_for_and_then_named_as_hanging(
     lock.close()
 
 
-def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(
-    path: Path,
-) -> None:
+def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(path: Path) -> None:
     disk = FaultyDisk()
     disk.arm(Fault("unlock", 1, errno.EACCES, stays=True))
     with Session.open(path, fs=disk) as session, Session.open(path) as other:
