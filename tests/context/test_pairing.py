@@ -206,14 +206,20 @@ def test_a_call_without_an_id_is_left_as_it_is() -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories())
-def test_any_history_becomes_one_that_providers_take_and_stays_it(messages: list[Message]) -> None:
+def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) -> None:
     before = copy.deepcopy(messages)
     out, warnings = pair(messages)
     assert fault_of(out) is None
     assert messages == before
     assert (out == messages) == (warnings == [])
     assert (fault_of(messages) is None) <= (out == messages)
-    assert_untouched(out)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=200)
+@given(histories())
+def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None:
+    assert_untouched(paired(*messages))
 
 
 @pytest.mark.slow

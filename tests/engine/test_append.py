@@ -15,7 +15,7 @@ from tests.support.files import HELLO, uuids_at
 
 
 @pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
-def test_an_append_is_one_write_and_the_sync_asked_for(
+def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
     path: Path, durability: Any, calls: list[str]
 ) -> None:
     disk = FaultyDisk()
@@ -123,7 +123,7 @@ THEIRS = b'{"type":"x-theirs","uuid":"theirs","parentUuid":null}\n'
 
 @pytest.mark.parametrize("unended", [b"", b'{"type":"mess'])
 @pytest.mark.parametrize("theirs", [THEIRS, THEIRS * 2, b'{"torn\n'])
-def test_lines_appended_at_once_without_the_lock_do_ours_no_damage(
+def test_lines_appended_without_the_lock_at_the_same_moment_are_no_damage_to_ours(
     path: Path, theirs: bytes, unended: bytes
 ) -> None:
     disk = Barging(path)
