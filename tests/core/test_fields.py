@@ -63,7 +63,7 @@ def test_a_field_that_is_missing_or_of_a_wrong_kind_is_named(kind: str, key: str
         ("block", {"index": False}, "index"),
         ("custom_message", {"display": 1}, "display"),
         ("message", {"message": {"content": "no role"}}, "role"),
-        *(("branch", {"metadata": odd}, "metadata") for odd in ("text", [], 5)),
+        *(("branch", {"metadata": odd}, "metadata") for odd in ("text", list[str](), 5)),
         *(("session_info", {"name": odd}, "name") for odd in ("", "  ", "a\nb", "\x1b[2J", 5)),
         *(("custom", {key: "v"}, key) for key in sorted(RESERVED)),
     ],

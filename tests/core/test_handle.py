@@ -164,10 +164,8 @@ def test_any_semantic_version_is_taken(version: str) -> None:
     ],
 )
 def test_the_older_form_is_normalized(identifier: str, method: str, meta: tuple[str, ...]) -> None:
-    assert Handle.from_json({**OLDER, "identifier": identifier}) == (
-        Handle("cone", "1.0.0", method, meta),
-        None,
-    )
+    normalized = Handle("cone", "1.0.0", method, meta)
+    assert Handle.from_json({**OLDER, "identifier": identifier}) == (normalized, None)
 
 
 def test_the_metadata_of_the_older_form_is_given_beside_the_handle() -> None:

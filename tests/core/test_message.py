@@ -103,8 +103,8 @@ def test_an_item_without_a_role_plays_one(item: Message, role: str) -> None:
     ("content", "answer"),
     [
         *((content, True) for content in ("go", [said("go")], [{"type": "image"}])),
-        *((content, False) for content in ("", [], None, result("anthropic", "a")["content"])),
-        (result("anthropic", "a", then="and now?")["content"], True),
+        *((content, False) for content in ("", None, result("anthropic", "a")["content"])),
+        *(([], False), (result("anthropic", "a", then="and now?")["content"], True)),
     ],
 )
 def test_a_prompt_is_a_user_message_with_more_than_results(content: Any, answer: bool) -> None:

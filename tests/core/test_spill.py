@@ -263,7 +263,7 @@ def test_the_same_string_twice_is_one_blob_fetched_once() -> None:
         *([[["content", 0], handle]] for handle in (5, None, HANDLE + "x")),
         *([[["content", 0], HANDLE, *more]] for more in ([1], ["text", "more"])),
         *([[path, HANDLE]] for path in ([], [0], [None], ["nowhere"], ["content"], ["spilled", 0])),
-        *([[["content", at], HANDLE]] for at in (5, -2, "0", False, 1, [0], {}, 0.0)),
+        *([[["content", at], HANDLE]] for at in (5, -2, "0", False, 1, [0], dict[str, int](), 0.0)),
         *([[["content", 0, at], HANDLE]] for at in (0, "x")),
         [[["content", 0], HANDLE], [["content", 0], HANDLE]],
     ],

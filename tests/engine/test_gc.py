@@ -81,22 +81,6 @@ def test_an_old_entry_stays_while_something_young_hangs_below_it(file: Path) -> 
 Reaching = Callable[[Session, Entry], object]
 
 
-def by_keeping(main: Session, tried: Entry) -> None:
-    main.keep(str(tried.lane))
-
-
-def by_merging(main: Session, tried: Entry) -> None:
-    main.merge(tried)
-
-
-def by_label(main: Session, tried: Entry) -> None:
-    main.label(tried, "good-idea")
-
-
-def by_branching(main: Session, tried: Entry) -> None:
-    main.branch(tried)
-
-
 def by_handle(main: Session, tried: Entry) -> None:
     main.append("handle", handle=str(Handle.entry(main.id, tried.uuid)), kind="message")
 
@@ -106,19 +90,27 @@ def by_lane(main: Session, tried: Entry) -> None:
         lane.append_message(user("go on"))
 
 
-@pytest.mark.parametrize(
-    "reach", [by_keeping, by_merging, by_label, by_branching, by_handle, by_lane]
-)
-def test_what_something_lasting_reaches_stays_and_all_above_it(file: Path, reach: Reaching) -> None:
+REACHES: dict[str, Reaching] = {
+    "keep": lambda main, tried: main.keep(str(tried.lane)),
+    "merge": Session.merge,
+    "label": lambda main, tried: main.label(tried, "good-idea"),
+    "branch": Session.branch,
+    "handle": by_handle,
+    "lane": by_lane,
+}
+
+
+@pytest.mark.parametrize("by", REACHES)
+def test_what_something_lasting_reaches_stays_with_all_above_it(file: Path, by: str) -> None:
     with Session.create(file) as main:
         main.append_message(user("p1"))
         _, tried, left = try_out(main, "a", "b", "c")
         main.refresh()
-        reach(main, left if reach is by_keeping else tried)
+        REACHES[by](main, left if by == "keep" else tried)
         main.refresh()
         before = [entry.uuid for entry in main.entries()]
         gone = [entry.uuid for entry in main.gc(now=LATER).entries]
-        assert gone == ([] if reach is by_keeping else [left.uuid])
+        assert gone == ([] if by == "keep" else [left.uuid])
         assert [entry.uuid for entry in main.entries()] == [u for u in before if u not in gone]
         assert main.verify() == []
 

@@ -68,7 +68,7 @@ def test_an_ambiguous_prefix_lists_its_candidates(tree: Path, ref: str) -> None:
 @pytest.mark.parametrize(
     "ref",
     [
-        *["", "aaa", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"],
+        *["", "aaa", "aa-1", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"],
         "@~" + "9" * 5000,  # more digits than Python makes a number of
     ],
 )
