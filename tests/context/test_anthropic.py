@@ -30,10 +30,12 @@ def warned(*messages: dict[str, Any]) -> str:
     return "\n".join(context(*messages).to_anthropic().warnings)
 
 
+def thinking(words: str, **more: Any) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": words, **more}
+
+
 def signed(**more: Any) -> dict[str, Any]:
-    return assistant(
-        {"type": "thinking", "thinking": "hm", "signature": "sig"}, text("yes"), **more
-    )
+    return assistant(thinking("hm", signature="sig"), text("yes"), **more)
 
 
 def test_the_system_text_stands_apart() -> None:
@@ -57,11 +59,8 @@ def test_parallel_calls_stored_block_by_block_are_one_message_again() -> None:
     uses = [{"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in "ab"]
     answers = [user([{"type": "tool_result", "tool_use_id": id, "content": "done"}]) for id in "ab"]
     told = sent(user("go"), *(assistant(use, id="msg_1") for use in uses), *answers)
-    assert [(role, len(blocks)) for role, blocks in told] == [
-        ("user", 1),
-        ("assistant", 2),
-        ("user", 2),
-    ]
+    sizes = [(role, len(blocks)) for role, blocks in told]
+    assert sizes == [("user", 1), ("assistant", 2), ("user", 2)]
 
 
 def test_white_space_and_empty_messages_are_not_sent() -> None:
@@ -81,29 +80,20 @@ def test_thinking_keeps_its_signature() -> None:
 
 
 def test_pis_thinking_is_written_as_anthropics() -> None:
-    thought = {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"}
-    hidden = {"type": "thinking", "thinking": "", "thinkingSignature": "x", "redacted": True}
+    thought = thinking("hm", thinkingSignature="sig")
+    hidden = thinking("", thinkingSignature="x", redacted=True)
     told = sent(user("?"), assistant(thought, hidden, text("yes"), api="anthropic-messages"))
-    assert told[1][1][:2] == [
-        {"type": "thinking", "thinking": "hm", "signature": "sig"},
-        {"type": "redacted_thinking", "data": "x"},
-    ]
+    sealed = {"type": "redacted_thinking", "data": "x"}
+    assert told[1][1][:2] == [thinking("hm", signature="sig"), sealed]
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        assistant({"type": "thinking", "thinking": "hm"}, text("yes")),
-        assistant(
-            {"type": "thinking", "thinking": "hm", "thinkingSignature": "reasoning_content"},
-            text("yes"),
-            api="openai-completions",
-        ),
-        assistant(
-            {"type": "thinking", "thinking": "", "thinkingSignature": '{"type": "reasoning"}'},
-            text("yes"),
-        ),
-        assistant(text("yes"), {"type": "thinking", "thinking": "hm", "signature": "sig"}),
+        assistant(thinking("hm"), text("yes")),
+        assistant(thinking("hm", thinkingSignature="so"), text("yes"), api="openai-completions"),
+        assistant(thinking("", thinkingSignature='{"type": "reasoning"}'), text("yes")),
+        assistant(text("yes"), thinking("hm", signature="sig")),
     ],
     ids=["unsigned", "another api's", "openai's", "last"],
 )
@@ -139,12 +129,8 @@ def test_the_id_of_a_call_does_not_depend_on_later_ones() -> None:
 @pytest.mark.parametrize(
     ("stored", "given"),
     [
-        ('{"a": 1}', {"a": 1}),
-        ("", {}),
-        ('{"a": 1', {"arguments": '{"a": 1'}),
-        ("[1]", {"arguments": "[1]"}),
-        ('{"a": NaN}', {"arguments": '{"a": NaN}'}),
-        ("[" * 100_000, {"arguments": "[" * 100_000}),
+        *(('{"a": 1}', {"a": 1}), ("", {})),
+        *((odd, {"arguments": odd}) for odd in ('{"a": 1', "[1]", '{"a": NaN}', "[" * 100_000)),
     ],
     ids=["an object", "nothing", "cut", "a list", "no JSON", "deep"],
 )
@@ -172,9 +158,8 @@ def test_an_image_that_cannot_be_sent_leaves_its_name() -> None:
 
 
 def test_the_images_of_a_failed_call_stand_behind_the_results() -> None:
-    told = sent(
-        user("go"), assistant(call("a"), call("b")), result("a", [IMAGE], failed=True), result("b")
-    )
+    results = [result("a", [IMAGE], failed=True), result("b")]
+    told = sent(user("go"), assistant(call("a"), call("b")), *results)
     kinds = [block["type"] for block in told[2][1]]
     assert kinds == ["tool_result", "tool_result", "text", "image"]
 
@@ -217,6 +202,5 @@ def test_a_warning_tells_how_often_and_where_first() -> None:
     unheard = {"type": "unheard_of"}
     found = context(user([text("hi"), unheard, unheard]))
     [warning] = found.to_anthropic().warnings
-    assert warning.endswith(
-        f"'unheard_of' was left out (2 times, first in entry {found.leaf.uuid[:8]})"
-    )
+    counted = f"(2 times, first in entry {found.leaf.uuid[:8]})"
+    assert warning.endswith(f"'unheard_of' was left out {counted}")

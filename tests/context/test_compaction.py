@@ -13,6 +13,9 @@ from tests.support.conversation import user
 from tests.support.histories import call, fault_of, histories, result, said
 from tests.support.lines import values
 
+SHOWN = [{"type": "image"}, said("xxxx")]
+PDF = "application/pdf"
+
 
 def tokens(message: Message) -> int:
     """A count that is easy to follow: the number a test gave the message."""
@@ -33,48 +36,32 @@ def answer(tokens: int = 10) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("said", "count"),
     [
-        (user(""), 0),
-        (user("x"), 1),
-        (user("x" * 4), 1),
-        (user("x" * 5), 2),
+        *((user("x" * length), tokens) for length, tokens in ((0, 0), (1, 1), (4, 1), (5, 2))),
         (user([said("x" * 8), "yyyy"]), 3),
         ({"role": "assistant", "content": [{"type": "thinking", "thinking": "x" * 12}]}, 3),
         (user([{"type": "image", "data": "x" * 10_000}]), IMAGE_TOKENS),
         (user([{"type": "input_image"}, said("xxxx")]), IMAGE_TOKENS + 1),
+        (user([{"type": "tool_result", "content": SHOWN}]), IMAGE_TOKENS + 1),
         ({"role": "bashExecution", "command": "ls", "output": "xx"}, 1),
-        (user(None), 0),
-        (user([5, None, {"type": ["list"]}, {"text": 5}]), 0),
+        *((user(odd), 0) for odd in (None, [5, None, {"type": ["list"]}, {"text": 5}])),
         ({"role": "user"}, 0),
     ],
 )
-def test_four_characters_are_a_token_and_an_image_a_fixed_number(
-    message: Message, expected: int
-) -> None:
-    assert estimate_tokens(message) == expected
-
-
-def test_an_image_inside_a_result_counts_as_an_image() -> None:
-    block = {
-        "type": "tool_result",
-        "tool_use_id": "a",
-        "content": [{"type": "image"}, said("xxxx")],
-    }
-    assert estimate_tokens(user([block])) == IMAGE_TOKENS + 1
+def test_four_characters_are_a_token_and_an_image_a_fixed_number(said: Message, count: int) -> None:
+    assert estimate_tokens(said) == count
 
 
 @pytest.mark.parametrize(
     ("media_type", "length", "images"),
-    [("application/pdf", 0, 0), ("application/pdf", 9, 1), ("application/pdf", 65_537, 2),
-     ("audio/wav", 65_537, 0)],
-)  # fmt: skip
+    [(PDF, 0, 0), (PDF, 9, 1), (PDF, 65_537, 2), ("audio/wav", 65_537, 0)],
+)
 def test_a_pdf_counts_by_its_pages_and_what_is_only_named_not_at_all(
     media_type: str, length: int, images: int
 ) -> None:
     source = {"type": "base64", "media_type": media_type, "data": "x" * length}
-    block = {"type": "document", "source": source}
-    assert estimate_tokens(user([block])) == images * IMAGE_TOKENS
+    assert estimate_tokens(user([{"type": "document", "source": source}])) == images * IMAGE_TOKENS
 
 
 @pytest.mark.parametrize("shape", ["pi", "anthropic", "chat", "responses"])
@@ -102,11 +89,9 @@ def test_what_fits_is_not_cut() -> None:
 
 
 def test_a_cut_falls_before_the_prompt_nearest_to_what_is_to_be_kept() -> None:
-    path = pieces(prompt(), answer(), prompt(), answer(), prompt(), answer(), prompt(), answer())
-    assert cut_point(path, 40, tokens) == "p4"
-    assert cut_point(path, 45, tokens) == "p4"
-    assert cut_point(path, 59, tokens) == "p2"
-    assert cut_point(path, 20, tokens) == "p6"
+    path = pieces(*[prompt(), answer()] * 4)
+    for keep, first_kept in ((40, "p4"), (45, "p4"), (59, "p2"), (20, "p6")):
+        assert cut_point(path, keep, tokens) == first_kept
 
 
 def test_a_prompt_within_reach_is_preferred_to_a_nearer_answer() -> None:
@@ -149,13 +134,8 @@ def test_a_merge_is_one_unit() -> None:
 
 
 def test_entries_that_say_nothing_are_no_place_to_cut() -> None:
-    path = [
-        Piece("header", []),
-        Piece("a", [prompt(50)]),
-        Piece("label", []),
-        Piece("b", [answer()]),
-    ]
-    assert cut_point(path, 10, tokens) == "b"
+    said = {"header": [], "a": [prompt(50)], "label": [], "b": [answer()]}
+    assert cut_point([Piece(*piece) for piece in said.items()], 10, tokens) == "b"
 
 
 def test_where_nothing_could_be_left_out_there_is_nothing_to_cut() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -47,6 +48,9 @@ def merge(merged: str, base: str = "root", uuid: str = "m", **fields: Any) -> En
     return entry("merge", uuid, mergedUuid=merged, baseUuid=base, **fields)
 
 
+FROM: dict[str, Any] = {"summary": "s", "fromUuid": "f"}
+SUMMARY = {"role": "branchSummary", "content": "s"}
+ASSISTANT: dict[str, Any] = {"role": "assistant"}
 A, B, C, D = (message(name.lower(), name) for name in "ABCD")
 
 
@@ -54,42 +58,26 @@ A, B, C, D = (message(name.lower(), name) for name in "ABCD")
     ("found", "expected"),
     [
         (A, user("A")),
-        (
-            entry("branch_summary", summary="s", fromUuid="f"),
-            {"role": "branchSummary", "content": "s", "summary": "s", "fromUuid": "f"},
-        ),
-        (
-            entry("stack_summary", summary="s", fromUuid="f"),
-            {"role": "branchSummary", "content": "s", "summary": "s", "fromUuid": "f"},
-        ),
+        *((entry(f"{kind}_summary", **FROM), {**SUMMARY, **FROM}) for kind in ("branch", "stack")),
         (
             compaction("c", tokensBefore=9),
             {"role": "compactionSummary", "content": "Sc", "summary": "Sc", "tokensBefore": 9},
         ),
-        (
-            merge("x", summary="s"),
-            {"role": "branchSummary", "content": "s", "summary": "s", "mergedUuid": "x"},
-        ),
+        (merge("x", summary="s"), {**SUMMARY, "summary": "s", "mergedUuid": "x"}),
         (
             entry("custom_message", customType="t", content="c", display=True, details=1),
             {"role": "custom", "customType": "t", "content": "c", "display": True, "details": 1},
         ),
-        (
-            entry("handle", handle="blob@1.0.0::sha256:x", kind="output"),
-            user("blob@1.0.0::sha256:x"),
-        ),
+        (entry("handle", handle="b@1.0.0::sha256:x", kind="output"), user("b@1.0.0::sha256:x")),
         (
             entry("handle", handle={"source": "s", "source_version": "1", "identifier": "i"}),
             user("s@1::i"),
         ),
-        (
-            entry("handle", handle="h@1::m", role="assistant"),
-            {"role": "assistant", "content": "h@1::m"},
-        ),
+        (entry("handle", handle="h@1::m", role="assistant"), {**user("h@1::m"), **ASSISTANT}),
         (entry("handle", handle="h@1::m", role=["user"]), user("h@1::m")),
         (
-            entry("message_end", messageUuid="x", role="assistant", model="m"),
-            {"role": "assistant", "content": [], "model": "m"},
+            entry("message_end", messageUuid="x", model="m", **ASSISTANT),
+            {"content": [], "model": "m", **ASSISTANT},
         ),
     ],
     ids=lambda value: value.type if isinstance(value, Entry) else "",
@@ -115,10 +103,8 @@ def test_the_other_known_types_contribute_nothing_and_warn_of_nothing(kind: str)
 def test_unknown_types_say_nothing_and_give_one_warning_a_type() -> None:
     entries = [entry("new", "1"), entry("new", "2"), entry("newer", "3"), A]
     assert texts(*entries) == ["A"]
-    assert [("'new'" in w, "'newer'" in w) for w in warnings(*entries)] == [
-        (True, False),
-        (False, True),
-    ]
+    told = [re.findall("'new(.*?)'", told) for told in warnings(*entries)]
+    assert told == [[""], ["er"]]
 
 
 @pytest.mark.parametrize("odd", [None, "text", [], 5])
@@ -202,31 +188,22 @@ def test_what_a_compaction_kept_is_older_than_its_state() -> None:
 
 def test_the_header_names_the_settings_that_a_session_starts_with() -> None:
     assert header_settings({}) == {}
-    assert header_settings({"provider": "p", "modelId": "m", "thinkingLevel": "high"}) == {
-        "model": model("m"),
-        "thinkingLevel": "high",
-    }
-    facts = {"model": {"provider": "q", "modelId": "n"}, "system": "S"}
-    assert header_settings({"modelId": "m", "metadata": facts}) == {
-        "model": model("n", "q"),
-        "system": "S",
-    }
+    named = {"model": model("m"), "thinkingLevel": "high"}
+    assert header_settings({**model("m"), "thinkingLevel": "high"}) == named
+    facts = {"model": model("n", "q"), "system": "S"}
+    assert header_settings({"modelId": "m", "metadata": facts}) == facts
     assert header_settings({"metadata": 5, "model": 7, "system": []}) == {}
 
 
 def test_a_summary_stands_in_place_of_all_before_the_first_kept_entry() -> None:
     assert texts(A, B, C, compaction("b"), D) == ["Sc", "B", "C", "D"]
     assert texts(A, B, compaction("root"), D) == ["Sc", "A", "B", "D"]
-
-
-def test_a_compaction_that_names_itself_keeps_nothing() -> None:
-    assert texts(A, B, compaction("c"), D) == ["Sc", "D"]
+    assert texts(A, B, compaction("c"), D) == ["Sc", "D"]  # it names itself and keeps nothing
 
 
 def test_earlier_compactions_contribute_nothing() -> None:
-    assert texts(A, B, compaction("b", "c1"), C, compaction("b", "c2"), D) == [
-        *("Sc2", "B", "C", "D")
-    ]
+    path = [A, B, compaction("b", "c1"), C, compaction("b", "c2"), D]
+    assert texts(*path) == ["Sc2", "B", "C", "D"]
     assert texts(A, B, compaction("b", "c1"), C, compaction("a", "c2")) == ["Sc2", "A", "B", "C"]
     assert texts(A, compaction("a", "c1"), B, compaction("c1", "c2"), C) == ["Sc2", "B", "C"]
 
@@ -244,9 +221,8 @@ def test_where_the_file_was_cut_above_the_first_kept_entry_all_there_is_is_kept(
     entries = [A, B, compaction("elsewhere"), D]
     assert texts(*entries, cut_above=True) == ["Sc", "A", "B", "D"]
     assert warnings(*entries, cut_above=True) == []
-    assert texts(A, compaction("a", "c1"), B, compaction("z", "c2"), cut_above=True) == [
-        *("Sc2", "A", "B")
-    ]
+    path = [A, compaction("a", "c1"), B, compaction("z", "c2")]
+    assert texts(*path, cut_above=True) == ["Sc2", "A", "B"]
 
 
 def test_an_edit_drops_or_replaces_and_the_latest_wins() -> None:
@@ -279,10 +255,8 @@ def test_an_edited_item_that_has_no_place_for_text_becomes_a_message() -> None:
     thought = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "sealed"}
     asked = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
     answer = {"type": "function_call_output", "call_id": "c", "output": "a b"}
-    items = [
-        entry("message", uuid, message=item)
-        for uuid, item in zip("tao", (thought, asked, answer), strict=True)
-    ]
+    said = {"t": thought, "a": asked, "o": answer}
+    items = [entry("message", uuid, message=item) for uuid, item in said.items()]
     told = {"role": "assistant", "content": "shorter"}
     assert fold(*items, edit("t", "shorter")).result()[0] == [told, asked, answer]
     assert fold(*items, edit("o", "-")).result()[0] == [thought, asked, {**answer, "output": "-"}]
@@ -292,11 +266,9 @@ def test_an_edited_item_that_has_no_place_for_text_becomes_a_message() -> None:
 
 
 def test_an_edit_leaves_nothing_of_an_output_behind() -> None:
-    run = entry(
-        "message", "r", message={"role": "bashExecution", "command": "env", "output": "KEY"}
-    )
-    [edited], _, _ = fold(run, edit("r", "gone")).result()
-    assert edited == {"role": "bashExecution", "command": "env", "output": "gone"}
+    ran = {"role": "bashExecution", "command": "env", "output": "KEY"}
+    [edited], _, _ = fold(entry("message", "r", message=ran), edit("r", "gone")).result()
+    assert edited == {**ran, "output": "gone"}
 
 
 def test_a_merge_with_a_summary_is_that_summary() -> None:
@@ -306,10 +278,8 @@ def test_a_merge_with_a_summary_is_that_summary() -> None:
 @pytest.mark.parametrize("fields", [{}, {"summary": None}])
 def test_a_merge_contributes_what_lies_between_base_and_merged(fields: dict[str, Any]) -> None:
     found = fold(A, merge("c", "a", **fields), D, merged={("a", "c"): [B, C]})
-    messages, sources, told = found.result()
-    assert [m["content"] for m in messages] == ["A", "B", "C", "D"]
-    assert sources == [A, B, C, D]
-    assert told == []
+    entries = [A, B, C, D]
+    assert found.result() == ([entry["message"] for entry in entries], entries, [])
 
 
 def test_a_merge_of_merges_contributes_each_entry_once_the_first_time() -> None:
@@ -318,8 +288,9 @@ def test_a_merge_of_merges_contributes_each_entry_once_the_first_time() -> None:
         ("root", "d"): [D, A],
         ("root", "inner"): [B, merge("d", "root", "inner")],
     }
-    assert texts(A, merge("x"), merge("d", uuid="m2"), merged=known) == ["A", "B", "D", "C"]
-    assert texts(A, merge("x"), merge("inner", uuid="m2"), merged=known) == ["A", "B", "D", "C"]
+    for again in ("d", "inner"):
+        path = [A, merge("x"), merge(again, uuid="m2")]
+        assert texts(*path, merged=known) == ["A", "B", "D", "C"]
 
 
 def test_what_was_merged_counts_under_its_own_compaction_and_edits() -> None:
@@ -383,15 +354,11 @@ def test_merges_nested_two_thousand_deep_are_followed_without_recursion() -> Non
 
 
 def test_the_same_branch_merged_by_every_branch_is_not_followed_twice() -> None:
-    known = {
-        ("root", f"x{n}"): [
-            message(f"u{n}", n),
-            *(merge(f"x{n + 1}", uuid=f"m{n}.{i}") for i in "ab"),
-        ]
-        for n in range(60)
-    }
-    found = texts(merge("x0"), merged=known)
-    assert found == list(range(60))
+    known = {}
+    for n in range(60):
+        twice = [merge(f"x{n + 1}", uuid=f"m{n}.{i}") for i in "ab"]
+        known["root", f"x{n}"] = [message(f"u{n}", n), *twice]
+    assert texts(merge("x0"), merged=known) == [*range(60)]
 
 
 def block(uuid: str, index: Any, text: str, of: Any = "x") -> Entry:
@@ -414,14 +381,8 @@ def test_blocks_are_folded_into_one_message_where_the_first_stands() -> None:
 
 
 def test_blocks_stand_by_index_and_a_later_one_replaces_an_earlier() -> None:
-    entries = [
-        block("1", 7, "c"),
-        block("2", 0, "a"),
-        block("3", 2, "b"),
-        block("4", 7, "z"),
-        end(),
-    ]
-    assert texts(*entries) == [[said("a"), said("b"), said("z")]]
+    blocks = [block("1", 7, "c"), block("2", 0, "a"), block("3", 2, "b"), block("4", 7, "z")]
+    assert texts(*blocks, end()) == [[said("a"), said("b"), said("z")]]
 
 
 def test_without_its_end_a_message_is_partial_and_says_so() -> None:
@@ -473,8 +434,8 @@ def entries(draw: st.DrawFn) -> list[Entry]:
     """A path of any types, some of them naming each other."""
     made: list[Entry] = []
     for place in range(draw(st.integers(0, 10))):
-        uuid, known = f"u{place}", ["root", *(e.uuid for e in made), f"u{place}", "elsewhere"]
-        target = draw(st.sampled_from(known))
+        uuid = f"u{place}"
+        target = draw(st.sampled_from(["root", *(e.uuid for e in made), uuid, "elsewhere"]))
         text = user(f"{place}")
         system = {"role": "system", "content": f"{place}"}
         ids = draw(st.sampled_from(["a", "b"]))
@@ -505,11 +466,8 @@ def entries(draw: st.DrawFn) -> list[Entry]:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(entries(), st.booleans())
-def test_an_entry_taken_at_the_end_gives_what_the_whole_path_gives(
-    rest: list[Entry], verbatim: bool
-) -> None:
-    by_uuid = {found.uuid: found for found in rest}
-    lookup = segments({("root", uuid): [found] for uuid, found in by_uuid.items()})
+def test_entries_taken_one_by_one_give_what_all_give(rest: list[Entry], verbatim: bool) -> None:
+    lookup = segments({("root", found.uuid): [found] for found in rest})
 
     def whole(length: int) -> Fold:
         return Fold(path(ROOT, *rest[:length]), lookup, verbatim=verbatim)
@@ -529,28 +487,23 @@ def test_an_entry_taken_at_the_end_gives_what_the_whole_path_gives(
 
 def test_a_context_counts_and_looks_up_only_when_asked() -> None:
     asked: list[str] = []
+    settings: dict[str, Any] = {"model": model("m"), "thinkingLevel": "high", "system": "S"}
 
     def look_up(key: str) -> Any:
         asked.append(key)
-        return {"model": model("m"), "thinkingLevel": "high", "system": "S"}[key]
+        return settings[key]
 
     def count(found: Any) -> int:
         asked.append("tokens")
         return 7
 
-    context = Context(A, [A["message"]], [A], ["w"], look_up, count)
+    messages = [A["message"]]
+    context = Context(A, messages, [A], ["w"], look_up, count)
     assert asked == []
     assert (context.tokens, context.tokens) == (7, 7)
     assert asked == ["tokens"]
-    assert context.as_dict() == {
-        "leaf": "a",
-        "messages": [A["message"]],
-        "model": model("m"),
-        "thinkingLevel": "high",
-        "system": "S",
-        "tokens": 7,
-        "warnings": ["w"],
-    }
+    told = {"leaf": "a", "messages": messages, **settings, "tokens": 7, "warnings": ["w"]}
+    assert context.as_dict() == told
 
 
 def test_results_are_fresh_lists_each_time() -> None:

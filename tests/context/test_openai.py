@@ -42,14 +42,9 @@ def reasoning(id: str = "rs_1", sealed: str = "sealed") -> dict[str, Any]:
 
 
 def spoken(words: str, id: str = "msg_1") -> dict[str, Any]:
-    said = {"type": "output_text", "text": words, "annotations": []}
-    return {
-        "type": "message",
-        "role": "assistant",
-        "id": id,
-        "status": "completed",
-        "content": [said],
-    }
+    content = [{"type": "output_text", "text": words, "annotations": []}]
+    said = {"type": "message", "role": "assistant", "id": id, "status": "completed"}
+    return {**said, "content": content}
 
 
 def test_an_unknown_api_is_refused() -> None:
@@ -58,11 +53,9 @@ def test_an_unknown_api_is_refused() -> None:
 
 
 def test_the_system_text_is_the_first_message_or_the_instructions() -> None:
-    found = context({"role": "system", "content": "Be brief."}, user("hi"))
-    assert found.to_openai("chat").params["messages"][0] == {
-        "role": "system",
-        "content": "Be brief.",
-    }
+    system = {"role": "system", "content": "Be brief."}
+    found = context(system, user("hi"))
+    assert found.to_openai("chat").params["messages"][0] == system
     assert found.to_openai().params["instructions"] == "Be brief."
 
 
@@ -160,16 +153,11 @@ def test_an_item_that_stands_twice_has_its_id_once() -> None:
 
 def test_custom_calls_stay_custom() -> None:
     made = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "***"}}
-    history = [
-        user("go"),
-        {"role": "assistant", "content": None, "tool_calls": [made]},
-        {"role": "tool", "tool_call_id": "c", "content": "ok"},
-    ]
+    asked = {"role": "assistant", "content": None, "tool_calls": [made]}
+    history = [user("go"), asked, {"role": "tool", "tool_call_id": "c", "content": "ok"}]
     assert chat_sent(*history)[1]["tool_calls"] == [made]
-    assert [item["type"] for item in items_sent(*history)[1:]] == [
-        "custom_tool_call",
-        "custom_tool_call_output",
-    ]
+    kinds = [item["type"] for item in items_sent(*history)[1:]]
+    assert kinds == ["custom_tool_call", "custom_tool_call_output"]
 
 
 def test_a_call_that_an_edit_replaced_says_the_new_words() -> None:

@@ -148,10 +148,8 @@ def test_an_id_used_every_turn_pairs_within_each_turn(shape: str) -> None:
 def test_a_result_answers_the_nearest_open_call_of_its_id(shape: str) -> None:
     first, second = call(shape, "a", said="1"), call(shape, "a", said="2")
     late, later = result(shape, "a", text="late"), result(shape, "a", text="later")
-    assert paired(first, PROMPT, second, late, DONE, later) == [
-        *(first, later, PROMPT),
-        *(second, late, DONE),
-    ]
+    out = paired(first, PROMPT, second, late, DONE, later)
+    assert out == [first, later, PROMPT, second, late, DONE]
 
 
 def test_two_results_of_one_id_in_one_message_keep_their_own_words() -> None:
@@ -168,16 +166,13 @@ def test_a_user_message_with_results_and_text_is_left_whole_where_it_may_be() ->
 
 def test_what_a_late_result_says_besides_stays_in_its_place() -> None:
     made, answer = call("anthropic", "a"), result("anthropic", "a", then="and now?")
-    out = paired(made, STEER, answer)
-    assert out == [
-        *(made, {**answer, "content": answer["content"][:1]}, STEER),
-        user([said("and now?")]),
-    ]
+    first = {**answer, "content": answer["content"][:1]}
+    assert paired(made, STEER, answer) == [made, first, STEER, user([said("and now?")])]
 
 
 def test_an_orphan_result_does_not_take_the_words_beside_it_along() -> None:
-    out = paired(PROMPT, result("anthropic", "a", then="and now?"))
-    assert out == [PROMPT, user([said("and now?")])]
+    words = user([said("and now?")])
+    assert paired(PROMPT, result("anthropic", "a", then="and now?")) == [PROMPT, words]
 
 
 @pytest.mark.parametrize("second", [result("anthropic", "b"), result("chat", "b")])
@@ -223,20 +218,15 @@ def test_any_history_becomes_one_that_a_provider_takes(messages: list[Message]) 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories())
-def test_what_is_neither_call_nor_result_is_neither_lost_nor_reordered(
-    messages: list[Message],
-) -> None:
-    assert spoken_in(paired(*messages)) == spoken_in(messages)
+def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None:
+    assert_untouched(paired(*messages))
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(histories())
-def test_pairing_what_is_paired_changes_nothing(messages: list[Message]) -> None:
-    once = paired(*messages)
-    again, warnings = pair(once)
-    assert [id(message) for message in again] == [id(message) for message in once]
-    assert warnings == []
+def test_what_is_neither_call_nor_result_is_not_lost_or_reordered(messages: list[Message]) -> None:
+    assert spoken_in(paired(*messages)) == spoken_in(messages)
 
 
 @pytest.mark.slow
@@ -260,19 +250,11 @@ def _is_part(message: Message, messages: list[Message]) -> bool:
 
 
 def test_a_response_in_pieces_makes_its_calls_together() -> None:
-    def piece(call: str) -> dict[str, Any]:
-        block = {"type": "tool_use", "id": call, "name": "run", "input": {}}
-        return {"role": "assistant", "id": "msg", "content": [block]}
-
-    def result(call: str) -> dict[str, Any]:
-        block = {"type": "tool_result", "tool_use_id": call, "content": call}
-        return user([block])
-
-    said = user("stop")
-    in_order = [piece("a"), piece("b"), result("b"), result("a"), said]
-    assert pair(in_order) == (in_order, [])
-    late, warnings = pair([piece("a"), piece("b"), result("b"), said, result("a")])
-    assert late == in_order
+    pieces = [{**call("anthropic", id), "id": "msg"} for id in "ab"]
+    a, b = result("anthropic", "a"), result("anthropic", "b")
+    assert_untouched([*pieces, b, a, STEER])
+    late, warnings = pair([*pieces, b, STEER, a])
+    assert late == [*pieces, b, a, STEER]
     assert warnings
 
 

@@ -27,9 +27,12 @@ HANDLE = Handle("p", "1.0.0", "m", ("x",))
 OUTPUT = {"stdout": "hello\n", "stderr": "", "exitCode": 0}
 
 
+def made(kind: Kind, **fields: Any) -> Entry:
+    return entry("handle", handle=str(HANDLE), kind=kind, **fields)
+
+
 def said(kind: Kind, data: Any, media_type: str | None = None, **fields: Any) -> Any:
-    made = entry("handle", handle=str(HANDLE), kind=kind, **fields)
-    return message_of(ResolvedHandle(HANDLE, kind, data, media_type), made).message
+    return message_of(ResolvedHandle(HANDLE, kind, data, media_type), made(kind, **fields)).message
 
 
 @pytest.mark.parametrize(
@@ -40,11 +43,8 @@ def said(kind: Kind, data: Any, media_type: str | None = None, **fields: Any) ->
         ("message", {"role": "bashExecution", "output": "x"}),
         ("message", {"role": "assistant", "tool_calls": []}),
         ("message", {"type": "function_call", "call_id": "c", "name": "n"}),
-        ("output", OUTPUT),
-        ("output", {**OUTPUT, "exitCode": None}),
-        ("document", None),
-        ("document", [1, {"a": "b"}]),
-        ("binary", b""),
+        *(("output", {**OUTPUT, "exitCode": code}) for code in (0, None)),
+        *(("document", None), ("document", [1, {"a": "b"}]), ("binary", b"")),
     ],
 )
 def test_data_of_its_kind_is_taken(kind: Kind, data: Any) -> None:
@@ -54,20 +54,12 @@ def test_data_of_its_kind_is_taken(kind: Kind, data: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "data"),
     [
-        ("message", "hi"),
-        ("message", {}),
-        ("message", {"role": "", "content": "hi"}),
-        ("message", {"role": "user"}),
+        *(("message", odd) for odd in ("hi", {}, {**user("hi"), "role": ""}, {"role": "user"})),
         ("message", user(5)),
-        ("output", "hello"),
-        ("output", {"stdout": "a", "stderr": "b"}),
+        *(("output", odd) for odd in ("hello", {"stdout": "a", "stderr": "b"})),
         ("output", {**OUTPUT, "stdout": None}),
-        ("output", {**OUTPUT, "exitCode": "0"}),
-        ("output", {**OUTPUT, "exitCode": True}),
-        ("document", b"bytes"),
-        ("binary", "text"),
-        ("binary", None),
-        ("video", b""),
+        *(("output", {**OUTPUT, "exitCode": odd}) for odd in ("0", True)),
+        *(("document", b"bytes"), ("binary", "text"), ("binary", None), ("video", b"")),
     ],
 )
 def test_data_that_breaks_its_kind_is_a_typed_error(kind: Kind, data: Any) -> None:
@@ -85,10 +77,8 @@ def test_a_message_is_itself() -> None:
 def test_an_output_is_a_fenced_text() -> None:
     assert said("output", OUTPUT) == user("```\nhello\n```")
     failed = {"stdout": "out", "stderr": "err", "exitCode": 2}
-    assert said("output", failed, role="assistant") == {
-        "role": "assistant",
-        "content": "```\nout\n```\nstderr:\n```\nerr\n```\nexit code 2",
-    }
+    content = "```\nout\n```\nstderr:\n```\nerr\n```\nexit code 2"
+    assert said("output", failed, role="assistant") == {"role": "assistant", "content": content}
     silent = {"stdout": "", "stderr": "", "exitCode": None}
     assert said("output", silent)["content"] == "```\n```"
 
@@ -110,15 +100,14 @@ def test_a_document_is_its_json() -> None:
 
 @pytest.mark.parametrize("media_type", ["image/png", "IMAGE/PNG; q=1"])
 def test_an_image_is_an_image_block(media_type: str) -> None:
-    assert said("binary", b"\x89PNG", media_type) == user(
-        [{"type": "image", "data": base64.b64encode(b"\x89PNG").decode(), "mimeType": "image/png"}]
-    )
+    data = base64.b64encode(b"\x89PNG").decode()
+    block = {"type": "image", "data": data, "mimeType": "image/png"}
+    assert said("binary", b"\x89PNG", media_type) == user([block])
 
 
 def test_an_image_that_models_refuse_is_named() -> None:
-    assert (
-        said("binary", b"II*\0", "image/tiff")["content"] == "[image/tiff, 4 bytes: p@1.0.0::m:x]"
-    )
+    content = said("binary", b"II*\0", "image/tiff")["content"]
+    assert content == "[image/tiff, 4 bytes: p@1.0.0::m:x]"
 
 
 @pytest.mark.parametrize("media_type", ["text/markdown", "application/json", "image/svg+xml"])
@@ -129,11 +118,8 @@ def test_a_text_is_shown(media_type: str) -> None:
 @pytest.mark.parametrize(
     ("data", "media_type"),
     [
-        (b"RIFF", "audio/wav"),
-        (b"%PDF" + b" " * LARGEST_PDF, "application/pdf"),
-        (b"\xff", "text/plain"),
-        (b"a" * (LONGEST_TEXT + 1), "text/plain"),
-        (b"text", None),
+        *((b"RIFF", "audio/wav"), (b"%PDF" + b" " * LARGEST_PDF, "application/pdf")),
+        *((b"\xff", "text/plain"), (b"a" * (LONGEST_TEXT + 1), "text/plain"), (b"text", None)),
     ],
 )
 def test_other_bytes_are_named_in_one_line(data: bytes, media_type: str | None) -> None:
@@ -145,55 +131,42 @@ def test_other_bytes_are_named_in_one_line(data: bytes, media_type: str | None) 
 
 
 def lack_of(data: bytes, media_type: str | None) -> str:
-    resolved = ResolvedHandle(HANDLE, "binary", data, media_type)
-    return message_of(resolved, entry("handle", handle=str(HANDLE), kind="binary")).lack
+    return message_of(ResolvedHandle(HANDLE, "binary", data, media_type), made("binary")).lack
 
 
 def carried(data: bytes, media_type: str | None) -> tuple[str, bytes]:
     resolved = ResolvedHandle(HANDLE, "binary", data, media_type)
-    (block,) = carried_of(resolved, entry("handle", handle=str(HANDLE), kind="binary"))["content"]
+    (block,) = carried_of(resolved, made("binary"))["content"]
     assert block["type"] == "document"
     return block["source"]["media_type"], base64.b64decode(block["source"]["data"])
 
 
 def test_a_pdf_is_a_document_block() -> None:
-    assert said("binary", b"%PDF", "application/pdf", preview="the plan") == user(
-        [
-            {
-                "type": "document",
-                "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="},
-                "title": "the plan",
-            }
-        ]
-    )
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
+    block = {"type": "document", "source": source, "title": "the plan"}
+    assert said("binary", b"%PDF", "application/pdf", preview="the plan") == user([block])
     assert lack_of(b"%PDF", "application/pdf") == ""
 
 
 def test_a_text_with_a_few_bad_bytes_is_shown_and_carried_as_it_is() -> None:
     log = b"one line\nanother\xff line\n"
-    assert said("binary", log, "text/plain")["content"] == (
-        "```\none line\nanother\ufffd line\n```"
-    )
+    shown = "```\none line\nanother\ufffd line\n```"
+    assert said("binary", log, "text/plain")["content"] == shown
     assert "U+FFFD in one place that is not UTF-8" in lack_of(log, "text/plain")
     assert carried(log, "text/plain") == ("text/plain", log)
 
 
 def test_what_is_shown_whole_is_carried_as_it_is_shown() -> None:
     for data, media_type in ((b"\x89PNG", "image/png"), (b"text", "text/plain")):
-        resolved = ResolvedHandle(HANDLE, "binary", data, media_type)
-        made = entry("handle", handle=str(HANDLE), kind="binary")
-        assert message_of(resolved, made) == (carried_of(resolved, made), "")
+        resolved, found = ResolvedHandle(HANDLE, "binary", data, media_type), made("binary")
+        assert message_of(resolved, found) == (carried_of(resolved, found), "")
 
 
 def test_a_role_that_is_none_counts_for_nothing() -> None:
-    made: Entry = entry("handle", handle=str(HANDLE), kind="output", role=5)
-    assert message_of(ResolvedHandle(HANDLE, "output", OUTPUT), made).message["role"] == "user"
+    assert said("output", OUTPUT, role=5)["role"] == "user"
 
 
 def test_the_json_form_has_bytes_as_base64() -> None:
-    assert ResolvedHandle(HANDLE, "binary", b"\0\xff", "image/png").as_dict() == {
-        "handle": "p@1.0.0::m:x",
-        "kind": "binary",
-        "data": "AP8=",
-    }
+    told = ResolvedHandle(HANDLE, "binary", b"\0\xff", "image/png").as_dict()
+    assert told == {"handle": "p@1.0.0::m:x", "kind": "binary", "data": "AP8="}
     assert ResolvedHandle(HANDLE, "output", OUTPUT).as_dict()["data"] == OUTPUT

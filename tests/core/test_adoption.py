@@ -39,15 +39,11 @@ def said(text: str) -> bytes:
 
 TREE = [
     encode({"type": "session", "version": 2, "uuid": "h", "parentUuid": None, "id": "s"}),
-    encode({"type": "message", "uuid": "a", "parentUuid": "h", "message": {}}),
-    encode({"type": "message", "uuid": "b", "parentUuid": "a", "message": {}}),
-    encode({"type": "message", "uuid": "side", "parentUuid": "a", "message": {}}),
-    encode({"type": "message", "uuid": "c", "parentUuid": "b", "message": {}}),
+    *(
+        encode({"type": "message", "uuid": uuid, "parentUuid": parent, "message": {}})
+        for uuid, parent in (("a", "h"), ("b", "a"), ("side", "a"), ("c", "b"))
+    ),
 ]
-
-
-def test_lines_with_uuids_are_carried_over_as_they_are() -> None:
-    assert adopted(TREE) == (TREE, [])
 
 
 def test_an_adopted_line_hangs_below_the_one_before_and_is_sealed() -> None:
@@ -59,8 +55,9 @@ def test_an_adopted_line_hangs_below_the_one_before_and_is_sealed() -> None:
     assert [note.split()[7] for note in notes] == [f"{one.uuid},", f"{two.uuid},"]
 
 
-def test_adopting_twice_changes_nothing() -> None:
+def test_lines_with_uuids_are_carried_over_so_that_adopting_twice_changes_nothing() -> None:
     lines, _ = adopted([*TREE, said("one"), old("compaction", firstKeptEntryIndex=2)])
+    assert lines[: len(TREE)] == TREE
     assert adopted(lines) == (lines, [])
 
 
@@ -81,9 +78,7 @@ def test_another_lane_is_not_what_the_older_program_saw_last() -> None:
     [(2, "b"), (1, "a"), (0, "h"), (4, "c"), (3, "c")],
     ids=["on the path", "below the header", "the header", "the leaf", "off the path: the next on"],
 )
-def test_the_index_of_a_compaction_becomes_the_entry_it_counts_to(
-    index: int, first_kept: str
-) -> None:
+def test_the_index_of_a_compaction_becomes_the_entry_it_counts(index: int, first_kept: str) -> None:
     line = old("compaction", summary="s", firstKeptEntryIndex=index, tokensBefore=1)
     entry = read(adopted([*TREE, line])[0][-1])
     assert entry["firstKeptEntryUuid"] == first_kept
@@ -107,8 +102,7 @@ def test_an_index_of_nothing_keeps_nothing_and_stays(index: Any) -> None:
 
 
 def test_a_pop_of_the_older_program_goes_back_as_it_meant() -> None:
-    line = old("stack_pop", backToIndex=2, summary="done")
-    entry = read(adopted([*TREE, line])[0][-1])
+    entry = read(adopted([*TREE, old("stack_pop", backToIndex=2, summary="done")])[0][-1])
     assert (entry.type, entry.parent_uuid, entry["fromUuid"]) == ("stack_summary", "b", "c")
     assert "backToIndex" not in entry
 
@@ -128,9 +122,7 @@ def test_a_pop_to_a_line_outside_the_tree_goes_to_the_entry_above_it() -> None:
     ],
 )
 def test_what_no_older_program_meant_is_left_alone(line: bytes) -> None:
-    lines, notes = adopted([*TREE, line])
-    assert lines[-1] == line
-    assert notes == []
+    assert adopted([*TREE, line]) == ([*TREE, line], [])
 
 
 def test_a_line_before_the_header_is_left_alone() -> None:
@@ -149,9 +141,7 @@ old_lines = st.one_of(
 @pytest.mark.slow
 @given(st.lists(old_lines, max_size=12), st.integers(0, 12))
 @settings(deadline=None, max_examples=200)
-def test_lines_adopted_after_a_migration_are_as_if_they_had_been_migrated(
-    lines: list[bytes], cut: int
-) -> None:
+def test_lines_adopted_after_a_migration_are_as_if_migrated(lines: list[bytes], cut: int) -> None:
     """Whoever migrates first and whoever writes on meanwhile: the tree is the same."""
     whole = list(migrate([HEADER, *lines], 1))
     half = [*migrate([HEADER, *lines[:cut]], 1), *lines[cut:]]

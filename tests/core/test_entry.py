@@ -6,7 +6,7 @@ import pytest
 
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.damage import NEXT_STEP, Damage, ignore
-from sessiontree.core.entry import CONTENT, KNOWN, MARKERS, decode_object, moved
+from sessiontree.core.entry import CONTENT, KNOWN, MARKERS, decode_object
 from tests.support.lines import entry
 
 
@@ -37,12 +37,6 @@ def test_entries_are_equal_by_uuid_and_line_wherever_they_lie() -> None:
     assert len({one, other}) == 1
     assert one != entry("t", "u", x=1)
     assert one != "u"
-
-
-def test_an_entry_can_be_told_its_place() -> None:
-    found = entry("t")
-    assert moved(found, 12) is found
-    assert found.offset == 12
 
 
 def test_an_entry_shows_what_it_is() -> None:

@@ -15,6 +15,7 @@ from tests.support.terminal import driving
 
 CHAT = Handle("cone", "1.0.0", "chat", ("msg-550e8400", "user", "bob"))
 SHA = "0" * 63 + "a"
+OLDER = {"source": "cone", "source_version": "1.0.0"}
 
 anything = st.text(st.characters(), min_size=1, max_size=12)
 """Any characters, lone surrogates too."""
@@ -39,9 +40,7 @@ def test_parse_and_text_are_inverse_for_any_strings(handle: Handle) -> None:
 
 @settings(deadline=None)
 @given(handles)
-def test_a_text_form_is_one_line_that_json_carries_and_no_terminal_is_driven_by(
-    handle: Handle,
-) -> None:
+def test_a_text_form_is_one_line_that_json_carries_and_drives_no_terminal(handle: Handle) -> None:
     text = str(handle)
     assert not driving(text)
     assert "\n" not in text
@@ -94,71 +93,49 @@ def test_a_handle_is_a_value() -> None:
         CHAT.plugin = "other"  # type: ignore[misc]
 
 
+MISSPELLED = {
+    "handle": ("", "cone", "cone@1.0.0", "cone@1.0.0:chat", "cone::chat", "c%4::chat@1.0.0"),
+    "plugin": ("@1.0.0::chat", "co\x1bne@1.0.0::chat"),
+    "version": (
+        *("cone@::chat", "cone@1::chat", "cone@1.0::chat", "cone@v1.0.0::chat"),
+        *("cone@01.0.0::chat", "cone@1.0.0 ::chat", "cone@1.0.0\n::chat"),
+        *("cone@1.0.0-::chat", "cone@1.0.0-01::chat", "cone@1.0.٣::chat"),
+    ),
+    "method": ("cone@1.0.0::", "cone@1.0.0:::a"),
+    "meta[0]": (
+        *("cone@1.0.0::chat:", "cone@1.0.0::chat:100%", "cone@1.0.0::chat:%zz"),
+        "cone@1.0.0::chat:a\nb",
+    ),
+    "meta[1]": ("cone@1.0.0::chat:a::b", "cone@1.0.0::chat:a:%FF"),
+}
+"""Texts that are no handle, by the part that is wrong."""
+
+
 @pytest.mark.parametrize(
     ("make", "arguments", "part"),
     [
-        (Handle.parse, ("",), "handle"),
-        (Handle.parse, ("cone",), "handle"),
-        (Handle.parse, ("cone@1.0.0",), "handle"),
-        (Handle.parse, ("cone@1.0.0:chat",), "handle"),
-        (Handle.parse, ("cone::chat",), "handle"),
-        (Handle.parse, ("@1.0.0::chat",), "plugin"),
-        (Handle.parse, ("cone@::chat",), "version"),
-        (Handle.parse, ("cone@1.0.0::",), "method"),
-        (Handle.parse, ("cone@1.0.0:::a",), "method"),
-        (Handle.parse, ("cone@1.0.0::chat:",), "meta[0]"),
-        (Handle.parse, ("cone@1.0.0::chat:a::b",), "meta[1]"),
-        (Handle.parse, ("cone@1::chat",), "version"),
-        (Handle.parse, ("cone@1.0::chat",), "version"),
-        (Handle.parse, ("cone@v1.0.0::chat",), "version"),
-        (Handle.parse, ("cone@01.0.0::chat",), "version"),
-        (Handle.parse, ("cone@1.0.0 ::chat",), "version"),
-        (Handle.parse, ("cone@1.0.0\n::chat",), "version"),
-        (Handle.parse, ("cone@1.0.0-::chat",), "version"),
-        (Handle.parse, ("cone@1.0.0-01::chat",), "version"),
-        (Handle.parse, ("cone@1.0.٣::chat",), "version"),
-        (Handle.parse, ("cone@1.0.0::chat:100%",), "meta[0]"),
-        (Handle.parse, ("cone@1.0.0::chat:%zz",), "meta[0]"),
-        (Handle.parse, ("cone@1.0.0::chat:a:%FF",), "meta[1]"),
-        (Handle.parse, ("c%4::chat@1.0.0",), "handle"),
-        (Handle.parse, ("co\x1bne@1.0.0::chat",), "plugin"),
-        (Handle.parse, ("cone@1.0.0::chat:a\nb",), "meta[0]"),
+        *((Handle.parse, (text,), part) for part, texts in MISSPELLED.items() for text in texts),
         (Handle, ("", "1.0.0", "m", ()), "plugin"),
         (Handle, ("p", "", "m", ()), "version"),
         (Handle, ("p", "1.0.0", "", ()), "method"),
         (Handle, ("p", "1.0.0", "m", ("a", "")), "meta[1]"),
         (Handle, ("p", "1.0.0", "m", (5,)), "meta[0]"),
-        (Handle, ("p", "1.0.0", "m", "abc"), "meta"),
-        (Handle, ("p", "1.0.0", "m", None), "meta"),
+        *((Handle, ("p", "1.0.0", "m", meta), "meta") for meta in ("abc", None)),
         (Handle, (None, "1.0.0", "m", ()), "plugin"),
         (Handle, ("p", 1, "m", ()), "version"),
         (Handle, ("p", "1.0.0", "m", ("x" * LONGEST,)), "meta"),
         (Handle, ("p", "1.0.0", "m", ("%" * (LONGEST // 2),)), "meta"),
-        (Handle.from_json, (5,), "handle"),
-        (Handle.from_json, (None,), "handle"),
+        *((Handle.from_json, (value,), "handle") for value in (5, None)),
         (Handle.from_json, ({},), "identifier"),
-        (Handle.from_json, ({"source": "s", "source_version": "1.0.0"},), "identifier"),
-        (
-            Handle.from_json,
-            ({"source": "s", "source_version": "1.0.0", "identifier": ""},),
-            "meta[0]",
-        ),
-        (Handle.from_json, ({"source": "s", "source_version": "1", "identifier": "i"},), "version"),
+        (Handle.from_json, (OLDER,), "identifier"),
+        (Handle.from_json, ({**OLDER, "identifier": ""},), "meta[0]"),
+        (Handle.from_json, ({**OLDER, "source_version": "1", "identifier": "i"},), "version"),
         (Handle.from_json, ({"source_version": "1.0.0", "identifier": "i"},), "plugin"),
         (Handle.from_json, ({"plugin": "p", "version": "1.0.0"},), "method"),
-        (
-            Handle.from_json,
-            ({"plugin": "p", "version": "1.0.0", "method": "m", "meta": 5},),
-            "meta",
-        ),
-        (Handle.blob, (SHA.upper(), 1, "image/png"), "meta[0]"),
-        (Handle.blob, (SHA[1:], 1, "image/png"), "meta[0]"),
-        (Handle.blob, (SHA + "\n", 1, "image/png"), "meta[0]"),
-        (Handle.blob, (SHA, -1, "image/png"), "meta[1]"),
-        (Handle.blob, (SHA, True, "image/png"), "meta[1]"),
-        (Handle.blob, (SHA, 1, "png"), "meta[2]"),
-        (Handle.blob, (SHA, 1, "image/png\n"), "meta[2]"),
-        (Handle.blob, (SHA, 1, ""), "meta[2]"),
+        (Handle.from_json, ({**CHAT.as_dict(), "meta": 5},), "meta"),
+        *((Handle.blob, (sha, 1, "a/b"), "meta[0]") for sha in (SHA.upper(), SHA[1:], SHA + "\n")),
+        *((Handle.blob, (SHA, size, "image/png"), "meta[1]") for size in (-1, True)),
+        *((Handle.blob, (SHA, 1, type), "meta[2]") for type in ("png", "image/png\n", "")),
     ],
 )
 def test_what_is_no_handle_is_refused_by_its_part_however_it_is_made(
@@ -182,20 +159,17 @@ def test_any_semantic_version_is_taken(version: str) -> None:
     [
         ("msg-550e8400:user:bob", "message", ("550e8400", "user", "bob")),
         ("msg-1:user:a:b", "message", ("1", "user", "a:b")),
-        ("msg-1:user", "item", ("msg-1:user",)),
-        ("msg-:user:bob", "item", ("msg-:user:bob",)),
-        ("msg-1::bob", "item", ("msg-1::bob",)),
-        ("item-7", "item", ("item-7",)),
-        ("s3://bucket/key", "item", ("s3://bucket/key",)),
+        *((other, "item", (other,)) for other in ("msg-1:user", "msg-:user:bob", "msg-1::bob")),
+        *((other, "item", (other,)) for other in ("item-7", "s3://bucket/key")),
     ],
 )
 def test_the_older_form_is_normalized(identifier: str, method: str, meta: tuple[str, ...]) -> None:
-    older = {"source": "cone", "source_version": "1.0.0", "identifier": identifier}
-    assert Handle.from_json(older) == (Handle("cone", "1.0.0", method, meta), None)
+    normalized = Handle("cone", "1.0.0", method, meta)
+    assert Handle.from_json({**OLDER, "identifier": identifier}) == (normalized, None)
 
 
 def test_the_metadata_of_the_older_form_is_given_beside_the_handle() -> None:
-    older = {"source": "s3", "source_version": "1.0.0", "identifier": "k"}
+    older = {**OLDER, "identifier": "k"}
     hints = {"content_type": "text/markdown"}
     assert Handle.from_json({**older, "metadata": hints})[1] == hints
     assert Handle.from_json({**older, "metadata": None})[1] is None

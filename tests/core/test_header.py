@@ -45,9 +45,8 @@ def test_version_2_with_a_uuid_and_without_a_format_is_the_source_format() -> No
 
 @pytest.mark.parametrize("around", [b"\xef\xbb\xbf%b", b"\0%b\0", b"%b\r", b" %b "])
 def test_bytes_around_a_header_do_not_hide_it(around: bytes) -> None:
-    assert check_header(around % b'{"type":"session"}', "f", "line 1 (byte 0)") == {
-        "type": "session"
-    }
+    keys = check_header(around % b'{"type":"session"}', "f", "line 1 (byte 0)")
+    assert keys == {"type": "session"}
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,7 @@ def test_bytes_around_a_header_do_not_hide_it(around: bytes) -> None:
         ({"kind": "header", "version": 4}, "pi coding agent (version 4)"),
         ({"type": "session", "format": "other/1"}, "other/1"),
         ({"type": "session", "format": 5}, "format 5"),
-        ({"type": "session_meta", "payload": {}}, "Codex"),
-        ({"type": "response_item", "payload": {}}, "Codex"),
+        *(({"type": kind, "payload": {}}, "Codex") for kind in ("session_meta", "response_item")),
         ({"sessionId": "s", "projectHash": "h"}, "Gemini CLI"),
         ({"type": "user", "sessionId": "s"}, "Claude Code"),
         ({"type": "summary", "leafUuid": "l"}, "Claude Code"),
@@ -75,11 +73,8 @@ def test_another_programs_file_is_named(keys: dict[str, Any], program: str) -> N
 @pytest.mark.parametrize(
     "keys",
     [
-        {"format": "sessiontree/3", "uuid": "u"},
-        {"version": 3, "uuid": "u"},
-        {"version": "2", "uuid": "u"},
-        {"version": 0},
-        {"version": None},
+        *({"format": "sessiontree/3", "uuid": "u"}, {"version": 3, "uuid": "u"}),
+        *({"version": "2", "uuid": "u"}, {"version": 0}, {"version": None}),
     ],
 )
 def test_a_newer_format_is_refused_by_name(keys: dict[str, Any]) -> None:
@@ -106,8 +101,6 @@ def test_what_is_no_header_is_no_session_and_told_by_what_it_is(line: bytes, tol
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["type", "kind", "version", "format", "uuid"]), values))
-def test_any_first_line_is_a_header_or_is_refused_with_an_error_of_ours(
-    keys: dict[str, Any],
-) -> None:
+def test_any_first_line_is_a_header_or_refused_with_an_error_of_ours(keys: dict[str, Any]) -> None:
     with contextlib.suppress(SessionTreeError):
         assert check(**keys)["type"] == "session"

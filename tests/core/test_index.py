@@ -66,14 +66,13 @@ anything = st.lists(
         st.sampled_from([None, None, "x", "y"]),
     ),
     max_size=12,
-)
+).map(lambda rest: [("session", "root", None, None), *rest])
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=250)
 @given(anything)
-def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
-    lines: list[Line] = [("session", "root", None, None), *rest]
+def test_any_lines_make_the_tree_that_the_rule_says(lines: list[Line]) -> None:
     tree, findings = grown(*lines)
     parents = model(lines)
     assert list(tree.parents) == parents
@@ -88,9 +87,8 @@ def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
         assert up[0] == row
         assert parents[up[-1]] == NO_ROW
         assert tree.subtree(row) == [at for at in range(len(lines)) if row in tree.rows_up(at)]
-        assert [at for at, is_below in enumerate(tree.rows_below(row)) if is_below] == tree.subtree(
-            row
-        )
+        below = [at for at, is_below in enumerate(tree.rows_below(row)) if is_below]
+        assert below == tree.subtree(row)
     assert tree.roots() == [row for row, parent in enumerate(parents) if parent == NO_ROW]
     assert len(findings.kinds) >= len(tree.roots()) - 1 - len(list(tree.missing_parents()))
 
@@ -98,10 +96,7 @@ def test_any_lines_make_the_tree_that_the_rule_says(rest: list[Line]) -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(anything, st.data())
-def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
-    rest: list[Line], data: st.DataObject
-) -> None:
-    lines: list[Line] = [("session", "root", None, None), *rest]
+def test_what_comes_in_pieces_is_what_comes_at_once(lines: list[Line], data: st.DataObject) -> None:
     whole, findings = grown(*lines)
     pieces, told = TreeIndex(), Findings()
     cuts = sorted(data.draw(st.sets(st.integers(0, len(lines)), max_size=3)) | {len(lines)})
@@ -111,9 +106,7 @@ def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
         pieces.extend(block, pieces.end, told)
         start = cut
         for row in range(len(pieces)):  # asked between, so that what is kept is kept right
-            assert [pieces.parents[child] for child in pieces.children(row)] == [row] * len(
-                list(pieces.children(row))
-            )
+            assert {pieces.parents[child] for child in pieces.children(row)} <= {row}
     assert pieces.parents == whole.parents
     assert pieces.offsets == whole.offsets
     assert pieces.end == whole.end
@@ -125,11 +118,8 @@ def test_what_is_taken_in_pieces_is_what_is_taken_at_once(
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
-@given(anything, st.data())
-def test_ancestors_and_content_are_those_of_the_model(
-    rest: list[Line], data: st.DataObject
-) -> None:
-    lines: list[Line] = [("session", "root", None, None), *rest]
+@given(anything)
+def test_ancestors_and_content_are_those_of_the_model(lines: list[Line]) -> None:
     tree, _ = grown(*lines)
     rows = range(len(lines))
     content = tree.content_rows()
@@ -154,8 +144,7 @@ def test_ancestors_and_content_are_those_of_the_model(
         ([("message", "a", "b", None), ("message", "b", "a", None)], ["cycle"]),
         ([("message", "a", "b", None), ("message", "b", "r", None)], ["late parent"]),
         ([("message", "a", None, None)], ["missing parent"]),
-        ([("session", "s", None, None)], ["second header"]),
-        ([("session", "s", "r", None)], ["second header"]),
+        *(([("session", "s", parent, None)], ["second header"]) for parent in (None, "r")),
         ([("message", "r", "r", None)], ["duplicate"]),
         ([("message", "a", "gone", None)], []),
     ],
@@ -177,22 +166,14 @@ def test_a_missing_parent_is_known_until_it_comes() -> None:
 
 def test_a_line_that_is_no_entry_makes_no_row_and_moves_no_offset() -> None:
     tree, findings = TreeIndex(), Findings()
-    block = (
-        spelled(("session", "r", None, None)) + b"\n{\n" + spelled(("t", "a", "r", None)) + b"\n"
-    )
+    lines = [spelled(("session", "r", None, None)), b"{", spelled(("t", "a", "r", None))]
+    block = b"".join(line + b"\n" for line in lines)
     tree.extend(block, 0, findings)
     assert len(tree) == 2
     assert tree.end == len(block)
     assert block[tree.offsets[1] :].startswith(b'{"type": "t"')
-    assert tree.row_at(1) == NO_ROW
-    assert tree.row_at(len(block)) == NO_ROW
+    assert tree.row_at(1) == tree.row_at(len(block)) == NO_ROW
     assert findings.kinds == ["json"]
-
-
-def test_rows_are_found_by_the_start_of_their_uuid() -> None:
-    tree, _ = grown(*chain("r", "abc", "abd", "b"))
-    assert tree.rows_with_prefix("ab") == [1, 2]
-    assert tree.rows_with_prefix("x") == []
 
 
 def test_a_file_of_more_types_and_lanes_than_anyone_has_is_indexed() -> None:
@@ -208,21 +189,17 @@ def test_nothing_recurses() -> None:
     tree, findings = TreeIndex(), Findings()
     tree.add(b'{"type":"session","uuid":"0","parentUuid":null}', 0, findings)
     for row in range(1, 100_000):
-        tree.add(
-            b'{"type":"message","uuid":"%d","parentUuid":"%d"}' % (row, row - 1), row, findings
-        )
-    assert len(list(tree.rows_up(99_999))) == 100_000
-    assert len(tree.subtree(0)) == 100_000
-    above = tree.rows_above_content(tree.content_rows())
-    assert sum(above) == 99_999
+        line = b'{"type":"message","uuid":"%d","parentUuid":"%d"}' % (row, row - 1)
+        tree.add(line, row, findings)
+    assert len(list(tree.rows_up(99_999))) == len(tree.subtree(0)) == 100_000
+    assert sum(tree.rows_above_content(tree.content_rows())) == 99_999
     assert findings.kinds == []
 
 
 def test_a_file_in_reverse_order_is_the_same_tree() -> None:
     lines = chain(*(str(place) for place in range(2_000)))
     tree, findings = grown(*reversed(lines))
-    assert [tree.uuids[row] for row in tree.rows_up(0)][:3] == ["1999", "1998", "1997"]
-    assert len(list(tree.rows_up(0))) == 2_000
+    assert [tree.uuids[row] for row in tree.rows_up(0)] == [line[1] for line in reversed(lines)]
     assert set(findings.kinds) == {"late parent", "second header"}
 
 
@@ -267,8 +244,6 @@ def alternating(size: int) -> list[Line]:
 
 
 @pytest.mark.parametrize("made", [late_below_a_deep_chain, late_one_below_the_other, alternating])
-def test_late_parents_cost_what_others_do_however_deep_they_hang(
-    made: Callable[[int], list[Line]],
-) -> None:
+def test_late_parents_cost_what_others_do_at_any_depth(made: Callable[[int], list[Line]]) -> None:
     """Each looked for itself above its parent, up to the root: hours for a large file."""
     assert lines_run(made(800)) < 2.5 * lines_run(made(400))

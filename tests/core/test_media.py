@@ -11,14 +11,9 @@ BYTES = "application/octet-stream"
 @pytest.mark.parametrize(
     ("content", "media_type"),
     [
-        (b"\x89PNG\r\n\x1a\n...", "image/png"),
-        (b"\xff\xd8\xff\xe0", "image/jpeg"),
-        (b"GIF89a", "image/gif"),
-        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
-        (b"%PDF-1.7", "application/pdf"),
-        (b"a\0b", BYTES),
-        (b"\xff", BYTES),
-        (b"", TEXT),
+        *((b"\x89PNG\r\n\x1a\n...", "image/png"), (b"\xff\xd8\xff\xe0", "image/jpeg")),
+        *((b"GIF89a", "image/gif"), (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp")),
+        *((b"%PDF-1.7", "application/pdf"), (b"a\0b", BYTES), (b"\xff", BYTES), (b"", TEXT)),
         (b"started\n\xff stopped\n", TEXT),
         ("un \u00e9t\u00e9 chaud".encode("latin-1") * 3, BYTES),  # too much of it is wrong
         ("l'\u00e9t\u00e9 fut long, et il fit chaud".encode("latin-1"), TEXT),
@@ -32,7 +27,7 @@ def test_the_media_type_is_that_of_the_content(content: bytes, media_type: str) 
 
 
 @pytest.mark.parametrize(
-    ("content", "by_name", "media_type"),
+    ("content", "name", "found"),
     [
         (b"import x", "text/x-python", "text/x-python"),
         (b"{}", "application/json", "application/json"),
@@ -43,10 +38,8 @@ def test_the_media_type_is_that_of_the_content(content: bytes, media_type: str) 
         (b"PK\x03\x04\0", "application/zip", "application/zip"),
     ],
 )
-def test_a_name_tells_texts_apart_and_makes_no_text_something_else(
-    content: bytes, by_name: str, media_type: str
-) -> None:
-    assert media_type_of(content, by_name) == media_type
+def test_a_name_tells_texts_apart_and_nothing_else(content: bytes, name: str, found: str) -> None:
+    assert media_type_of(content, name) == found
 
 
 def test_what_people_read_is_text() -> None:
@@ -64,11 +57,8 @@ def test_what_people_read_is_text() -> None:
             b"0123456789\xe2\x82 0123456789\xff\xef\xbf\xbd",
             ("0123456789\ufffd 0123456789\ufffd\ufffd", 2),
         ),
-        (b"12345678\xff", None),
-        (b"\xff", None),
+        *((content, None) for content in (b"12345678\xff", b"\xff")),
     ],
 )
-def test_a_text_may_have_a_few_places_that_are_not_utf_8(
-    content: bytes, found: tuple[str, int] | None
-) -> None:
+def test_a_few_places_of_a_text_may_not_be_utf_8(content: bytes, found: object) -> None:
     assert text_in(content) == found

@@ -35,21 +35,16 @@ FOREIGN = b'{ "uuid": "b", "type": "message", "text": "x" }'
         (ENTRY[:30] + b"\xc3" + FOREIGN, Parts([FOREIGN], 1, 31)),
         (b'{"type":"m","uuid":"\xc3\xa9\xc3', Parts([], 0, 23)),
         (b'{"a":NaN}', Parts([b'{"a":NaN}'], 1, 0)),
-        (b"[" * 3000, Parts([b"[" * 3000], 0, 0)),
-        (b'{"a":' * 3000, Parts([b'{"a":' * 3000], 0, 0)),
+        *((deep * 3000, Parts([deep * 3000], 0, 0)) for deep in (b"[", b'{"a":')),
         (b'{"a":' + FOREIGN, Parts([b'{"a":' + FOREIGN], 0, 0)),
-        (b'{"a":"' + FOREIGN, Parts([FOREIGN], 1, 6)),
-        (b'{"a":"\\' + FOREIGN, Parts([FOREIGN], 1, 7)),
-        (b'{"a":"\\u12' + FOREIGN, Parts([FOREIGN], 1, 10)),
-        (b'{"a":tru' + FOREIGN, Parts([FOREIGN], 1, 8)),
-        (b'{"a":-' + FOREIGN, Parts([FOREIGN], 1, 6)),
-        (b'{"a":1.' + FOREIGN, Parts([FOREIGN], 1, 7)),
+        *(
+            (torn + FOREIGN, Parts([FOREIGN], 1, len(torn)))
+            for torn in (b'{"a":"', b'{"a":"\\', b'{"a":"\\u12', b'{"a":tru', b'{"a":-', b'{"a":1.')
+        ),
         (b'{"a":{"type":"x","uuid":"y"}} x', Parts([b'{"a":{"type":"x","uuid":"y"}}', b"x"], 1, 0)),
     ],
 )
-def test_a_line_is_taken_apart_into_entries_fragments_and_the_rest(
-    line: bytes, parts: Parts
-) -> None:
+def test_a_line_comes_apart_into_entries_fragments_and_the_rest(line: bytes, parts: Parts) -> None:
     assert take_apart(line) == parts
 
 

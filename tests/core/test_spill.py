@@ -30,6 +30,7 @@ from sessiontree.errors import BlobMissingError, EntryError, SpilledError
 
 PNG = "iVBORw0KGgoAAAANSUhEUg" * 4
 HASH = "0123456789abcdef" * 4
+HANDLE = f"blob@1.0.0::sha256:{HASH}:5:text/plain"
 
 
 class Shelf:
@@ -102,9 +103,7 @@ def test_the_same_entry_spills_the_same(fields: dict[str, Any], over: int) -> No
 @pytest.mark.slow
 @given(FIELDS, st.integers(0, 20))
 @settings(deadline=None)
-def test_nothing_longer_stays_but_structure_and_nothing_shorter_goes(
-    fields: dict[str, Any], over: int
-) -> None:
+def test_nothing_longer_stays_and_nothing_shorter_goes(fields: dict[str, Any], over: int) -> None:
     stored, shelf = spilled(fields, over)
     assert all(len(content) > over for content in shelf.contents.values())
     for path, handle, *begins in stored.get("spilled", []):
@@ -149,50 +148,21 @@ PI: dict[str, Any] = {
     },
     "metadata": {"source": "a caller's own"},
 }
-ANTHROPIC: dict[str, Any] = {
-    "message": {
-        "role": "user",
-        "model": "m",
-        "content": [
-            {
-                "type": "tool_result",
-                "tool_use_id": "toolu_1",
-                "content": [
-                    {
-                        "type": "image",
-                        "source": {"type": "base64", "media_type": "image/jpeg", "data": PNG},
-                    }
-                ],
-            },
-            {
-                "type": "document",
-                "source": {"type": "text", "media_type": "text/plain", "data": "d"},
-            },
-            {
-                "type": "tool_use",
-                "id": "toolu_2",
-                "name": "write",
-                "input": {"id": "x", "path": "y"},
-            },
-        ],
-    }
-}
-CHAT = {
-    "message": {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
-        ],
-    }
-}
-RESPONSES = {
-    "message": {"type": "function_call_output", "call_id": "c", "id": "i", "output": "said"}
-}
+SHOT = {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": PNG}}
+BLOCKS = [
+    {"type": "tool_result", "tool_use_id": "toolu_1", "content": [SHOT]},
+    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
+    {"type": "tool_use", "id": "toolu_2", "name": "write", "input": {"id": "x", "path": "y"}},
+]
+ANTHROPIC = {"message": {"role": "user", "model": "m", "content": BLOCKS}}
+CALLED = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
+CHAT = {"message": {"role": "assistant", "content": None, "tool_calls": [CALLED]}}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "id": "i", "output": "said"}
 
 
-def stays(stored: Mapping[str, Any], *path: str | int) -> bool:
-    return list(path) not in [place[0] for place in stored.get("spilled", [])]
+def places(stored: Mapping[str, Any]) -> list[Any]:
+    """Where the strings stood that were taken out of a message."""
+    return [place[1:] for place, *_ in stored["spilled"]]
 
 
 def test_what_readers_pairing_and_searches_need_stays_in_the_line() -> None:
@@ -204,42 +174,30 @@ def test_what_readers_pairing_and_searches_need_stays_in_the_line() -> None:
     assert message["content"][1]["mimeType"] == "image/png"
     assert [block["type"] for block in message["content"]] == ["text", "image"]
     assert stored["metadata"] is PI["metadata"]
-    assert [place[0] for place in stored["spilled"]] == [
-        ["message", "content", 0, "text"],
-        ["message", "content", 1, "data"],
-        ["message", "details", "id"],
-        ["message", "details", "name"],
+    assert places(stored) == [
+        *(["content", 0, "text"], ["content", 1, "data"], ["details", "id"], ["details", "name"])
     ]
     assert restore(stored, shelf.fetch) == PI
 
 
 def test_the_shapes_of_all_providers_keep_their_ids_and_names() -> None:
     stored, shelf = spilled(ANTHROPIC)
-    assert [place[0][1:] for place in stored["spilled"]] == [
-        ["content", 0, "content", 0, "source", "data"],
-        ["content", 1, "source", "data"],
-        ["content", 2, "input", "id"],
-        ["content", 2, "input", "path"],
+    assert places(stored) == [
+        *(["content", 0, "content", 0, "source", "data"], ["content", 1, "source", "data"]),
+        *(["content", 2, "input", "id"], ["content", 2, "input", "path"]),
     ]
     assert media_types(shelf) == ["image/jpeg;base64", "text/plain", "text/plain", "text/plain"]
-    stored, _ = spilled(CHAT)
-    assert [place[0][1:] for place in stored["spilled"]] == [
-        ["tool_calls", 0, "function", "arguments"]
-    ]
-    stored, _ = spilled(RESPONSES)
-    assert [place[0][1:] for place in stored["spilled"]] == [["output"]]
+    assert places(spilled(CHAT)[0]) == [["tool_calls", 0, "function", "arguments"]]
+    assert places(spilled({"message": OUTPUT})[0]) == [["output"]]
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"targetUuid": "u", "label": "a label"},
-        {"provider": "p", "modelId": "m"},
-        {"thinkingLevel": "high"},
+        *({"targetUuid": "u", "label": "a label"}, {"provider": "p", "modelId": "m"}),
+        *({"thinkingLevel": "high"}, {"note": "a note"}, {"name": "a name"}),
         {"handle": f"blob@1.0.0::sha256:{HASH}:5:image/png", "kind": "binary", "preview": "p"},
         {"messageUuid": "u", "role": "assistant", "stopReason": "stop", "usage": {"tier": "x"}},
-        {"note": "a note"},
-        {"name": "a name"},
         {"mergedUuid": "m", "baseUuid": "b", "fromUuid": "f", "firstKeptEntryUuid": "k"},
     ],
 )
@@ -253,11 +211,11 @@ def test_entries_that_are_all_structure_never_spill(fields: dict[str, Any]) -> N
         ({"data": "x", "mimeType": "image/png"}, "image/png;base64"),
         ({"data": "x", "media_type": "application/pdf"}, "application/pdf;base64"),
         ({"data": "x", "media_type": "text/csv"}, "text/csv"),
-        ({"data": "x"}, "text/plain"),
-        ({"data": "x", "mimeType": "no type: at all"}, "text/plain"),
-        ({"data": "x", "mimeType": "a" * 500 + "/b"}, "text/plain"),
-        ({"data": "x", "mimeType": 5}, "text/plain"),
-        ({"text": "x", "mimeType": "image/png"}, "text/plain"),
+        *(
+            ({"data": "x", "mimeType": odd}, "text/plain")
+            for odd in ("no type: at all", "a" * 500 + "/b", 5)
+        ),
+        *(({"data": "x"}, "text/plain"), ({"text": "x", "mimeType": "image/png"}, "text/plain")),
     ],
 )
 def test_a_blob_says_what_it_is(block: dict[str, Any], media_type: str) -> None:
@@ -279,17 +237,14 @@ def test_raw_json_and_tuples_are_taken_as_the_codec_takes_them() -> None:
     raw = orjson.Fragment(b'"as it was written"')
     stored, shelf = spilled({"content": ("one", raw), "n": 1})
     assert stored["content"][1] is raw
-    assert restore(orjson.loads(orjson.dumps(stored)), shelf.fetch) == {
-        "content": ["one", "as it was written"],
-        "n": 1,
-    }
+    restored = restore(orjson.loads(orjson.dumps(stored)), shelf.fetch)
+    assert restored == {"content": ["one", "as it was written"], "n": 1}
 
 
 def test_a_string_that_looks_like_a_handle_is_a_string() -> None:
-    look_alike = f"blob@1.0.0::sha256:{HASH}:5:text/plain"
-    fields = {"content": [look_alike, "long enough to be spilled, as this " * 9]}
+    fields = {"content": [HANDLE, "long enough to be spilled, as this " * 9]}
     stored, shelf = spilled(fields, 200)
-    assert stored["content"][0] == look_alike
+    assert stored["content"][0] == HANDLE
     assert restore(stored, shelf.fetch) == fields
     assert len(shelf.fetched) == 1
 
@@ -301,30 +256,16 @@ def test_the_same_string_twice_is_one_blob_fetched_once() -> None:
     assert len(shelf.fetched) == 1
 
 
-HANDLE = f"blob@1.0.0::sha256:{HASH}:5:text/plain"
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
         *(None, 5, "text", {}, [5], [[]], [["content", HANDLE]], [[["content"]]]),
-        *(
-            [[["content", 0], HANDLE, 1]],
-            [[["content", 0], HANDLE, "text", "more"]],
-            [[[], HANDLE]],
-            [[["content", 0], 5]],
-            [[["content", 0], None]],
-        ),
-        *([[["nowhere"], HANDLE]], [[["content", 5], HANDLE]], [[["content", -2], HANDLE]]),
-        *([[["content", "0"], HANDLE]], [[["content", False], HANDLE]], [[[0], HANDLE]]),
-        *([[["content", 0, 0], HANDLE]], [[["content", 0, "x"], HANDLE]], [[["content"], HANDLE]]),
-        *(
-            [[["content", 1], HANDLE]],
-            [[["content", 0], HANDLE + "x"]],
-            [[["content", [0]], HANDLE]],
-        ),
-        *([[["content", 0], HANDLE], [["content", 0], HANDLE]], [[["spilled", 0], HANDLE]]),
-        *([[["content", {}], HANDLE]], [[[None], HANDLE]], [[["content", 0.0], HANDLE]]),
+        *([[["content", 0], handle]] for handle in (5, None, HANDLE + "x")),
+        *([[["content", 0], HANDLE, *more]] for more in ([1], ["text", "more"])),
+        *([[path, HANDLE]] for path in ([], [0], [None], ["nowhere"], ["content"], ["spilled", 0])),
+        *([[["content", at], HANDLE]] for at in (5, -2, "0", False, 1, [0], dict[str, int](), 0.0)),
+        *([[["content", 0, at], HANDLE]] for at in (0, "x")),
+        [[["content", 0], HANDLE], [["content", 0], HANDLE]],
     ],
 )
 def test_a_list_that_does_not_fit_the_entry_is_an_error(wrong: Any) -> None:
@@ -340,10 +281,9 @@ def test_a_list_that_does_not_fit_the_entry_is_an_error(wrong: Any) -> None:
 def test_an_entry_can_be_checked_without_its_blobs() -> None:
     check_spilled({"content": "text"})
     check_spilled({"content": HANDLE, "spilled": [[["content"], HANDLE]]})
+    file = "file@1.0.0::path:x"
     with pytest.raises(SpilledError, match="not a blob's handle"):
-        check_spilled(
-            {"content": "file@1.0.0::path:x", "spilled": [[["content"], "file@1.0.0::path:x"]]}
-        )
+        check_spilled({"content": file, "spilled": [[["content"], file]]})
 
 
 def test_a_blob_that_is_no_text_is_an_error() -> None:

@@ -44,17 +44,8 @@ def test_each_shape_is_read(reported: Any, usage: Usage) -> None:
 @pytest.mark.parametrize(
     "nonsense",
     [
-        None,
-        [],
-        "12",
-        {},
-        {"input": "7"},
-        {"input": True},
-        {"input": -1},
-        {"input": 1.5},
-        {"cost": -1},
-        {"cost": {"total": "1"}},
-        {"cost": float("inf")},
+        *(None, [], "12", {}, {"input": "7"}, {"input": True}, {"input": -1}, {"input": 1.5}),
+        *({"cost": -1}, {"cost": {"total": "1"}}, {"cost": float("inf")}),
         {"prompt_tokens_details": {"cached_tokens": None}},
     ],
 )

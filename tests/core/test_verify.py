@@ -47,8 +47,7 @@ def merge(merged: Any, base: Any) -> bytes:
         *([compaction("a")], [compaction("x")], [compaction("h")], [merge("side", "a")]),
         [line("label", "x", "b", targetUuid="side", label="n")],
         [line("context_edit", "x", "b", targetUuid="side", replacement=None)],
-        [line("branch_summary", "x", "a", summary="s", fromUuid="b")],
-        [line("stack_summary", "x", "a", summary="s", fromUuid="b")],
+        *([line(f"{s}_summary", "x", "a", summary="s", fromUuid="b")] for s in ("branch", "stack")),
         [line("of the future", "x", "b", targetUuid="gone")],
         [line("stack_summary", "x", "a", summary="s", fromUuid="b", spilled=[-1])],
         [line("label", "x", "b", targetUuid="late"), line("message", "late", "x", message={})],
@@ -125,9 +124,7 @@ anything = st.one_of(
 @pytest.mark.slow
 @given(st.lists(st.lists(anything, min_size=1, max_size=4), max_size=5))
 @settings(deadline=None, max_examples=150)
-def test_findings_do_not_depend_on_how_the_file_is_cut_into_blocks(
-    blocks: list[list[bytes]],
-) -> None:
+def test_findings_do_not_depend_on_how_a_file_is_cut_into_blocks(blocks: list[list[bytes]]) -> None:
     findings, offset = Findings(), 0
     verification = Verification(findings)
     for lines in ([HEADER], *blocks):
@@ -142,14 +139,12 @@ def test_findings_do_not_depend_on_how_the_file_is_cut_into_blocks(
 @pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=10), st.integers(0, 9), st.integers(0, 9))
 @settings(deadline=None, max_examples=200)
-def test_a_first_kept_entry_is_reported_exactly_if_it_is_not_above(
-    above: list[int], below: int, kept: int
-) -> None:
+def test_a_first_kept_entry_is_reported_if_not_above(above: list[int], at: int, kept: int) -> None:
     """Each entry hangs below an earlier one; the walk up is done plainly beside it."""
     parents = [place % (row + 1) for row, place in enumerate(above)]
     lines = [line("session", "0", None)]
     lines += [line("m", str(row + 1), str(parent)) for row, parent in enumerate(parents)]
-    at, kept = below % len(lines), kept % len(lines)
+    at, kept = at % len(lines), kept % len(lines)
     lines.append(line("compaction", "x", str(at), firstKeptEntryUuid=str(kept)))
     path = {at}
     while at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,10 @@ from tests.support.files import HELLO, uuids_at
 
 @pytest.mark.parametrize(("durability", "calls"), [("fsync", ["write", "sync"]), ("os", ["write"])])
 def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
-    path: Path, durability: str, calls: list[str]
+    path: Path, durability: Any, calls: list[str]
 ) -> None:
     disk = FaultyDisk()
-    with Session.open(path, durability=durability, fs=disk) as session:  # type: ignore[arg-type]
+    with Session.open(path, durability=durability, fs=disk) as session:
         disk.arm()
         session.append_message(HELLO)
         assert disk.on(path) == calls
@@ -65,8 +66,8 @@ def test_an_entry_is_written_alike_with_hooks_in_a_batch_and_plainly(
     own = ("uuid", "parentUuid", "timestamp", "crc")
     kept = [[(k, None if k in own else v) for k, v in entry.body.items()] for entry in stored]
     assert kept[0] == kept[1] == kept[2]
-    assert [entry.line for entry in stored] == [entry.line for entry in (plain, batched, hooked)]
-    assert [entry.offset for entry in stored] == [e.offset for e in (plain, batched, hooked)]
+    for entry, given in zip(stored, (plain, batched, hooked), strict=True):
+        assert (entry.line, entry.offset) == (given.line, given.offset)
     assert [stored[1].parent_uuid, stored[2].parent_uuid] == [plain.uuid, batched.uuid]
 
 
@@ -104,11 +105,7 @@ def test_an_entry_that_another_program_left_without_a_newline_keeps_its_place(pa
 
 
 class Barging(Disk):
-    """A disk on which another program, which knows of no lock, appends just before we do.
-
-    Attributes:
-        bytes: what it appends, once.
-    """
+    """A disk on which a program that knows of no lock appends `bytes`, once, just before we do."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

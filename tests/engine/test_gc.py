@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 from sessiontree import CorruptionError, Entry, Session, UsageError
 from sessiontree.core.handle import Handle
 from sessiontree.storage.blobs import Blobs
-from tests.support.conversation import assistant, said, user
+from tests.support.conversation import assistant, message, said, user
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=8)
@@ -23,6 +24,10 @@ LONG = "a screenshot, " * 4000
 def age(path: Path, days: float) -> None:
     then = time.time() - days * 86400
     os.utime(path, (then, then))
+
+
+def blobs_of(file: Path) -> list[Path]:
+    return list(Path(f"{file}.blobs").iterdir())
 
 
 def try_out(main: Session, *texts: str, at: Entry | None = None) -> list[Entry]:
@@ -64,39 +69,16 @@ def test_nothing_goes_before_seven_days_after_the_last_of_it(file: Path) -> None
 
 def test_an_old_entry_stays_while_something_young_hangs_below_it(file: Path) -> None:
     with Session.create(file) as main:
-        old = '{"type":"message","uuid":"%s","parentUuid":"%s","lane":"scratch/x",'
-        old += '"timestamp":"%s","message":{"role":"user","content":"x"}}\n'
-        lines = [
-            old % ("old-1", main.header.uuid, "2020-01-01T00:00:00.000Z"),
-            old % ("young", "old-1", NOW.isoformat()),
-            old % ("old-2", main.header.uuid, "2020-01-01T00:00:00.000Z"),
-            old % ("none", main.header.uuid, "not a moment"),
-        ]
+        old, top = "2020-01-01T00:00:00.000Z", main.header.uuid
+        tried = [("old-1", top, old), ("young", "old-1", NOW.isoformat()), ("old-2", top, old)]
         with file.open("a") as appended:
-            appended.writelines(lines)
+            for uuid, parent, moment in [*tried, ("none", top, "not a moment")]:
+                stamped = message(uuid, parent, "x") | {"lane": "scratch/x", "timestamp": moment}
+                appended.write(json.dumps(stamped) + "\n")
         assert [e.uuid for e in main.gc(now=NOW).entries] == ["old-2"]
 
 
 Reaching = Callable[[Session, Entry], object]
-
-
-def by_keeping(main: Session, tried: Entry) -> None:
-    main.keep(str(tried.lane))
-
-
-def by_merging(main: Session, tried: Entry) -> None:
-    main.refresh()
-    main.merge(tried)
-
-
-def by_label(main: Session, tried: Entry) -> None:
-    main.refresh()
-    main.label(tried, "good-idea")
-
-
-def by_branching(main: Session, tried: Entry) -> None:
-    main.refresh()
-    main.branch(tried)
 
 
 def by_handle(main: Session, tried: Entry) -> None:
@@ -108,20 +90,27 @@ def by_lane(main: Session, tried: Entry) -> None:
         lane.append_message(user("go on"))
 
 
-@pytest.mark.parametrize(
-    "reach", [by_keeping, by_merging, by_label, by_branching, by_handle, by_lane]
-)
-def test_what_something_lasting_reaches_stays_with_all_above_it(
-    file: Path, reach: Reaching
-) -> None:
+REACHES: dict[str, Reaching] = {
+    "keep": lambda main, tried: main.keep(str(tried.lane)),
+    "merge": Session.merge,
+    "label": lambda main, tried: main.label(tried, "good-idea"),
+    "branch": Session.branch,
+    "handle": by_handle,
+    "lane": by_lane,
+}
+
+
+@pytest.mark.parametrize("by", REACHES)
+def test_what_something_lasting_reaches_stays_with_all_above_it(file: Path, by: str) -> None:
     with Session.create(file) as main:
         main.append_message(user("p1"))
         _, tried, left = try_out(main, "a", "b", "c")
-        reach(main, left if reach is by_keeping else tried)
+        main.refresh()
+        REACHES[by](main, left if by == "keep" else tried)
         main.refresh()
         before = [entry.uuid for entry in main.entries()]
         gone = [entry.uuid for entry in main.gc(now=LATER).entries]
-        assert gone == ([] if reach is by_keeping else [left.uuid])
+        assert gone == ([] if by == "keep" else [left.uuid])
         assert [entry.uuid for entry in main.entries()] == [u for u in before if u not in gone]
         assert main.verify() == []
 
@@ -142,23 +131,21 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(file: Path) -> None:
         before = {p: p.read_bytes() for p in file.parent.rglob("*") if p.is_file()}
         told = main.gc(now=LATER, dry_run=True)
         assert {p: p.read_bytes() for p in file.parent.rglob("*") if p.is_file()} == before
-        done = main.gc(now=LATER)
-        assert told.as_dict() == done.as_dict()
+        assert told.as_dict() == main.gc(now=LATER).as_dict()
 
 
 def test_an_archive_goes_after_thirty_days_and_its_blobs_with_it(file: Path) -> None:
     with Session.create(file) as main:
         kept = main.append_message(user("kept " * 9000))
         try_out(main, LONG, at=main.header)
-        for blob in Path(f"{file}.blobs").iterdir():
+        for blob in blobs_of(file):
             age(blob, 100)
         main.gc(now=LATER)
-        assert len(list(Path(f"{file}.blobs").iterdir())) == 2
+        assert len(blobs_of(file)) == 2
         assert main.gc(now=LATER + timedelta(days=30)).archives == []
         done = main.gc(now=LATER + timedelta(days=31))
-        assert len(done.archives) == 1
+        assert (len(done.archives), len(done.blobs)) == (1, 1)
         assert archives(file) == []
-        assert len(done.blobs) == 1
         assert main.entry(kept.uuid)["message"] == user("kept " * 9000)
 
 
@@ -167,7 +154,7 @@ def test_a_young_blob_and_a_named_one_stay(file: Path) -> None:
         main.append_message(user(LONG))
         stray = main.blobs.put(b"nobody names me")
         assert main.gc(now=NOW).blobs == []
-        for blob in Path(f"{file}.blobs").iterdir():
+        for blob in blobs_of(file):
             age(blob, 8)
         assert main.gc(now=NOW).blobs == [stray]
         assert said(main.context(strict=True)) == [LONG]
@@ -194,7 +181,7 @@ def test_an_unfinished_blob_goes_when_nobody_can_be_at_it_any_more(file: Path) -
 def test_what_was_kept_aside_of_a_damaged_blob_goes_thirty_days_later(file: Path) -> None:
     with Session.create(file) as main:
         main.append_message(user(LONG))
-        (blob,) = Path(f"{file}.blobs").iterdir()
+        (blob,) = blobs_of(file)
         blob.write_bytes(b"bit rot")
         age(blob, 400)  # as old as the blob: when it was put aside is in its name
     with Session.open(file) as main:
@@ -210,11 +197,9 @@ def test_what_was_kept_aside_of_a_damaged_blob_goes_thirty_days_later(file: Path
         assert main.verify() == []
 
 
-def test_a_file_that_another_writer_finishes_meanwhile_is_no_obstacle(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Session.create(file) as main:
-        monkeypatch.setattr(Blobs, "unfinished", lambda self: ["1-aa.tmp"])  # was there
+def test_a_file_that_another_writer_finishes_meanwhile_is_no_obstacle(file: Path) -> None:
+    with Session.create(file) as main, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Blobs, "unfinished", lambda self: ["1-aa.tmp"])  # was there
         assert main.gc(now=LATER).unfinished == []
 
 

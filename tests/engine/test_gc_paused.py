@@ -9,7 +9,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.engine.cursor import gc_paused
-from tests.support.conversation import user
+from tests.support.conversation import assistant
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +63,10 @@ def test_threads_that_hold_it_back_at_once_leave_it_on() -> None:
     assert gc.isenabled()
 
 
-def test_nothing_is_collected_while_a_context_is_built(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
+def test_nothing_is_collected_while_a_context_is_built(file: Path) -> None:
     with Session.create(file, durability="os") as session, session.batch():
         for number in range(3_000):
-            content = [{"type": "text", "text": f"message {number}"}]
-            session.append_message(user(content))
+            session.append_message(assistant(f"message {number}"))
     collections: list[str] = []
 
     def count(phase: str, info: dict[str, int]) -> None:

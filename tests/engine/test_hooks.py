@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,30 +66,21 @@ def test_the_calls_come_in_order(write: Callable[[Session], object], type: str, 
 
 
 def test_hooks_are_called_in_the_order_given() -> None:
-    calls = []
-
-    class Named:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def before_append(self, session: Session, entry: Entry) -> None:
-            calls.append(self.name)
-
-    with in_memory(hooks=[Named("a"), Named("b")]) as session:
+    calls: list[str] = []
+    named = [SimpleNamespace(before_append=lambda *_, n=name: calls.append(n)) for name in "ab"]
+    with in_memory(hooks=named) as session:
         session.append_message(user("x"))
     assert calls == ["a", "b"]
 
 
-class Refuses:
-    """Vetoes one event for entries of one type."""
+def refuses(event: str, type: str) -> SimpleNamespace:
+    """A hook that vetoes one event for entries of one type."""
 
-    def __init__(self, event: str, type: str) -> None:
-        self.type = type
-        setattr(self, event, self._veto)
-
-    def _veto(self, session: Session, entry: Entry) -> None:
-        if entry.type == self.type:
+    def veto(session: Session, entry: Entry) -> None:
+        if entry.type == type:
             raise HookRejectedError("not today")
+
+    return SimpleNamespace(**{event: veto})
 
 
 @pytest.mark.parametrize(
@@ -113,7 +105,7 @@ def test_a_veto_writes_nothing_and_moves_nobody(
     with Session.create(file, cwd="/p") as session:
         talk(session, "p1", "a1")
     after = Recorder()
-    with Session.open(file, hooks=[Refuses(event, type), after]) as session:
+    with Session.open(file, hooks=[refuses(event, type), after]) as session:
         before, leaf = file.read_bytes(), session.leaf
         with pytest.raises(HookRejectedError, match="not today"):
             write(session)
@@ -124,14 +116,12 @@ def test_a_veto_writes_nothing_and_moves_nobody(
 
 
 def test_a_hook_may_append_before_and_its_entry_comes_first() -> None:
-    class Stamps:
-        def before_append(self, session: Session, entry: Entry) -> None:
-            if entry.type == "message":
-                session.append("custom", customType="stamp")
+    def stamp(session: Session, entry: Entry) -> None:
+        if entry.type == "message":
+            session.append("custom", customType="stamp")
 
-    with in_memory(hooks=[Stamps()]) as session:
-        first = session.append_message(user("p1"))
-        second = session.append_message(assistant("a1"))
+    with in_memory(hooks=[SimpleNamespace(before_append=stamp)]) as session:
+        first, second = talk(session, "p1", "a1")
         types = [entry.type for entry in session.path()]
         assert types == ["session", "custom", "message", "custom", "message"]
         assert session.path()[2] == first
@@ -163,15 +153,10 @@ def test_a_hook_may_branch_compact_and_build_contexts() -> None:
 
 @pytest.mark.parametrize("event", ["before_append", "after_append"])
 def test_hooks_within_hooks_are_bounded(file: Path, event: str) -> None:
-    class Endless:
-        pass
-
     def told(session: Session, entry: Entry) -> None:
         session.append("custom", customType="again")
 
-    hook = Endless()
-    setattr(hook, event, told)
-    with Session.create(file, cwd="/p", hooks=[hook]) as session:
+    with Session.create(file, cwd="/p", hooks=[SimpleNamespace(**{event: told})]) as session:
         with pytest.raises(HookDepthError, match="within hooks"):
             session.append("custom", customType="first")
         written = 0 if event == "before_append" else DEEPEST + 1
@@ -183,11 +168,10 @@ def test_hooks_within_hooks_are_bounded(file: Path, event: str) -> None:
 
 
 def test_a_failing_after_hook_does_not_undo_what_is_kept(file: Path) -> None:
-    class Fails:
-        def after_append(self, session: Session, entry: Entry) -> None:
-            raise RuntimeError("cannot notify")
+    def fails(session: Session, entry: Entry) -> None:
+        raise RuntimeError("cannot notify")
 
-    with Session.create(file, cwd="/p", hooks=[Fails()]) as session:
+    with Session.create(file, cwd="/p", hooks=[SimpleNamespace(after_append=fails)]) as session:
         with pytest.raises(RuntimeError, match="notify"):
             session.append_message(user("p1"))
         assert said(session.context()) == ["p1"]
@@ -242,11 +226,8 @@ def test_annotations_and_other_lanes_of_others_are_not_told(file: Path) -> None:
 
 
 def test_a_hook_told_of_a_move_may_write(file: Path) -> None:
-    class Follows:
-        def on_conflict(self, session: Session, entry: Entry) -> None:
-            session.switch(entry)
-
-    with Session.create(file, cwd="/p", hooks=[Follows()]) as session, Session.open(file) as other:
+    follows = SimpleNamespace(on_conflict=lambda session, entry: session.switch(entry))
+    with Session.create(file, cwd="/p", hooks=[follows]) as session, Session.open(file) as other:
         talk(session, "p1")
         other.refresh()
         other.append_message(user("theirs"), parent=session.leaf)
@@ -261,11 +242,8 @@ def test_what_is_no_hook_is_refused() -> None:
 
 
 def test_a_hook_that_branches_off_does_not_misplace_a_compaction() -> None:
-    class GoesElsewhere:
-        def before_compact(self, session: Session, entry: Entry) -> None:
-            session.branch(session.header)
-
-    with Session.create(hooks=[GoesElsewhere()]) as session:
+    strays = SimpleNamespace(before_compact=lambda session, entry: session.branch(session.header))
+    with in_memory(hooks=[strays]) as session:
         kept = session.append_message(user("keep me"))
         session.append_message(user("and me"))
         with pytest.raises(UsageError, match="moved to"):

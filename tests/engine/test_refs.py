@@ -11,10 +11,10 @@ import pytest
 from sessiontree import InvalidNameError, RefError, Session, UsageError
 from tests.support.conversation import (
     HEADER,
-    assistant,
     chain,
     in_memory,
     line,
+    opened,
     said,
     talk,
     user,
@@ -22,22 +22,15 @@ from tests.support.conversation import (
 )
 
 
-def opened(folder: Path, *lines: dict[str, Any]) -> Session:
-    return Session.open(write(folder / "s.jsonl", [HEADER, *lines]), readonly=True)
-
-
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return write(
-        tmp_path / "s.jsonl",
-        [
-            HEADER,
-            *chain("aaaa-1", "aaaa-2", "bbbb-1", "bbbb-1x"),
-            line("label", "lab1", "bbbb-1x", targetUuid="aaaa-1", label="start"),
-            line("branch", "mark", "aaaa-2", name="side"),
-            *chain("cccc-1", "cccc-2", below="mark"),
-        ],
-    )
+def tree(file: Path) -> Path:
+    lines = [
+        *chain("aaaa-1", "aaaa-2", "bbbb-1", "bbbb-1x"),
+        line("label", "lab1", "bbbb-1x", targetUuid="aaaa-1", label="start"),
+        line("branch", "mark", "aaaa-2", name="side"),
+        *chain("cccc-1", "cccc-2", below="mark"),
+    ]
+    return write(file, [HEADER, *lines])
 
 
 @pytest.mark.parametrize(
@@ -50,8 +43,8 @@ def file(tmp_path: Path) -> Path:
         *(("side~2", "aaaa-2"), ("lab1", "lab1")),
     ],
 )
-def test_every_form_of_ref(file: Path, ref: str, uuid: str) -> None:
-    with Session.open(file, readonly=True) as session:
+def test_every_form_of_ref(tree: Path, ref: str, uuid: str) -> None:
+    with Session.open(tree, readonly=True) as session:
         assert session.entry(ref).uuid == uuid
         assert session.entry(session.entry(ref)).uuid == uuid
 
@@ -64,8 +57,8 @@ def test_a_unique_prefix_of_four_characters_is_enough() -> None:
 
 
 @pytest.mark.parametrize("ref", ["aaaa", "aaaa-", "aaaa~1", "bbbb"])
-def test_an_ambiguous_prefix_lists_its_candidates(file: Path, ref: str) -> None:
-    with Session.open(file, readonly=True) as session, pytest.raises(RefError) as caught:
+def test_an_ambiguous_prefix_lists_its_candidates(tree: Path, ref: str) -> None:
+    with Session.open(tree, readonly=True) as session, pytest.raises(RefError) as caught:
         session.entry(ref)
     names = [f"{ref[:4]}-1", "bbbb-1x" if ref.startswith("b") else "aaaa-2"]
     assert list(caught.value.candidates) == names
@@ -75,19 +68,18 @@ def test_an_ambiguous_prefix_lists_its_candidates(file: Path, ref: str) -> None:
 @pytest.mark.parametrize(
     "ref",
     [
-        *["", "aaa", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"],
+        *["", "aaa", "aa-1", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"],
         "@~" + "9" * 5000,  # more digits than Python makes a number of
     ],
 )
-def test_an_unknown_ref_is_an_error_that_names_it(file: Path, ref: str) -> None:
-    with Session.open(file, readonly=True) as session:
-        with pytest.raises(RefError) as caught:
-            session.entry(ref)
-        assert caught.value.ref in (ref, ref.rsplit("~", 1)[0])
+def test_an_unknown_ref_is_an_error_that_names_it(tree: Path, ref: str) -> None:
+    with Session.open(tree, readonly=True) as session, pytest.raises(RefError) as caught:
+        session.entry(ref)
+    assert caught.value.ref in (ref, ref.rsplit("~", 1)[0])
 
 
-def test_a_near_miss_is_offered(file: Path) -> None:
-    with Session.open(file, readonly=True) as session:
+def test_a_near_miss_is_offered(tree: Path) -> None:
+    with Session.open(tree, readonly=True) as session:
         for ref, near in (("strat", "start"), ("sides", "side"), ("cccc-9", "cccc-1")):
             with pytest.raises(RefError, match="did you mean") as caught:
                 session.entry(ref)
@@ -99,7 +91,7 @@ def test_steps_count_entries_with_content_only() -> None:
         first = session.append_message(user("p1"))
         session.set_model("anthropic", "m")
         session.push()
-        second = session.append_message(assistant("a1"))
+        second = session.append_message(user("a1"))
         session.append("custom", customType="x")
         session.branch("@")
         session.append("label", targetUuid=first.uuid, label="x")
@@ -110,53 +102,50 @@ def test_steps_count_entries_with_content_only() -> None:
 
 def test_steps_start_at_the_entry_that_markers_mark() -> None:
     with in_memory() as session:
-        first = session.append_message(user("p1"))
-        second = session.append_message(user("p2"))
+        first, second = talk(session, "p1", "a1")
         session.branch(second)
         session.push()
         assert session.entry("@~0") == second
         assert session.entry("@~1") == first
 
 
-def test_a_whole_uuid_goes_before_a_name_and_a_name_before_a_prefix(tmp_path: Path) -> None:
+def test_a_whole_uuid_goes_before_a_name_and_a_name_before_a_prefix(file: Path) -> None:
     lines = [
         *chain("aaaa", "bbbb", "cccc-1"),
         line("label", "l1", "cccc-1", targetUuid="aaaa", label="bbbb"),
         line("label", "l2", "cccc-1", targetUuid="bbbb", label="cccc"),
     ]
-    with opened(tmp_path, *lines) as session:
+    with opened(file, *lines) as session:
         assert session.entry("bbbb").uuid == "bbbb"
         assert session.entry("cccc").uuid == "bbbb"
 
 
-def test_a_label_equal_to_a_branch_name_in_a_foreign_file_is_ambiguous(tmp_path: Path) -> None:
+def test_a_label_equal_to_a_branch_name_in_a_foreign_file_is_ambiguous(file: Path) -> None:
     lines = [
         *chain("aaaa", "bbbb"),
         line("label", "l1", "bbbb", targetUuid="aaaa", label="both"),
         line("branch", "mark", "aaaa", name="both"),
         *chain("cccc", below="mark"),
     ]
-    with opened(tmp_path, *lines) as session:
-        with pytest.raises(RefError, match="ambiguous") as caught:
-            session.entry("both")
-        assert set(caught.value.candidates) == {"aaaa", "cccc"}
+    with opened(file, *lines) as session, pytest.raises(RefError, match="ambiguous") as caught:
+        session.entry("both")
+    assert set(caught.value.candidates) == {"aaaa", "cccc"}
 
 
-def test_a_name_that_means_the_same_entry_twice_is_not_ambiguous(tmp_path: Path) -> None:
+def test_a_name_that_means_the_same_entry_twice_is_not_ambiguous(file: Path) -> None:
     lines = [
         *chain("aaaa"),
         line("branch", "mark", "aaaa", name="both"),
         *chain("cccc", below="mark"),
         line("label", "l1", "cccc", targetUuid="cccc", label="both"),
     ]
-    with opened(tmp_path, *lines) as session:
+    with opened(file, *lines) as session:
         assert session.entry("both").uuid == "cccc"
 
 
 def test_a_name_taken_by_a_label_or_a_branch_is_refused() -> None:
     with in_memory() as session:
-        first = session.append_message(user("p1"))
-        second = session.append_message(user("p2"))
+        first, second = talk(session, "p1", "a1")
         session.label(first, "one")
         session.branch(second, name="two")
         talk(session, "p3")
@@ -183,36 +172,34 @@ ILLEGAL = [
 
 
 @pytest.mark.parametrize("name", ILLEGAL)
-def test_an_illegal_name_is_refused_and_nothing_written(tmp_path: Path, name: object) -> None:
-    file = tmp_path / "s.jsonl"
-    with Session.create(file, cwd="/p") as session:
-        first = session.append_message(user("p1"))
-        before = file.read_bytes()
+def test_an_illegal_name_is_refused_and_nothing_written(path: Path, name: Any) -> None:
+    with Session.open(path) as session:
+        first = session.leaf
+        before = path.read_bytes()
         refused: list[Callable[[], object]] = [
-            lambda: session.label(first, name),  # type: ignore[arg-type]
-            lambda: session.branch(first, name=name),  # type: ignore[arg-type]
+            lambda: session.label(first, name),
+            lambda: session.branch(first, name=name),
             lambda: session.append("label", targetUuid=first.uuid, label=name),
             lambda: session.append("branch", name=name),
-            lambda: Session.open(file, lane=name),  # type: ignore[arg-type]
+            lambda: Session.open(path, lane=name),
         ]
         for attempt in refused:
             with pytest.raises(UsageError):
                 attempt()
-        assert file.read_bytes() == before
+        assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     "name",
     ["größe", "分支", "ветка", "غصن", "می‌خواهم", "नाम", "ห้อง", "🌳", "a/b", "v1.2-rc_3", "#1"],
 )
-def test_a_name_may_be_of_any_script(tmp_path: Path, name: str) -> None:
-    file = tmp_path / "s.jsonl"
-    with Session.create(file, cwd="/p") as session:
-        first = session.append_message(user("p1"))
+def test_a_name_may_be_of_any_script(path: Path, name: str) -> None:
+    with Session.open(path) as session:
+        first = session.leaf
         session.label(first, name)
         session.branch(first, name=name + "2")
-        tip = session.append_message(assistant("a1"))
-    with Session.open(file, readonly=True) as session:
+        tip = session.append_message(user("p2"))
+    with Session.open(path, readonly=True) as session:
         assert session.entry(name) == first
         assert session.entry(name + "2") == tip
         assert session.entry(name + "2~1") == first
@@ -227,8 +214,7 @@ def test_an_entry_of_another_session_is_refused() -> None:
                 refused(foreign)
 
 
-def test_an_entry_read_elsewhere_from_the_same_session_is_taken(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_an_entry_read_elsewhere_from_the_same_session_is_taken(file: Path) -> None:
     with Session.create(file, cwd="/p") as session:
         talk(session, "p1", "a1")
         with Session.open(file, readonly=True) as reader:
@@ -244,10 +230,10 @@ def test_what_is_no_ref_is_refused(ref: object) -> None:
         session.entry(ref)  # type: ignore[arg-type]
 
 
-def test_a_lane_is_named_by_its_name_where_it_stands(file: Path) -> None:
-    with Session.open(file) as main:
+def test_a_lane_is_named_by_its_name_where_it_stands(tree: Path) -> None:
+    with Session.open(tree) as main:
         with main.lane("reviewer") as reviewer, reviewer.scratch() as trial:
-            first, last = reviewer.append_message(user("r1")), reviewer.append_message(user("r2"))
+            first, last = talk(reviewer, "r1", "r2")
             reviewer.append("usage", kind="title", provider="p", model="m", usage={})
             tried = trial.append_message(user("t"))
             name = trial.lane_name
@@ -262,8 +248,8 @@ def test_a_lane_is_named_by_its_name_where_it_stands(file: Path) -> None:
             main.entry(name[:-1] + "_")
 
 
-def test_a_label_or_branch_name_goes_before_a_lane_and_a_lane_before_a_prefix(file: Path) -> None:
-    with Session.open(file) as main:
+def test_a_label_or_branch_name_goes_before_a_lane_and_a_lane_before_a_prefix(tree: Path) -> None:
+    with Session.open(tree) as main:
         for name in ("start", "side", "bbbb", "cccc-1"):
             with main.lane(name) as lane:
                 lane.append_message(user(name))
@@ -273,10 +259,10 @@ def test_a_label_or_branch_name_goes_before_a_lane_and_a_lane_before_a_prefix(fi
         assert main.entry("cccc-1").uuid == "cccc-1"
 
 
-def test_a_name_that_would_hide_a_lane_is_refused(file: Path) -> None:
-    with Session.open(file) as main, main.lane("reviewer") as reviewer:
+def test_a_name_that_would_hide_a_lane_is_refused(tree: Path) -> None:
+    with Session.open(tree) as main, main.lane("reviewer") as reviewer:
         last = reviewer.append_message(user("r"))
-        before = file.read_bytes()
+        before = tree.read_bytes()
         for name in ("reviewer", "main"):
             with pytest.raises(InvalidNameError, match=f"{name!r} is taken by a lane"):
                 main.label("@~", name)
@@ -284,11 +270,11 @@ def test_a_name_that_would_hide_a_lane_is_refused(file: Path) -> None:
                 main.branch("@~", name=name)
             with pytest.raises(InvalidNameError, match="choose another"):
                 main.append("label", targetUuid=last.uuid, label=name)
-        assert file.read_bytes() == before
+        assert tree.read_bytes() == before
         assert main.entry("reviewer") == last
 
 
-def test_a_lane_that_only_annotated_is_named_by_its_annotation(file: Path) -> None:
-    with Session.open(file) as main, main.lane("labels") as labels:
+def test_a_lane_that_only_annotated_is_named_by_its_annotation(tree: Path) -> None:
+    with Session.open(tree) as main, main.lane("labels") as labels:
         label = labels.label("@", "here")
         assert main.entry("labels") == label

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sessiontree.errors import MigrationRefusedError, ReadOnlyError
 from sessiontree.storage.fs import DISK, Memory
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
-from tests.support.files import FILE, VERSION_1, content_of, in_memory, uuids
+from tests.support.files import FILE, VERSION_1, content_of, file_of, in_memory, uuids
 
 HEADER = encode(
     {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s", "cwd": "/"}
@@ -56,9 +57,7 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
     with Session.open(path) as session:
         mended = session.repair().mended
     assert [(found.line, found.what) for found in mended] == [
-        (1, "removed a CR before the newline"),
-        (2, "removed a CR before the newline"),
-        (5, "removed a blank line"),
+        *((1, _CR), (2, _CR), (5, "removed a blank line")),
         (6, "removed a torn fragment of 13 bytes"),
     ]
     starts = [0, *(place + 1 for place, byte in enumerate(content) if byte == 10)]
@@ -74,14 +73,12 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
         (b"\xef\xbb\xbf\0", b"\r", ["removed 1 NUL bytes", _BOM, _CR]),
     ],
 )
-def test_what_stands_around_a_line_is_named_and_taken_out_at_once(
-    before: bytes, behind: bytes, whats: list[str]
-) -> None:
+def test_what_is_around_a_line_is_taken_out(before: bytes, behind: bytes, whats: list[str]) -> None:
     entry = encode({"type": "message", "uuid": "a", "parentUuid": "h", "message": user("x")})
-    disk = in_memory(HEADER + b"\n" + before + entry + behind + b"\n")
+    disk = in_memory(file_of(HEADER, before + entry + behind))
     with Session.open(FILE, fs=disk) as session:
         assert [found.what for found in session.repair().mended] == whats
-    assert content_of(disk).splitlines() == [HEADER, entry]
+    assert content_of(disk) == file_of(HEADER, entry)
 
 
 def test_a_dry_run_of_a_file_opened_to_read(path: Path) -> None:
@@ -167,14 +164,10 @@ def test_a_writer_that_wrote_behind_a_tear_meanwhile_loses_nothing(path: Path) -
 def test_a_file_of_version_1_is_to_be_migrated_first(tmp_path: Path) -> None:
     path = tmp_path / "old.jsonl"
     path.write_bytes(VERSION_1)
-    log = FileLog(DISK, str(path))
-    with pytest.raises(MigrationRefusedError, match="migrate it first"):
+    refused = pytest.raises(MigrationRefusedError, match="migrate it first")
+    with closing(FileLog(DISK, str(path))) as log, refused:
         repair.repair(log)
-    log.close()
-    with (
-        Session.open(path, readonly=True) as session,
-        pytest.raises(MigrationRefusedError, match="migrate it first"),
-    ):
+    with Session.open(path, readonly=True) as session, refused:
         session.repair(dry_run=True)
     assert path.read_bytes() == VERSION_1
     assert list(tmp_path.iterdir()) == [path]
@@ -184,14 +177,14 @@ def test_what_an_older_program_appended_counts_again_in_the_context(tmp_path: Pa
     """It went on after the migration, compacted by its own counting, and was lost to the tree."""
     path = tmp_path / "old.jsonl"
     lines = [b'{"type":"message","message":{"role":"user","content":"%d"}}' % n for n in range(4)]
-    path.write_bytes(VERSION_1.splitlines()[0] + b"\n" + b"".join(m + b"\n" for m in lines))
+    path.write_bytes(file_of(VERSION_1.splitlines()[0], *lines))
     Session.open(path).close()
-    with path.open("ab") as file:
-        file.write(
-            b'{"type":"message","message":{"role":"user","content":"later"}}\n'
-            b'{"type":"compaction","summary":"in short","firstKeptEntryIndex":4,"tokensBefore":9}\n'
-            b'{"type":"message","message":{"role":"user","content":"last"}}\n'
-        )
+    later = [
+        b'{"type":"message","message":{"role":"user","content":"later"}}',
+        b'{"type":"compaction","summary":"in short","firstKeptEntryIndex":4,"tokensBefore":9}',
+        b'{"type":"message","message":{"role":"user","content":"last"}}',
+    ]
+    path.write_bytes(path.read_bytes() + file_of(*later))
     with Session.open(path) as session:
         assert session.context().messages[-1]["content"] == "3"
         done = session.repair()
@@ -207,11 +200,8 @@ def test_what_a_killed_repair_left_beside_is_taken_away_by_the_next(path: Path) 
     """It is made under the lock, so whoever has the lock knows that nobody is at it."""
     damage(path)
     left = path.with_name("chat.jsonl.4321-0123abcd.tmp")
-    others = [
-        path.with_name("chat.jsonl.tmp"),
-        path.with_name("other.jsonl.4321-0123abcd.tmp"),
-        path.with_name("chat.jsonl.4321-0123abcd.tmp.jsonl"),
-    ]
+    names = ["chat.jsonl.tmp", "other.jsonl.4321-0123abcd.tmp", f"{left.name}.jsonl"]
+    others = [path.with_name(name) for name in names]
     for file in (left, *others):
         file.write_bytes(b"half a file")
     with Session.open(path) as session:
@@ -240,10 +230,10 @@ def test_the_parts_of_one_long_broken_line_are_found_in_one_pass() -> None:
     """Thousands of torn lines and entries without a newline between: it took minutes."""
     entry = encode({"type": "message", "uuid": "a", "message": user("é" * 50)})
     fused = b"".join(entry + entry[:70] for _ in range(3000)) + entry
-    disk = in_memory(HEADER + b"\n" + fused)
+    disk = in_memory(file_of(HEADER, fused))
     with Session.open(FILE, fs=disk) as session:
         session.repair()
-    assert content_of(disk).splitlines() == [HEADER, *[entry] * 3001]
+    assert content_of(disk) == file_of(HEADER, *[entry] * 3001)
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -288,18 +278,10 @@ HARMS: dict[str, Harm] = {
 }
 foreign = b'{"type":"message","uuid":"f","parentUuid":"h","message":{"role":"user","content":"f"}}'
 old = b'\n{"type":"message","message":{"role":"user","content":"old"}}\n'
-harms = st.lists(
-    st.tuples(
-        st.sampled_from(
-            list(HARMS.values())
-            + [_insert(b) for b in (b"\r", b"\n", b"\0", b"\xff", b"\xef\xbb\xbf", foreign, old)]
-        ),
-        st.integers(0, 1 << 16),
-        st.integers(1, 40),
-    ),
-    min_size=1,
-    max_size=6,
-)
+inserts = map(_insert, (b"\r", b"\n", b"\0", b"\xff", b"\xef\xbb\xbf", foreign, old))
+harm = st.sampled_from([*HARMS.values(), *inserts])
+wound = st.tuples(harm, st.integers(0, 1 << 16), st.integers(1, 40))
+harms = st.lists(wound, min_size=1, max_size=6)
 
 
 def harmed(content: bytes, wounds: list[tuple[Harm, int, int]]) -> bytes:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sessiontree import Entry, Session
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import ReadOnlyError
-from tests.support.conversation import user
+from tests.support.files import HELLO
 
 FREE = ~(0xF << 76 | 0x3 << 62) & (1 << 128) - 1
 """The bits of a UUID that its version and its variant leave to chance."""
@@ -52,13 +52,9 @@ class Telling:
         pytest.fail("told of an entry that may not be written")
 
 
-def test_no_hook_is_told_of_a_message_that_may_not_be_written(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    message = user("hi")
-    with Session.create(path) as session:
-        session.append_message(message)
+def test_no_hook_is_told_of_a_message_that_may_not_be_written(path: Path) -> None:
     reader = Session.open(path, readonly=True, hooks=[Telling()])
     with reader, pytest.raises(ReadOnlyError, match="opened to read"):
-        reader.append_message(message)
+        reader.append_message(HELLO)
     with pytest.raises(ReadOnlyError, match="closed"):
-        session.append_message(message)
+        reader.append_message(HELLO)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -19,10 +17,10 @@ from sessiontree.core.codec import encode
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine.view import View
-from sessiontree.storage import lines
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
+from tests.support.lines import blocks_of
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -158,18 +156,8 @@ def files(draw: st.DrawFn) -> bytes:
     return b"\n".join([header, *rest]) + draw(st.sampled_from([b"\n", b"\n", b"", b'\n{"type"']))
 
 
+Blocks = tuple[int, int]
 BLOCKS = st.sampled_from([(8, 8), (16, 64), (40, 50), (100, 400), (65536, 1048576)])
-
-
-@contextmanager
-def blocks_of(first: int, largest: int) -> Iterator[None]:
-    """Small blocks, so that short lines lie across many of them."""
-    with (
-        mock.patch.object(lines, "FIRST_BLOCK", first),
-        mock.patch.object(lines, "LARGEST_BLOCK", largest),
-        mock.patch.object(lines, "FORWARD_BLOCK", largest),
-    ):
-        yield
 
 
 def opened(content: bytes) -> View:
@@ -180,7 +168,7 @@ def opened(content: bytes) -> View:
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.randoms(use_true_random=False))
 def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
-    content: bytes, blocks: tuple[int, int], random: Any
+    content: bytes, blocks: Blocks, random: Any
 ) -> None:
     entries = oracle_entries(content)
     parents = oracle_parents(entries)
@@ -210,9 +198,7 @@ def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
     (8, 8),
 )
 @given(files(), BLOCKS)
-def test_the_walk_finds_the_last_of_each_lane_and_of_each_uuid(
-    content: bytes, blocks: tuple[int, int]
-) -> None:
+def test_the_walk_finds_the_last_of_each_lane_and_uuid(content: bytes, blocks: Blocks) -> None:
     entries = oracle_entries(content)
     with blocks_of(*blocks):
         for lane in {*LANES, "nobody"}:
@@ -228,9 +214,7 @@ def test_the_walk_finds_the_last_of_each_lane_and_of_each_uuid(
 @pytest.mark.slow
 @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 @given(files(), BLOCKS, st.sampled_from(["main", "agent", "aa", "spür"]))
-def test_a_session_opens_at_its_lanes_leaf_with_the_path_to_it(
-    content: bytes, blocks: tuple[int, int], lane: str
-) -> None:
+def test_a_session_opens_at_its_lanes_leaf(content: bytes, blocks: Blocks, lane: str) -> None:
     entries = oracle_entries(content)
     on_lane = [row for row, entry in enumerate(entries) if entry.lane == lane]
     on_main = [row for row, entry in enumerate(entries) if entry.lane is None]
@@ -240,10 +224,8 @@ def test_a_session_opens_at_its_lanes_leaf_with_the_path_to_it(
         return
     leaf = (on_lane or on_main)[-1]
     expected = [entries[row].offset for row in oracle_up(oracle_parents(entries), leaf)]
-    with (
-        blocks_of(*blocks),
-        Session.open(FILE, readonly=True, lane=lane, fs=in_memory(content)) as session,
-    ):
+    disk = in_memory(content)
+    with blocks_of(*blocks), Session.open(FILE, readonly=True, lane=lane, fs=disk) as session:
         assert session.leaf.offset == entries[leaf].offset
         assert [entry.offset for entry in session.path()] == expected[::-1]
         assert [entry.offset for entry in session.entries()] == [e.offset for e in entries]
@@ -265,9 +247,7 @@ def offset_of_row(view: View, lane: str | None) -> int | None:
 
 def message(uuid: str, parent: str, text: str = "", lane: str | None = None) -> bytes:
     fields: dict[str, Any] = {"type": "message", "uuid": uuid, "parentUuid": parent}
-    if lane is not None:
-        fields["lane"] = lane
-    return encode({**fields, "message": user(text)})
+    return encode({**fields, **({"lane": lane} if lane else {}), "message": user(text)})
 
 
 def chain(
@@ -314,11 +294,10 @@ def test_resuming_a_compacted_session_reads_its_context_and_no_more(compacted: P
     assert counting.lowest_after_header > compacted.stat().st_size - 1_000_000
 
 
-def test_appending_reads_no_more_of_the_file(compacted: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "s.jsonl"
-    copy.write_bytes(compacted.read_bytes())
+def test_appending_reads_no_more_of_the_file(compacted: Path, file: Path) -> None:
+    file.write_bytes(compacted.read_bytes())
     counting = Counting()
-    with Session.open(copy, durability="os", fs=counting) as session:
+    with Session.open(file, durability="os", fs=counting) as session:
         session.context()
         counting.bytes_read = 0
         session.append_message(user("more"))
@@ -341,33 +320,26 @@ def beside_another(lane: str, count: int) -> Parts:
 @pytest.mark.parametrize(
     ("parts", "lane", "leaf", "reads"),
     [
-        pytest.param(
-            partial(beside_another, "agent", 5000), "main", "entry-004999", 0.17, id="at the end"
-        ),
-        pytest.param(
-            partial(buried, "agent", 5000), "agent", "deep", 2.5, id="under the main line"
-        ),
-        # "user" stands in each message as its role.
-        pytest.param(partial(buried, "user", 2000), "user", "deep", 20, id="quoted by every line"),
+        (partial(beside_another, "agent", 5000), "main", "entry-004999", 0.17),
+        (partial(buried, "agent", 5000), "agent", "deep", 2.5),
+        (partial(buried, "user", 2000), "user", "deep", 20),  # the role of each message
     ],
+    ids=["at the end", "under the main line", "quoted by every line"],
 )
 def test_the_leaf_of_a_lane_costs_one_search_at_most(
-    tmp_path: Path, parts: Callable[[], Parts], lane: str, leaf: str, reads: float
+    file: Path, parts: Callable[[], Parts], lane: str, leaf: str, reads: float
 ) -> None:
     """`reads` is how often the whole file may be read."""
-    path = written(tmp_path / "s.jsonl", *parts())
+    path = written(file, *parts())
     counting = Counting()
     with Session.open(path, readonly=True, lane=lane, fs=counting) as session:
         assert session.leaf.uuid == leaf
     assert counting.bytes_read < reads * path.stat().st_size
 
 
-def test_a_scratch_lane_costs_one_search_whether_it_is_there_or_not(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "s.jsonl",
-        [message("deep", "root", r"a slash: \/", lane="scratch/x")],
-        chain(5000, 1000),
-    )
+def test_a_scratch_lane_costs_one_search_whether_it_is_there_or_not(file: Path) -> None:
+    deep = message("deep", "root", r"a slash: \/", lane="scratch/x")
+    path = written(file, [deep], chain(5000, 1000))
     for lane, leaf in (("scratch/x", "deep"), ("scratch/y", "entry-004999")):
         counting = Counting()
         with Session.open(path, lane=lane, fs=counting) as session:
@@ -376,8 +348,8 @@ def test_a_scratch_lane_costs_one_search_whether_it_is_there_or_not(tmp_path: Pa
         assert counting.bytes_read < 2.5 * path.stat().st_size
 
 
-def test_a_fresh_scratch_lane_is_not_searched_for(tmp_path: Path) -> None:
-    path = written(tmp_path / "s.jsonl", chain(5000, 1000))
+def test_a_fresh_scratch_lane_is_not_searched_for(file: Path) -> None:
+    path = written(file, chain(5000, 1000))
     counting = Counting()
     with Session.open(path, fs=counting) as session:
         with session.scratch() as trial:
@@ -388,35 +360,31 @@ def test_a_fresh_scratch_lane_is_not_searched_for(tmp_path: Path) -> None:
     assert counting.bytes_read < 500_000
 
 
-def test_two_lanes_that_take_turns_are_read_from_the_end_alone(tmp_path: Path) -> None:
+def test_two_lanes_that_take_turns_are_read_from_the_end_alone(file: Path) -> None:
     turns: list[bytes] = []
-    for number in range(1000):
-        above = f"{number - 1:04d}" if number else None
-        turns.append(message(f"m-{number:04d}", f"m-{above}" if above else "root", "x" * 500))
-        turns.append(message(f"a-{number:04d}", f"a-{above}" if above else "root", lane="agent"))
+    above = ["root"] * 2
+    for mine, theirs in ((f"m-{number:04d}", f"a-{number:04d}") for number in range(1000)):
+        turns += [message(mine, above[0], "x" * 500), message(theirs, above[1], lane="agent")]
+        above = [mine, theirs]
     first_kept = compaction("m-0200", "m-0999")
-    path = written(tmp_path / "s.jsonl", chain(10_000, 2000), turns, [first_kept])
+    path = written(file, chain(10_000, 2000), turns, [first_kept])
     counting = Counting()
     with Session.open(path, readonly=True, fs=counting) as session:
         assert len(session.context().messages) == 801
     assert counting.lowest_after_header > path.stat().st_size - 3_000_000
 
 
-def test_a_parent_far_away_costs_one_search(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "s.jsonl", [message("far", "root")], chain(5000, 1000), [message("leaf", "far")]
-    )
+def test_a_parent_far_away_costs_one_search(file: Path) -> None:
+    path = written(file, [message("far", "root")], chain(5000, 1000), [message("leaf", "far")])
     counting = Counting()
     with Session.open(path, readonly=True, fs=counting) as session:
         assert [entry.uuid for entry in session.path()] == ["root", "far", "leaf"]
     assert counting.bytes_read < 3 * path.stat().st_size
 
 
-def test_an_entry_longer_than_any_block_is_read_whole(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "s.jsonl",
-        [message("one", "root", "x" * 3_000_000), message("two", "one", "y" * 70_000)],
-    )
+def test_an_entry_longer_than_any_block_is_read_whole(file: Path) -> None:
+    long = [message("one", "root", "x" * 3_000_000), message("two", "one", "y" * 70_000)]
+    path = written(file, long)
     with Session.open(path, readonly=True) as session:
         assert [entry.uuid for entry in session.path()] == ["root", "one", "two"]
         assert len(session.path()[1]["message"]["content"]) == 3_000_000
@@ -433,13 +401,3 @@ def test_a_search_that_starts_just_behind_a_block_boundary_ends() -> None:
             leaf = view.walk().last_on(None)
             assert leaf is not None
             assert [entry.uuid for entry in view.walk().up(leaf)] == [LONG, "root"]
-
-
-def test_a_uuid_longer_than_a_block_is_searched_for_like_any_other() -> None:
-    uuid = "u" * 300
-    content = b"\n".join([HEADER, message(uuid, "root"), message("b", "root"), message("c", uuid)])
-    with blocks_of(64, 128):
-        view = opened(content)
-        leaf = view.walk().last_on(None)
-        assert leaf is not None
-        assert [entry.uuid for entry in view.walk().up(leaf)] == [uuid, "root"]

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
-from unittest import mock
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sessiontree.storage import lines
 from sessiontree.storage.lines import Backwards, Read, lines_at, rest_of_line, whole_lines
+from tests.support.lines import blocks_of
 
 CONTENT = st.lists(st.sampled_from([b"\n", b"a", b"b", b"ab", b"\r\n", b"abc" * 9])).map(b"".join)
+Blocks = tuple[int, int]
 BLOCKS = st.tuples(st.integers(1, 9), st.integers(1, 30)).map(lambda pair: (pair[0], sum(pair)))
-
-
-@contextmanager
-def blocks_of(first: int, largest: int) -> Iterator[None]:
-    with (
-        mock.patch.object(lines, "FIRST_BLOCK", first),
-        mock.patch.object(lines, "LARGEST_BLOCK", largest),
-        mock.patch.object(lines, "FORWARD_BLOCK", largest),
-        mock.patch.object(lines, "_SMALL", first),
-    ):
-        yield
 
 
 def reader(content: bytes) -> Read:
@@ -51,9 +38,7 @@ def split(content: bytes) -> list[tuple[int, bytes]]:
 
 @settings(deadline=None)
 @given(CONTENT, BLOCKS)
-def test_lines_backwards_are_the_lines_forwards_reversed(
-    content: bytes, blocks: tuple[int, int]
-) -> None:
+def test_lines_backwards_are_the_lines_forwards_reversed(content: bytes, blocks: Blocks) -> None:
     with blocks_of(*blocks):
         backwards = Backwards(reader(content))
         found = []
@@ -67,9 +52,7 @@ def test_lines_backwards_are_the_lines_forwards_reversed(
 
 @settings(deadline=None)
 @given(CONTENT, BLOCKS, st.data())
-def test_any_line_is_found_by_its_end_in_any_order(
-    content: bytes, blocks: tuple[int, int], data: st.DataObject
-) -> None:
+def test_any_line_is_found_by_its_end(content: bytes, blocks: Blocks, data: st.DataObject) -> None:
     expected = split(content)
     with blocks_of(*blocks):
         backwards = Backwards(reader(content))
@@ -78,14 +61,9 @@ def test_any_line_is_found_by_its_end_in_any_order(
 
 
 @settings(deadline=None)
-@given(
-    CONTENT,
-    st.sampled_from([b"a", b"ab", b"ba", b"aa", b"abcabcabc", b"x"]),
-    BLOCKS,
-    st.data(),
-)
+@given(CONTENT, st.sampled_from([b"a", b"ab", b"ba", b"aa", b"abcabcabc", b"x"]), BLOCKS, st.data())
 def test_find_gives_every_line_with_the_needle_nearest_first(
-    content: bytes, needle: bytes, blocks: tuple[int, int], data: st.DataObject
+    content: bytes, needle: bytes, blocks: Blocks, data: st.DataObject
 ) -> None:
     with blocks_of(*blocks):
         backwards = Backwards(reader(content))
@@ -97,11 +75,9 @@ def test_find_gives_every_line_with_the_needle_nearest_first(
 
 @settings(deadline=None)
 @given(CONTENT, st.integers(0, 60), BLOCKS)
-def test_the_rest_of_a_line_ends_before_its_newline(
-    content: bytes, offset: int, blocks: tuple[int, int]
-) -> None:
+def test_the_rest_of_a_line_ends_at_its_newline(content: bytes, at: int, blocks: Blocks) -> None:
     with blocks_of(*blocks):
-        assert rest_of_line(reader(content), offset) == content[offset:].split(b"\n")[0]
+        assert rest_of_line(reader(content), at) == content[at:].split(b"\n")[0]
 
 
 def test_the_rest_of_a_line_without_end_stops_some_past_the_limit() -> None:
@@ -112,7 +88,7 @@ def test_the_rest_of_a_line_without_end_stops_some_past_the_limit() -> None:
 @settings(deadline=None)
 @given(CONTENT, BLOCKS)
 @example(b"abc\n" * 20, (1, 2))
-def test_whole_lines_are_all_that_a_newline_ends(content: bytes, blocks: tuple[int, int]) -> None:
+def test_whole_lines_are_all_that_a_newline_ends(content: bytes, blocks: Blocks) -> None:
     complete = content.rfind(b"\n") + 1
     with blocks_of(*blocks):
         found = list(whole_lines(reader(content), 0, len(content)))
@@ -127,7 +103,7 @@ def test_whole_lines_are_all_that_a_newline_ends(content: bytes, blocks: tuple[i
 @settings(deadline=None)
 @given(CONTENT, BLOCKS, st.integers(0, 60), st.integers(0, 60))
 def test_whole_lines_stay_between_start_and_end(
-    content: bytes, blocks: tuple[int, int], start: int, length: int
+    content: bytes, blocks: Blocks, start: int, length: int
 ) -> None:
     end = start + length
     with blocks_of(*blocks):
@@ -146,9 +122,7 @@ def test_a_search_counts_the_bytes_it_looked_through_not_those_it_held() -> None
 
 @settings(deadline=None)
 @given(CONTENT, BLOCKS, st.randoms(use_true_random=False))
-def test_lines_at_chosen_places_are_those_of_a_split(
-    content: bytes, blocks: tuple[int, int], random: Random
-) -> None:
+def test_chosen_lines_are_those_of_a_split(content: bytes, blocks: Blocks, random: Random) -> None:
     chosen = [found for found in split(content) if random.random() < 0.5]
     with blocks_of(*blocks):
         got = list(lines_at(reader(content), [offset for offset, _ in chosen]))

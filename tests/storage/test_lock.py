@@ -7,11 +7,10 @@ import gc
 import os
 import signal
 import socket
-import subprocess
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,19 +42,25 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-@contextmanager
-def exclusive_process(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the session with `exclusive=True`."""
-    with running(OWNER, path) as process:
-        assert read_line(process) == "held"
-        yield process
+@pytest.fixture
+def unlocked(path: Path) -> Path:
+    """Where the lock file of the session will be."""
+    lock_file = Path(f"{path}.lock")
+    lock_file.unlink(missing_ok=True)
+    return lock_file
+
+
+@pytest.fixture
+def lock(path: Path) -> Iterator[WriterLock]:
+    """The lock of the session, as another program has it."""
+    with closing(WriterLock(Disk(), f"{path}.lock")) as lock:
+        yield lock
 
 
 @pytest.mark.slow
-def test_an_owner_is_named_to_writers_keeps_out_no_reader_and_lets_go_when_killed(
-    path: Path,
-) -> None:
-    with exclusive_process(path) as owner, Session.open(path) as session:
+def test_an_owner_is_named_to_writers_keeps_out_no_reader_and_ends_when_killed(path: Path) -> None:
+    with running(OWNER, path) as owner, Session.open(path) as session:
+        assert read_line(owner) == "held"
         with pytest.raises(SessionBusyError) as caught:
             session.append_message(HELLO)
         said = str(caught.value)
@@ -106,9 +111,7 @@ def test_an_owner_whose_lock_file_was_removed_takes_the_new_one(path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("disk", [Disk, Settled])
-def test_an_owner_whose_lock_file_was_removed_gives_way_to_who_took_the_new_one(
-    path: Path, disk: Callable[[], Disk]
-) -> None:
+def test_an_owner_without_its_lock_file_gives_way_to_another(path: Path, disk: type[Disk]) -> None:
     with Session.open(path, exclusive=True, fs=disk()) as owner:
         for _ in range(2):
             owner.append_message(HELLO)
@@ -142,10 +145,9 @@ def test_a_forked_child_does_not_write_under_its_parents_lock(path: Path) -> Non
 
 
 @can_fork
-def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
+def test_a_forked_child_and_its_parent_exclude_each_other(path: Path, lock: WriterLock) -> None:
     with Session.open(path) as session:
         session.append_message(HELLO)
-        lock = WriterLock(Disk(), f"{path}.lock")
         with lock.held():
 
             def child() -> None:
@@ -153,29 +155,23 @@ def test_a_forked_child_and_its_parent_exclude_each_other(path: Path) -> None:
                     session.append_message(HELLO)
 
             together(child)
-        lock.close()
         together(lambda: session.append_message(HELLO))
         session.append_message(HELLO)
     assert path.read_bytes().count(b"\n") == 4
 
 
 @can_fork
-def test_a_child_forked_under_the_lock_does_not_let_go_of_it(path: Path) -> None:
-    lock = WriterLock(Disk(), f"{path}.lock")
+def test_a_child_forked_under_the_lock_does_not_let_go_of_it(path: Path, lock: WriterLock) -> None:
     with lock.held():
-
-        def child() -> None:
-            lock.give_back(0)  # as where the child goes on with what its parent was in
-
-        together(child)
+        together(lambda: lock.give_back(0))  # as where a child goes on with what its parent was in
         with Session.open(path) as session, pytest.raises(TimeoutError), lock_given_up():
             session.append_message(HELLO)
-    lock.close()
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_a_lock_taken_twice_is_let_go_with_the_first(path: Path, exclusive: bool) -> None:
-    lock = WriterLock(Disk(), f"{path}.lock")
+def test_a_lock_taken_twice_is_let_go_with_the_first(
+    path: Path, lock: WriterLock, exclusive: bool
+) -> None:
     with lock.held():
         with lock.held():
             pass
@@ -183,7 +179,6 @@ def test_a_lock_taken_twice_is_let_go_with_the_first(path: Path, exclusive: bool
             session.append_message(HELLO)
     with Session.open(path, exclusive=exclusive) as session:
         session.append_message(HELLO)
-    lock.close()
 
 
 @contextmanager
@@ -199,20 +194,16 @@ def lock_given_up() -> Iterator[None]:
 
 
 def test_a_writer_that_gives_no_name_is_waited_for_and_then_named_as_hanging(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, lock: WriterLock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sessiontree.storage.lock.PATIENCE_SECONDS", 0.0)
-    lock = WriterLock(Disk(), f"{path}.lock")
-    with lock.held(), Session.open(path) as session:
-        with pytest.raises(SessionBusyError, match=r"look for a process that hangs") as caught:
-            session.append_message(HELLO)
-        assert caught.value.file == str(path)
-    lock.close()
+    hangs = pytest.raises(SessionBusyError, match=r"look for a process that hangs")
+    with lock.held(), Session.open(path) as session, hangs as caught:
+        session.append_message(HELLO)
+    assert caught.value.file == str(path)
 
 
-def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(
-    path: Path,
-) -> None:
+def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(path: Path) -> None:
     disk = FaultyDisk()
     disk.arm(Fault("unlock", 1, errno.EACCES, stays=True))
     with Session.open(path, fs=disk) as session, Session.open(path) as other:
@@ -262,7 +253,7 @@ def test_a_batch_waits_for_the_batch_of_another_thread(path: Path) -> None:
 
 def dropped(path: Path) -> weakref.ref[Session]:
     session = Session.open(path, exclusive=True)
-    session.append_message({"role": "user", "content": "x"})
+    session.append_message(HELLO)
     session.append("custom", customType="c")
     assert session.context().messages
     assert session.branches()
@@ -282,14 +273,14 @@ def test_a_session_that_was_dropped_lets_go_of_its_lock_and_its_files(path: Path
     assert open_files() == before
     assert Path(f"{path}.lock").read_bytes() == b""
     with Session.open(path) as other:
-        other.append_message({"role": "user", "content": "y"})
+        other.append_message(HELLO)
 
 
 @pytest.mark.slow
 def test_an_entry_outlives_its_session_and_reaches_its_blobs(tmp_path: Path) -> None:
     session = Session.create(tmp_path / "b.jsonl", spill_over=10)
     session.append_message({"role": "user", "content": "x" * 100})
-    entry = list(session.entries())[-1]
+    *_, entry = session.entries()
     seen = weakref.ref(session)
     del session
     gc.collect()
@@ -308,7 +299,7 @@ def test_a_forked_child_that_drops_a_session_lets_go_of_nothing(path: Path) -> N
 
     together(drop)
     with pytest.raises(SessionBusyError), Session.open(path) as other:
-        other.append_message({"role": "user", "content": "y"})
+        other.append_message(HELLO)
     held[0].close()
 
 
@@ -316,48 +307,38 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+ACTS: dict[str, Callable[[Session], object]] = {
+    "append": lambda session: session.append_message(HELLO),
+    "label": lambda session: session.label(session.header, "x"),
+    "repair": Session.repair,
+    "gc": Session.gc,
+    "exclusive": lambda session: None,
+}
+
+
 @pytest.mark.parametrize("link", [os.symlink, os.link])
+@pytest.mark.parametrize("act", ACTS)
 def test_a_lock_file_that_is_a_link_to_another_file_changes_nothing_of_it(
-    tmp_path: Path, link: Callable[[Path, Path], None]
+    path: Path, unlocked: Path, link: Callable[[Path, Path], None], act: str
 ) -> None:
-    file, victim = tmp_path / "chat.jsonl", tmp_path / "precious.txt"
-    Session.create(file).close()
+    victim = path.with_name("precious.txt")
     victim.write_text("precious")
-    lock = Path(f"{file}.lock")
-    lock.unlink(missing_ok=True)
-    link(victim, lock)
-    for act in ("append", "label", "repair", "gc", "exclusive"):
-        with pytest.raises(StorageError, match=r"cannot lock .* remove it"):
-            _write(file, act)
-        assert victim.read_text() == "precious"
+    link(victim, unlocked)
+    refused = pytest.raises(StorageError, match=r"cannot lock .* remove it")
+    with refused, Session.open(path, exclusive=act == "exclusive") as session:
+        ACTS[act](session)
+    assert victim.read_text() == "precious"
 
 
-def test_a_lock_file_that_is_a_link_to_nothing_makes_no_file(tmp_path: Path) -> None:
-    file, outside = tmp_path / "chat.jsonl", tmp_path / "outside"
-    Session.create(file).close()
-    Path(f"{file}.lock").unlink(missing_ok=True)
-    os.symlink(outside, f"{file}.lock")
-    with pytest.raises(StorageError, match="cannot lock"):
-        _write(file, "append")
+def test_a_lock_file_that_is_a_link_to_nothing_makes_no_file(path: Path, unlocked: Path) -> None:
+    outside = path.with_name("outside")
+    os.symlink(outside, unlocked)
+    with Session.open(path) as session, pytest.raises(StorageError, match="cannot lock"):
+        session.append_message(HELLO)
     assert not outside.exists()
 
 
-def test_a_pipe_in_place_of_a_lock_file_is_refused_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    Session.create(file).close()
-    Path(f"{file}.lock").unlink(missing_ok=True)
-    os.mkfifo(f"{file}.lock")
-    with pytest.raises(StorageError, match="it is not a file"):
-        _write(file, "append")
-
-
-def _write(file: Path, act: str) -> None:
-    with Session.open(file, exclusive=act == "exclusive") as session:
-        if act == "append":
-            session.append_message({"role": "user", "content": "x"})
-        elif act == "label":
-            session.label(session.header, "x")
-        elif act == "repair":
-            session.repair()
-        elif act == "gc":
-            session.gc()
+def test_a_pipe_in_place_of_a_lock_file_is_refused_at_once(path: Path, unlocked: Path) -> None:
+    os.mkfifo(unlocked)
+    with Session.open(path) as session, pytest.raises(StorageError, match="it is not a file"):
+        session.append_message(HELLO)

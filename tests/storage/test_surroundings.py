@@ -89,8 +89,7 @@ def test_a_folder_is_not_relied_on_before_it_is_settled(
     monkeypatch.setattr("sessiontree.storage.lock.time.time", lambda: NOW)
     disk = Told(*times)
     surroundings = Surroundings(disk, str(tmp_path))
-    numbers = [surroundings.look() for _ in range(5)]
-    assert len(set(numbers)) == 5
+    assert len({surroundings.look() for _ in range(5)}) == 5
     assert disk.looks == 1
 
 
@@ -123,12 +122,10 @@ def test_a_folder_is_relied_on_once_it_is_settled_and_until_it_changes(
     ],
 )
 def test_the_system_notes_in_a_folder_when_a_name_of_it_changed(
-    tmp_path: Path, act: Callable[[Path], object]
+    path: Path, act: Callable[[Path], object]
 ) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
     for name in "ab":
-        (folder / name).touch()
-    os.utime(folder, (LONG_AGO, LONG_AGO))
-    act(folder)
-    assert Disk().stat(str(folder)).modified > LONG_AGO
+        path.with_name(name).touch()
+    os.utime(path.parent, (LONG_AGO, LONG_AGO))
+    act(path.parent)
+    assert Disk().stat(str(path.parent)).modified > LONG_AGO

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 from hypothesis import strategies as st
 
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.entry import Entry
+from sessiontree.storage import lines
 
 scalars = (
     st.none()
@@ -80,3 +83,15 @@ def path(*entries: Entry, cut_above: bool = False) -> Path:
 def segments(known: Mapping[tuple[str, str], Sequence[Entry]]) -> Any:
     """A lookup of merged segments by base and merged uuid; unknown ones are empty."""
     return lambda base, merged: known.get((base, merged), [])
+
+
+@contextmanager
+def blocks_of(first: int, largest: int) -> Iterator[None]:
+    """Small blocks, so that short lines lie across many of them."""
+    with (
+        mock.patch.object(lines, "FIRST_BLOCK", first),
+        mock.patch.object(lines, "LARGEST_BLOCK", largest),
+        mock.patch.object(lines, "FORWARD_BLOCK", largest),
+        mock.patch.object(lines, "_SMALL", first),
+    ):
+        yield
