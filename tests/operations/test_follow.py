@@ -24,6 +24,7 @@ import pytest
 
 from sessiontree import Damage, Entry, FileReplacedError, Session, SessionNotFoundError, UsageError
 from sessiontree.errors import ReadOnlyError, SessionTreeError
+from sessiontree.storage.fs import Disk
 from tests.support.conversation import user
 from tests.support.files import VERSION_1, kinds_in
 
@@ -344,6 +345,30 @@ def test_a_file_that_is_gone_or_another_one_is_an_error_and_none_of_it_is_given(
     change(path)
     with pytest.raises(error, match=match):
         follower.next()
+
+
+def test_a_line_inserted_between_the_look_and_the_read_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "two-lines.jsonl"
+    with Session.create(path) as writer:
+        writer.append_message(user("one"))
+
+    class Rewriting(Disk):
+        """A disk on which another program is faster by the moment between two calls."""
+
+        is_armed = False
+
+        def size(self, fd: int) -> int:
+            if self.is_armed:
+                self.is_armed = False
+                insert_a_line(path)
+            return super().size(fd)
+
+    disk = Rewriting()
+    with Session.open(path, readonly=True, fs=disk) as session:
+        follower = Following(session)
+        disk.is_armed = True
+        with pytest.raises(FileReplacedError, match="rewritten in place"):
+            follower.next()
 
 
 @pytest.mark.slow
