@@ -25,7 +25,11 @@ _PATH_KEYS: Final = ("path", "file_path", "filePath", "filename", "file", "noteb
 
 
 def summarize(entries: Sequence[Entry]) -> str:
-    """The requests, the files read and changed, earlier summaries and the last answer."""
+    """Summarize entries without a model.
+
+    The summary lists the requests, the files read and changed, earlier summaries, and the last
+    answer.
+    """
     seen = _Seen()
     for entry in entries:
         seen.take(entry)

@@ -69,7 +69,7 @@ class RepairResult(msgspec.Struct, frozen=True):
     Attributes:
         mended: the repaired lines, in file order.
         evidence: the path of the saved original; None if nothing was repaired.
-        remaining: the damage that is left; after a dry run, all damage.
+        remaining: the damage that remains; after a dry run, all damage.
     """
 
     mended: list[Mending]
