@@ -100,7 +100,7 @@ class TargetMissingError(ResolveError):
 
 
 class TargetRefusedError(ResolveError):
-    """The content may not be read, for example outside the root, a device, or too large."""
+    """The content may not be read: it is, for example, outside the root, a device, or too large."""
 
 
 class FileError(SessionTreeError):
@@ -150,8 +150,7 @@ class MissingHeaderError(CorruptionError):
 class BlobError(FileError):
     """A blob cannot be read as it was stored.
 
-    `sha256` is the hash of the blob, if known. `cause` is the error message without the advice
-    on what to do next.
+    `sha256` is the hash of the blob, if known. `cause` is the message without the advice in it.
     """
 
     def __init__(self, message: str, file: str, sha256: str = "", cause: str = "") -> None:
@@ -165,10 +164,7 @@ class BlobMissingError(BlobError):
 
 
 class BlobDamagedError(BlobError):
-    """The blob differs from the stored content.
-
-    If the size is wrong, `sizes` is the pair (actual size, expected size).
-    """
+    """The blob is damaged. If the size is wrong, `sizes` is (actual size, expected size)."""
 
     sizes: tuple[int, int] | None = None
 

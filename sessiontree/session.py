@@ -397,7 +397,7 @@ class Session:
         )
 
     def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
-        """Return the messages of a path in turns. A turn is a prompt and its answers."""
+        """Return the messages of a path in turns: a prompt, and the messages to the next prompt."""
         return outline.turns(self.path(ref))
 
     def branches(self, ref: Ref | None = None) -> list[Branch]:
@@ -444,7 +444,10 @@ class Session:
             return stats(self.reader, size)
 
     def original(self, ref: Ref) -> bytes:
-        """Return the line of an entry exactly as in the file, also in another agent's format."""
+        """Return the line of an entry exactly as in the file.
+
+        In another agent's file, the line has the format of that agent.
+        """
         return self._file.original_line(self.entry(ref))
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
@@ -476,8 +479,7 @@ class Session:
         written by sessions from `lane` and `scratch`.
 
         Raises:
-            FileReplacedError: the file was replaced by a file that does not have this session's
-                leaf.
+            FileReplacedError: a file that does not have this session's leaf replaced the file.
         """
         if not self.reader.log.readonly:
             self.writer.refresh()
@@ -562,8 +564,7 @@ class Session:
         """Write one message exactly as given.
 
         Args:
-            message: a dict in the shape of any provider, with a `role` (an OpenAI Responses item
-                may have none). Later changes of the dict do not change the entry.
+            message: a dict in any provider's shape; later changes do not change the entry.
             parent, metadata: as for `append`.
 
         Raises:
@@ -666,8 +667,7 @@ class Session:
         """Give an entry a label, or remove the label with None. Returns the new `label` entry.
 
         Raises:
-            InvalidNameError: the label is not valid as a ref, or it already names another entry
-                or a lane.
+            InvalidNameError: the label is not valid as a ref, or names another entry or a lane.
         """
         self.reader.log.check_writable()
         target = self.entry(ref)
@@ -766,7 +766,7 @@ class Session:
         """Go back up the path, and add a summary of the entries that you leave.
 
         Args:
-            ref: the entry to go back to; by default the last push without a pop. If there is
+            ref: the entry to go back to; by default the last push without a pop or, if there is
                 none, the nearest prompt that has an answer or other messages after it.
             summary: text, or a summarizer; by default `sessiontree.summarize`.
 
@@ -964,9 +964,10 @@ class Session:
     def scratch(self, at: Ref | None = None) -> Session:
         """Open a new scratch lane at an entry, by default the leaf, as a new session.
 
-        Its entries move no other leaf. Unless you call `keep` on it, `gc` removes them and their
-        labels. Labels of other entries, names and metadata are written on main and stay. If
-        this session is on a scratch lane too, `keep` joins the new lane to that scratch lane.
+        The entries of the scratch lane move no other leaf. Unless you call `keep` on the new
+        session, `gc` removes the entries and their labels. Labels of other entries, names and
+        metadata are written on main and stay. If this session is on a scratch lane too, `keep`
+        joins the new lane to that scratch lane.
 
         Raises:
             ReadOnlyError: this session is read-only.
@@ -987,9 +988,9 @@ class Session:
         scratch session is read-only afterwards: continue in the parent session.
 
         Returns:
-            The new entry. If lane B got new entries meanwhile, `fromUuid` is the previous leaf of
-              B. Those entries are now a side branch: `merge` adds the branch to the context,
-              `switch` goes back to the branch.
+            The new entry. If lane B got entries meanwhile, these entries are now a side branch,
+              and `fromUuid` is the last entry of the branch. `merge` adds the branch to the
+              context; `switch` goes back to the branch.
 
         Raises:
             NothingToDoError: lane A has no entry, or was already kept.

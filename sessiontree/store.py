@@ -200,9 +200,9 @@ class Store:
     ) -> Generator[SearchHit, None, None]:
         """Search for entries whose text matches a pattern, in all branches.
 
-        Hits come as soon as they are found, from the newest sessions first, by the time in the
-        file name. Files of other agents in the store are searched too. Types, roles, ids and
-        images are not searched; `sessiontree.text.searchable` has the details.
+        The newest sessions are searched first, by the time in the file name. Each hit comes as
+        soon as it is found. Files of other agents in the store are searched too. Types, roles,
+        ids and images are not searched; `sessiontree.text.searchable` has the details.
 
         Args:
             pattern: a text (accented letters match in any Unicode form), or, with `regex`, a

@@ -23,7 +23,7 @@ Take = Callable[[str, Report], ImportResult]  # `Importer.take` or `Importer.loo
 
 @arguments.command("import", json="the result for each file")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
-@click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Import into DIR.")
+@click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Write to DIR.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
 def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: bool) -> None:
     """FILE is a session file of Claude Code (with its subagents), the pi coding agent, Codex

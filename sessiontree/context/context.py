@@ -25,7 +25,7 @@ class Context:
         leaf: the entry at the end of the path.
         messages: the messages in order. Do not change them: the session uses the same objects.
         entries: for each message, the entry that the message comes from.
-        warnings: texts about corrected or missing messages.
+        warnings: texts about corrections and missing content.
     """
 
     __slots__ = ("_count", "_settings", "_tokens", "entries", "leaf", "messages", "warnings")

@@ -21,7 +21,7 @@ from sessiontree.errors import HandleSchemaError, UsageError
 
 
 class MetaField(msgspec.Struct, frozen=True):
-    """A field of a handle schema: it describes one part of a handle's meta.
+    """A field of a handle schema, which describes one part of a handle's meta.
 
     Attributes:
         name: the name of the part.
@@ -98,7 +98,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
         return conditions
 
     def includes(self, version: str) -> bool:
-        """Return whether the schema is for a version, which must be well formed."""
+        """Return whether the schema is for a well-formed version."""
         found = _precedence(version)
         return all(holds(found) for holds in self._conditions())
 

@@ -110,7 +110,7 @@ class StreamAccumulator:
     """An object that appends the content of a stream to a session. It is a context manager.
 
     Args:
-        session: the session for the content, which goes below the leaf. You close the session.
+        session: the session that gets the content below its leaf. `close` does not close it.
         granularity: `block`: store each block as soon as it is complete. `message`: store each
             complete message; a message that is cut off is stored in blocks.
         prompt: the prompt of the agent, if the prompt is not in the stream. The prompt is written
@@ -149,8 +149,7 @@ class StreamAccumulator:
 
         Raises:
             UsageError: the accumulator is closed.
-            HookRejectedError: a hook refused a line; the next call continues with the line after
-                it.
+            HookRejectedError: a hook refused a line; the next call continues after that line.
             StorageError: the session could not be written.
         """
         self._begin_call()
@@ -201,7 +200,7 @@ class StreamAccumulator:
 
     @property
     def head(self) -> Entry:
-        """The last entry on the current path that is not a label or another annotation."""
+        """The last entry on the current path that is not a label, a name or a `usage` entry."""
         found = self._session.cursor.nearest(lambda entry: entry.type not in ANNOTATIONS)
         return found or self._session.header
 
