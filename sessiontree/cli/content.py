@@ -142,7 +142,7 @@ def _named(session: Session, sha: str) -> Blob:
 def verify(file: str, as_json: bool) -> None:
     """Read every blob and report the missing and the damaged blobs.
 
-    The command changes nothing. The exit code is 1 if it reports a blob.
+    The command changes nothing. The exit code is 1 if a blob is missing or damaged.
     """
     with reading(file) as session:
         needed: set[Blob] = set()

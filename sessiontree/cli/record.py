@@ -38,7 +38,7 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
     without partial messages. If FILE does not exist, the command creates FILE.
 
     An event that was recorded before is not recorded again. So you can send a stream
-    again from its start, or continue a stream that was cut off. An event is recognised by
+    again from its start, or continue a stream that was cut off. An event is recognized by
     its uuid, and a message by its id. An event that has neither is recorded again.
 
     \b

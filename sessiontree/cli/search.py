@@ -27,8 +27,8 @@ from sessiontree.text.pattern import Pattern
 @click.argument("pattern")
 @click.argument("place", metavar="[DIR|FILE]", required=False, type=SESSION_FILE)
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, as in Python.")
-@click.option("-i", "--ignore-case", is_flag=True, help="Ignore upper and lower case.")
-@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Find entries of this role.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Do not distinguish A and a.")
+@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Find only entries of ROLE.")
 @click.option("--tool", metavar="NAME", help="Find only calls of this tool and their results.")
 @arguments.time("--since", "Find only entries since this time")
 @arguments.cwd

@@ -37,7 +37,7 @@ from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import Log
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes done and the bytes in all."""
+"""Called with the number of bytes done and the total number of bytes."""
 
 Share = tuple[int, int]
 """The offsets at which a run of whole lines starts and stops."""
@@ -84,7 +84,7 @@ def verify(
 
     Args:
         log: the file.
-        progress: called with the bytes done and the bytes in all, now and then.
+        progress: called from time to time with the bytes read so far and the total bytes.
         find_unsound: runs `unsound_in` over the shares of a large file in other processes,
             while this one checks the structure.
     """
