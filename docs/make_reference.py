@@ -6,7 +6,6 @@ with 1 when a page is not current.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
@@ -22,13 +21,7 @@ from sessiontree import cli
 
 FOLDER = Path(__file__).parent / "reference"
 MADE = "<!-- Made by docs/make_reference.py: change the help or the docstrings, then run it. -->"
-MORE = (
-    ("sessiontree.engine.hooks", "Hook"),
-    ("sessiontree.recording", "StreamAccumulator"),
-    ("sessiontree.recording.stream", "MessageStream"),
-    ("sessiontree.handles.registry", "Resolver"),
-)
-"""Classes that methods take or return and that are not imported from `sessiontree`."""
+
 
 WIDTH = 92
 HELP = ["-h", "--help"]
@@ -40,11 +33,11 @@ Names in the signatures:
 |---|---|
 | `PathLike` | a `str` or an `os.PathLike[str]` |
 | `Ref` | a `str` (see [refs](../README.md#name-an-entry)) or an `Entry` |
-| `Summary` | a text, or a callable that takes the entries left behind and returns a text |
+| `Summary` | a text, or a callable that takes the summarized entries and returns a text |
 | `TokenCounter` | a callable that takes a message and returns its number of tokens |
 | `Durability` | `"fsync"` or `"os"` (see [durability](../durability.md)) |
-| `Resolution` | a `ResolvedHandle`, or the error that resolving it gave |
-| `Progress` | a callable that takes the bytes done and the bytes in all |"""
+| `Resolution` | the result of resolving a handle: a `ResolvedHandle` or an error |
+| `Progress` | a callable that takes the number of bytes done and the total number of bytes |"""
 
 
 def commands_page() -> str:
@@ -85,10 +78,7 @@ def python_page() -> str:
     parts = [MADE, "# Python", TYPES]
     for name, value in sorted(classes, key=lambda pair: (pair[0] != "Session", pair[0] != "Store")):
         parts += _of_name(name, value)
-    parts += ["## Further classes", "Methods take or return these; import them as shown."]
-    for module, name in MORE:
-        if name not in sessiontree.__all__:
-            parts += _of_name(f"{module}.{name}", getattr(importlib.import_module(module), name))
+
     parts += ["## Errors and warnings"]
     for name, value in errors:
         bases = ", ".join(base.__name__ for base in value.__bases__)

@@ -15,19 +15,19 @@ class SessionTreeError(Exception):
 
 
 class SessionTreeWarning(UserWarning):
-    """The call did what it was asked, which may not be what the caller meant."""
+    """The call did what the caller asked, but the caller may have meant something different."""
 
 
 class ContentLostWarning(SessionTreeWarning):
-    """A copy was made without content that its original had lost before."""
+    """A copy was made without some content, because the original had already lost the content."""
 
 
 class UsageError(SessionTreeError, ValueError):
-    """A wrong argument or call; nothing was written."""
+    """An argument or a call is wrong. Nothing was written."""
 
 
 class RefError(UsageError):
-    """A ref that names no entry, or more than one; `candidates` are uuids or names like it."""
+    """A ref names no entry or session, or more than one. `candidates` are refs to try instead."""
 
     def __init__(self, message: str, ref: str, candidates: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -36,31 +36,31 @@ class RefError(UsageError):
 
 
 class InvalidNameError(UsageError):
-    """A label, branch or lane name that no ref could spell, or one already taken."""
+    """A label, branch name or lane name is not valid as a ref, or is already used."""
 
 
 class EntryError(UsageError):
-    """An entry that may not be written: a missing field, a wrong value, no JSON."""
+    """An entry cannot be written: a field is missing or wrong, or a value is not JSON."""
 
 
 class NothingToDoError(UsageError):
-    """A move, cut or merge that would change nothing."""
+    """An operation, such as a pop, a compaction or a merge, would change nothing."""
 
 
 class HookRejectedError(UsageError):
-    """Raised by a before-hook to refuse; nothing is written."""
+    """A before-hook raises this error to refuse an entry. Nothing is written."""
 
 
 class HookDepthError(UsageError):
-    """Hooks that append from within hooks, deeper than the bound; earlier entries stay."""
+    """Hooks append entries inside hooks, more than eight levels deep. Earlier entries stay."""
 
 
 class ReadOnlyError(UsageError):
-    """A write on a session that was opened with `readonly=True`, closed, or kept."""
+    """A write to a session that is read-only or closed, or whose scratch lane was kept."""
 
 
 class HandleError(UsageError):
-    """A handle that is not well formed. `part` is the part that is wrong."""
+    """A handle is not well formed. `part` is the wrong part."""
 
     def __init__(self, message: str, part: str) -> None:
         super().__init__(message)
@@ -68,11 +68,11 @@ class HandleError(UsageError):
 
 
 class HandleSchemaError(HandleError):
-    """A handle whose meta is not what its plugin's schema says."""
+    """The meta of a handle does not fit the schema of the plugin."""
 
 
 class ResolveError(SessionTreeError):
-    """A handle that could not be resolved. `handle` is its text form."""
+    """A handle could not be resolved. `handle` is the text form of the handle."""
 
     def __init__(self, message: str, handle: str) -> None:
         super().__init__(message)
@@ -80,31 +80,31 @@ class ResolveError(SessionTreeError):
 
 
 class UnknownHandleError(ResolveError):
-    """No resolver for the handle's plugin, version or method, or one that is broken."""
+    """No resolver supports the handle's plugin, version or method, or the resolver is broken."""
 
 
 class ResolverFailedError(ResolveError):
-    """A resolver raised an error of its own, which is the cause."""
+    """A resolver raised another error, which is the `__cause__` of this error."""
 
 
 class HandleCycleError(ResolveError):
-    """Handles that lead back to themselves, or from one to the next without end."""
+    """Handles lead back to themselves, or too many handles lead to one another."""
 
 
 class HandleDataError(ResolveError):
-    """A resolver returned data of another kind than it announced."""
+    """A resolver returned data that does not fit the announced kind."""
 
 
 class TargetMissingError(ResolveError):
-    """What the handle points to is not there."""
+    """The content that the handle points to is missing."""
 
 
 class TargetRefusedError(ResolveError):
-    """What the handle points to may not be read: outside the root, a device, too large."""
+    """The content may not be read: it is, for example, outside the root, a device, or too large."""
 
 
 class FileError(SessionTreeError):
-    """The content of a file is wrong or of another kind. `file` is its path."""
+    """The content of a file is wrong or of another kind. `file` is the path of the file."""
 
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
@@ -112,11 +112,11 @@ class FileError(SessionTreeError):
 
 
 class NotASessionError(FileError):
-    """The file is not a session: empty, binary, or without a header."""
+    """The file is not a session: it is empty or binary, or has no header."""
 
 
 class ForeignFormatError(FileError):
-    """The file belongs to another agent's program, named by `agent`."""
+    """The file belongs to another agent. `agent` is the name of that agent."""
 
     def __init__(self, message: str, file: str, agent: str) -> None:
         super().__init__(message, file)
@@ -128,15 +128,15 @@ class DecoderMissingError(FileError):
 
 
 class NewerFormatError(FileError):
-    """The file was written by a newer sessiontree; it is left untouched."""
+    """The file was written by a newer sessiontree. The file is not changed."""
 
 
 class MigrationRefusedError(FileError):
-    """A version 1 file was opened for writing with `migrate=False`."""
+    """The file has version 1, and the call does not migrate files."""
 
 
 class CorruptionError(FileError):
-    """The entry asked for is damaged. `offset` is its first byte."""
+    """An entry that the call needs is damaged. `offset` is the byte offset of the entry."""
 
     def __init__(self, message: str, file: str, offset: int) -> None:
         super().__init__(message, file)
@@ -144,13 +144,13 @@ class CorruptionError(FileError):
 
 
 class MissingHeaderError(CorruptionError):
-    """A session without its header was opened to write; it can be opened to read."""
+    """A session without a header was opened for writing; it can still be opened read-only."""
 
 
 class BlobError(FileError):
     """A blob cannot be read as it was stored.
 
-    `sha256` is its hash, if known, `cause` the message without the next step.
+    `sha256` is the hash of the blob, if known. `cause` is the message without the advice in it.
     """
 
     def __init__(self, message: str, file: str, sha256: str = "", cause: str = "") -> None:
@@ -160,17 +160,17 @@ class BlobError(FileError):
 
 
 class BlobMissingError(BlobError):
-    """The blob is not in the sidecar folder."""
+    """The blob is not in the folder of blobs."""
 
 
 class BlobDamagedError(BlobError):
-    """The blob is not what was stored; `sizes`, if they differ, are its size and the right one."""
+    """The blob is damaged. If the size is wrong, `sizes` is (actual size, expected size)."""
 
     sizes: tuple[int, int] | None = None
 
 
 class BlobUnreadableError(BlobError):
-    """The system refuses to read the blob."""
+    """The operating system refuses to read the blob."""
 
 
 class SpilledError(BlobError):
@@ -178,7 +178,7 @@ class SpilledError(BlobError):
 
 
 class StorageError(SessionTreeError, OSError):
-    """The system refused: permissions, space, a missing path. `file` is the path."""
+    """The operating system reported an error, such as a full disk. `file` is the path."""
 
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
@@ -186,20 +186,20 @@ class StorageError(SessionTreeError, OSError):
 
 
 class SessionExistsError(StorageError, FileExistsError):
-    """The new file exists already, and is not overwritten."""
+    """The new file already exists, and is not overwritten."""
 
 
 class SessionNotFoundError(StorageError, FileNotFoundError):
-    """There is no such file, or it vanished while open."""
+    """The file does not exist, or it was removed while it was open."""
 
 
 class FileReplacedError(StorageError):
-    """The file was replaced, and the entry last seen is not in the new one."""
+    """The file was replaced or rewritten, and no longer has this session's leaf."""
 
 
 class SessionBusyError(StorageError):
-    """Another writer holds the session with `exclusive=True`, or for too long."""
+    """Another writer is exclusive, or holds the lock for too long."""
 
 
 class WriteFailedError(StorageError):
-    """A write or sync failed. The outcome of that write is unknown until reopened."""
+    """A write or a sync failed. To see what was written, open the session again."""

@@ -58,25 +58,25 @@ SPILL_OVER: Final = 32 * 1024
 
 
 class Session:
-    """A session; a context manager. Make one with `create` or `open`.
+    """A session. `create` and `open` return a session, which is also a context manager.
 
-    Any method may raise, in addition to the errors that it names:
+    Any method may raise these errors, in addition to the errors in its own description:
 
-    - RefError: a ref means no entry, or more than one.
+    - RefError: a ref names no entry, or more than one entry.
     - EntryError: a summary is empty or not text.
-    - SessionExistsError: a file to make exists already.
+    - SessionExistsError: the new file already exists.
     - HookRejectedError, or another error that a hook raises: nothing was written.
-    - ReadOnlyError: a write to a session that was opened to read, closed, or kept.
+    - ReadOnlyError: the session is read-only or closed, or its scratch lane was kept.
     - SessionBusyError: another writer is exclusive, or does not release the lock.
-    - WriteFailedError, StorageError: the system refused; how much was written is unknown.
-      Open the session again.
-    - SessionNotFoundError, FileReplacedError: the file vanished, or was replaced.
-    - CorruptionError: the answer is in a damaged part of the file.
+    - WriteFailedError, StorageError: the operating system reported an error. A failed write
+      may have written a part of the entry: open the session again.
+    - SessionNotFoundError, FileReplacedError: the file is gone, or was replaced.
+    - CorruptionError: a part of the file that the method needs is damaged.
 
     Attributes:
-        cursor: the place in the tree.
-        reader: reads the entries.
-        writer: appends entries.
+        cursor: the place of the session in the tree.
+        reader: the object that reads the entries.
+        writer: the object that appends entries.
         disk: the file system for the files that the session makes.
     """
 
@@ -131,10 +131,10 @@ class Session:
         """Make a new session and open it.
 
         Args:
-            file: the file to make, readable by its owner alone; None: keep it in memory.
-            cwd: the working directory of the session, by default the current one.
-            id: its id, by default a fresh UUID.
-            name: a name for people.
+            file: the new file, which only its owner can read; None: the session has no file.
+            cwd: the working directory of the session, by default the current directory.
+            id: the id of the session, by default a new UUID.
+            name: the name of the session.
             metadata: facts such as `model`, `system`, or the agent's own session id.
             exclusive, lane, durability, spill_over, hooks, registry, root, fs: as for `open`.
 
@@ -180,29 +180,29 @@ class Session:
     ) -> Self:
         """Open a session.
 
-        A version 1 file is migrated on disk, or with `readonly` in memory. Another agent's file
-        can only be read, and is translated in memory; see `sessiontree.formats`.
+        A version 1 file is migrated on disk. With `readonly`, it is migrated in memory. A file
+        of another agent can only be read. It is translated in memory (`sessiontree.formats`).
 
         Args:
             file: the session file.
-            readonly: never write: no lock, no migration on disk.
+            readonly: take no lock and never write to the disk.
             exclusive: keep all other writers out until the session is closed.
-            lane: the lane to read and write; only a writer can start a new one.
-            durability: `fsync`: a returned entry survives a power cut; `os`: it survives the
-                death of the process.
-            spill_over: strings with more UTF-8 bytes go into the sidecar folder; None: none
-                does, 0: all do.
+            lane: the lane to read and write; only a writer can start a new lane.
+            durability: `fsync`: a returned entry survives a power cut; `os`: a returned entry
+                survives the death of the process.
+            spill_over: a string longer than this number of UTF-8 bytes is stored as a blob
+                beside the file. None: never; 0: always.
             migrate: False: refuse to migrate a version 1 file on disk.
-            hooks: objects to call with each entry written; see `Hook`.
-            registry: resolves handles; by default `Registry.default()`.
-            root: the folder of `file` handles; without it none is resolved.
+            hooks: objects that are called before and after each write; see `Hook`.
+            registry: the resolvers of handles, by default `Registry.default()`.
+            root: the folder for `file` handles; without a root, no `file` handle is resolved.
             fs: the file system; tests pass another one.
 
         Raises:
-            NotASessionError, ForeignFormatError, NewerFormatError: not a sessiontree session.
-            MissingHeaderError: not `readonly`, and the header is lost; see `repair_file`.
-            MigrationRefusedError: version 1, and `migrate=False`.
-            RefError: `readonly`, and the lane has no entry.
+            NotASessionError, ForeignFormatError, NewerFormatError: the file has another format.
+            MissingHeaderError: the header is lost, and `readonly` is False; see `repair_file`.
+            MigrationRefusedError: the file has version 1, and `migrate` is False.
+            RefError: the lane has no entry, and `readonly` is True.
         """
         _check_options(durability, spill_over)
         if readonly and exclusive:
@@ -253,14 +253,14 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Write an open batch, close the file and release its lock. May be called twice."""
+        """Write an open batch, close the file, and release the lock. May be called twice."""
         self._closing.set()
         self.writer.close()
         if not self._file.is_current:
             self._file.original.close()
 
     def beside(self, file: PathLike) -> Session:
-        """Open another session on the same disk to read it, with the same resolvers."""
+        """Open another session read-only, with this session's file system and resolvers."""
         return type(self).open(
             file, readonly=True, registry=self._registry, root=self._root, fs=self.disk
         )
@@ -274,7 +274,7 @@ class Session:
 
     @property
     def handles(self) -> HandleScope:
-        """Resolves the handles of this session."""
+        """The object that resolves the handles of this session."""
         if self._handles is None:
             from sessiontree.handles.resolve import HandleScope  # many sessions have no handles
 
@@ -299,7 +299,7 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The session's id."""
+        """The id of the session."""
         return self.reader.id
 
     @property
@@ -309,27 +309,27 @@ class Session:
 
     @property
     def leaf(self) -> Entry:
-        """The parent of the next entry: the one that this session last saw or wrote."""
+        """The current entry: the parent of the next entry that this session writes."""
         return self.cursor.leaf
 
     @property
     def name(self) -> str | None:
-        """The session's latest name, or None. Reads the whole file."""
+        """The latest name of the session, or None. The whole file is read."""
         return self.reader.names().name
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The header's metadata with all later changes. Reads the whole file."""
+        """The metadata of the header, with all later changes. The whole file is read."""
         return self.reader.names().metadata.copy()
 
     @property
     def blobs(self) -> Blobs:
-        """The sidecar folder with the content that is too big for the file."""
+        """The folder of blobs beside the file: content that is too large for the file."""
         return self.reader.blobs
 
     @property
     def damage(self) -> list[Damage]:
-        """The damage met in the file so far, in file order."""
+        """The damage found in the file so far, in file order."""
         file = self._file
         found = file.damage_in_original(self.reader.damage)
         met = {(damage.offset, damage.kind) for damage in found}
@@ -340,7 +340,7 @@ class Session:
         return sorted(found, key=lambda damage: damage.offset)
 
     def entry(self, ref: Ref) -> Entry:
-        """Return the entry that a ref means."""
+        """Return the entry that a ref names."""
         return self.cursor.entry(ref)
 
     def entries(self) -> Iterator[Entry]:
@@ -355,14 +355,14 @@ class Session:
         """Return the entries of a type, or of a tool call and its results, in file order.
 
         Raises:
-            UsageError: neither is given.
+            UsageError: neither `type` nor `tool_call_id` is given.
         """
         return self.reader.find(type, tool_call_id)
 
     def path(self, ref: Ref | None = None) -> list[Entry]:
         """Return the entries from the header to an entry, by default the leaf.
 
-        If a parent is missing, the path starts below it, and `damage` names it.
+        If a parent is missing, the path starts below that parent, and `damage` names the parent.
         """
         return self.cursor.path(ref)
 
@@ -375,32 +375,33 @@ class Session:
         strict: bool = False,
         count: TokenCounter = estimate_tokens,
     ) -> Context:
-        """Return what a model gets at an entry, by default the leaf.
+        """Return the messages and settings that a model gets at an entry, by default the leaf.
 
-        A handle on the path is resolved once: if its file changes, the context still has the
-        earlier content, so that the model gets the same bytes again. To get the new content,
-        append the handle again, open the session again, or use `strict`.
+        A handle on the path is resolved once. If the content behind a handle changes, the
+        context keeps the earlier content, so that the model gets the same bytes again. To get
+        the new content, append the handle again, open the session again, or use `strict`.
 
         Args:
             ref: the entry.
-            verbatim: return the messages as stored, calls and results not paired.
-            resolve: False: leave handles as references.
-            strict: raise an error for a blob or handle that fails, instead of a placeholder.
-            count: counts the tokens of one message.
+            verbatim: return the messages exactly as stored; do not pair calls and results.
+            resolve: False: do not resolve handles; the messages name the handles.
+            strict: resolve all handles again, and raise an error if a blob or handle fails.
+                By default, a placeholder replaces missing content.
+            count: a function that counts the tokens of one message.
 
         Raises:
-            BlobError, ResolveError: with `strict`, content that is missing.
+            BlobError, ResolveError: `strict` is True, and content is missing.
         """
         return self.cursor.context(
             ref, verbatim=verbatim, resolve=resolve, strict=strict, count=count
         )
 
     def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
-        """Return the messages of a path in turns: a prompt and what follows it."""
+        """Return the messages of a path in turns: a prompt, and the messages to the next prompt."""
         return outline.turns(self.path(ref))
 
     def branches(self, ref: Ref | None = None) -> list[Branch]:
-        """Return the branches, all or those below an entry, in file order of their tips."""
+        """Return all branches, or the branches below an entry, in order of the last entries."""
         below = None if ref is None else self.entry(ref)
         return outline.branches(self.cursor, below)
 
@@ -409,33 +410,33 @@ class Session:
         return outline.rows(self.cursor)
 
     def render(self, *, all: bool = False) -> Iterator[str]:
-        """Yield the lines of a drawing of the tree; `all` shows long unbranched runs whole."""
+        """Yield the lines of a drawing of the tree; with `all`, long runs are not shortened."""
         return outline.draw(self.cursor, all=all)
 
     def conversation(self, ref: Ref | None = None) -> Iterator[Event]:
-        """Yield the events of a recording of a path, block by block, without starts and deltas.
+        """Yield a path as recording events (`sessiontree.recording.events`).
 
-        See `sessiontree.recording.events`.
+        Each finished block is one event. There are no start events and no delta events.
         """
         from sessiontree.recording.replay import conversation  # few sessions are taken apart
 
         return conversation(self.cursor, ref)
 
     def block(self, ref: Ref, index: int) -> dict[str, Any]:
-        """Return a content block of the message that an entry is, or is a piece of.
+        """Return one content block of a message.
 
-        An OpenAI Responses item without a role (a call, its output, a thought) is its own
-        block 0.
+        The entry is the message itself, or one part of a message that was written in blocks.
+        Block 0 of an OpenAI Responses item without a role is the item itself.
 
         Raises:
-            UsageError: it is not a message, or has no such block.
+            UsageError: the entry is not a message, or the message has no such block.
         """
         from sessiontree.recording.replay import block  # few sessions are taken apart
 
         return block(self.cursor, ref, index)
 
     def stats(self) -> Stats:
-        """Count the entries, branches, bytes, tokens and costs."""
+        """Count the entries, branches, bytes and tokens, and add up the cost."""
         from sessiontree.operations.stats import stats  # few sessions are ever counted
 
         with self.reader.alone():
@@ -443,38 +444,42 @@ class Session:
             return stats(self.reader, size)
 
     def original(self, ref: Ref) -> bytes:
-        """Return the line of an entry as it is in the file, in the format of its program."""
+        """Return the line of an entry exactly as in the file.
+
+        In another agent's file, the line has the format of that agent.
+        """
         return self._file.original_line(self.entry(ref))
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """Return what a handle points to.
 
         Raises:
-            HandleError: it is not well formed, or does not fit its schema.
+            HandleError: the handle is not well formed, or does not fit its schema.
             ResolveError, BlobError: the content is missing.
         """
         return self.handles.resolve(handle)
 
     def resolve_many(self, handles: Iterable[Handle | str]) -> list[HandleResolution]:
-        """Return what each handle points to, or its error; resolves each distinct one once."""
+        """Return what each handle points to, or the error. Equal handles are resolved once."""
         return self.handles.resolve_many(handles)
 
     def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
-        """Return a path with what its handles point to, or their errors."""
+        """Return the entries of a path. Each has the content of its handle, or the error."""
         return self.handles.resolved_path(ref)
 
     def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
-        """Return an entry, by default the header, and all below it, as `resolved_path` does."""
+        """Return an entry, by default the header, and all entries below it; see `resolved_path`."""
         return self.handles.resolved_tree(ref)
 
     def refresh(self) -> None:
-        """Read what others wrote. A writer stays at its leaf; a reader goes to the new one.
+        """Read the entries that other writers added.
 
-        `entries`, `find`, `tree`, `render`, `branches` and `stats` see what sessions made by
-        `lane` and `scratch` wrote without a refresh.
+        A writer stays at its leaf. A reader goes to the new leaf of its lane. Without a refresh,
+        `entries`, `find`, `tree`, `render`, `branches` and `stats` already see the entries
+        written by sessions from `lane` and `scratch`.
 
         Raises:
-            FileReplacedError: another file without the leaf replaced this one.
+            FileReplacedError: a file that does not have this session's leaf replaced the file.
         """
         if not self.reader.log.readonly:
             self.writer.refresh()
@@ -493,14 +498,14 @@ class Session:
     def follow(self, damaged: Callable[[Damage], object] | None = None) -> Iterator[Entry]:
         """Yield each entry that any writer adds from now on, until the session is closed.
 
-        Only lines that end with a newline count. Damage in them goes to `damage`.
+        Only lines that end with a newline count. Damage in the new lines is added to `damage`.
 
         Args:
-            damaged: called with each damage in them too.
+            damaged: also called with each damage found in the new lines.
 
         Raises:
-            UsageError: the session is in memory, or the file is another agent's.
-            FileReplacedError: the file was rewritten in place, or has another session now.
+            UsageError: the session is in memory, or the file belongs to another agent.
+            FileReplacedError: the file was rewritten in place, or now has another session.
         """
         from sessiontree.operations import follow  # few sessions are followed
 
@@ -532,18 +537,18 @@ class Session:
         uuid: str | None = None,
         **fields: Any,
     ) -> Entry:
-        """Write one entry and return it; it is durable when the call returns.
+        """Write one entry, which is durable when the call returns (except in a `batch`).
 
         Args:
-            type: an entry type; an unknown one is written as given.
-            parent: its parent, by default `leaf`.
-            metadata: small facts of the caller.
-            uuid: its uuid, by default a fresh one.
+            type: the entry type; an entry of an unknown type is written as given.
+            parent: the parent of the entry, by default `leaf`.
+            metadata: small facts of your own.
+            uuid: the uuid of the entry, by default a new uuid.
             fields: the fields of the type, with their names in the file.
 
         Raises:
-            EntryError: fields are missing, wrong, or not JSON; the uuid is taken.
-            BlobError: the handle of a blob that this session does not have.
+            EntryError: a field is missing, wrong or not JSON, or the uuid is already used.
+            BlobError: a handle names a blob that this session does not have.
         """
         if metadata is not None:
             fields["metadata"] = metadata
@@ -556,14 +561,14 @@ class Session:
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Write one message, verbatim: a dict with a `role`, in any provider's shape.
+        """Write one message exactly as given.
 
         Args:
-            message: the dict; a later change of it does not change the entry.
+            message: a dict in any provider's shape; later changes do not change the entry.
             parent, metadata: as for `append`.
 
         Raises:
-            EntryError: it is not a message, or not JSON.
+            EntryError: the dict is not a message, or not JSON.
         """
         return self.writer.append_message(message, parent, metadata)
 
@@ -577,20 +582,20 @@ class Session:
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Write an entry that points to content kept elsewhere.
+        """Write an entry that points to content stored elsewhere.
 
         Args:
-            handle: a handle, or its text form.
-            kind: the kind of its content, by default the one in its plugin's schema.
-            role: the role of its message in a context.
-            preview: a few words that describe it to people.
+            handle: a handle, or the text form of a handle.
+            kind: the kind of the content, by default the kind in the plugin's schema.
+            role: the role of the message that a context makes of the content.
+            preview: a few words that describe the content to people.
             parent: as for `append`.
             metadata: hints, up to 1 KB as JSON.
 
         Raises:
-            HandleError: the handle, its kind or the metadata is wrong, or it names an entry
-                that this session does not have.
-            BlobError: it names a blob that this session does not have.
+            HandleError: the handle, the kind or the metadata is wrong, or the handle names an
+                entry that this session does not have.
+            BlobError: the handle names a blob that this session does not have.
         """
         fields = self.handles.entry_fields(handle, kind, role, preview, metadata)
         return self.writer.append("handle", fields, parent=parent)
@@ -605,19 +610,19 @@ class Session:
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Copy a file or stream of any size into the sidecar folder, and write its handle.
+        """Copy a file or stream of any size into the folder of blobs, and write its handle.
 
         A model gets images (PNG, JPEG, GIF, WebP), PDF up to 20 MiB, and UTF-8 text up to
-        256 KiB, with U+FFFD for a few wrong bytes. Of other content it gets the name, and the
-        context has a warning.
+        256 KiB. In such a text, U+FFFD replaces a few wrong bytes. For any other content, the
+        model gets only the name, and the context has a warning.
 
         Args:
             content: the path of a file, or a binary stream, which is read to its end.
-            media_type: by default guessed from the content and the file name.
+            media_type: the media type, by default guessed from the content and the file name.
             role, preview, parent, metadata: as for `append_handle`.
 
         Raises:
-            StorageError: it cannot be read or stored.
+            StorageError: the content cannot be read or stored.
             HandleError: the media type or the metadata is wrong.
         """
         from sessiontree.operations import attach  # few sessions have attachments
@@ -642,15 +647,15 @@ class Session:
         provider: str | None = None,
         granularity: Granularity = "message",
     ) -> MessageStream:
-        """Write a message while it arrives: `start`, `delta` and `stop` each block.
+        """Write a message while it arrives. Call `start`, `delta` and `stop` for each block.
 
         Args:
-            role, model, provider: of the message.
-            granularity: `block` writes an entry for each finished block; `message` writes
-                one at the end.
+            role, model, provider: the values for the message.
+            granularity: `block` writes one entry for each finished block; `message` writes one
+                entry at the end.
 
         Returns:
-            A context manager; leaving it ends the message.
+            A context manager. The message ends when the `with` block ends.
 
         Raises:
             UsageError: there is no such granularity.
@@ -659,10 +664,10 @@ class Session:
         return MessageStream(self, role, facts, granularity)
 
     def label(self, ref: Ref, text: str | None) -> Entry:
-        """Label an entry; None removes its label. Returns the `label` entry.
+        """Give an entry a label, or remove the label with None. Returns the new `label` entry.
 
         Raises:
-            InvalidNameError: a ref cannot spell it, or it means another entry or a lane.
+            InvalidNameError: the label is not valid as a ref, or names another entry or a lane.
         """
         self.reader.log.check_writable()
         target = self.entry(ref)
@@ -674,44 +679,45 @@ class Session:
         return self.writer.annotate("label", {"targetUuid": target.uuid, "label": text})
 
     def rename(self, name: str) -> Entry:
-        """Give the session a name. Returns the `session_info` entry.
+        """Give the session a name. Returns the new `session_info` entry.
 
         Raises:
-            EntryError: it is not text, or not one line without control characters.
+            EntryError: the name is empty, or not one line of text without control characters.
         """
         check_session_name(name)
         return self.writer.annotate("session_info", {"name": name})
 
     def update_metadata(self, **facts: Any) -> Entry:
-        """Set facts of the session's metadata. Returns the `session_info` entry.
+        """Set facts of the session's metadata. Returns the new `session_info` entry.
 
         Raises:
-            EntryError: no fact is given, or one is not JSON.
+            EntryError: no fact is given, or a fact is not JSON.
         """
         if not facts:
             raise EntryError("update_metadata needs a fact; give key=value")
         return self.writer.annotate("session_info", {"metadata": facts})
 
     def set_model(self, provider: str | None, model_id: str) -> Entry:
-        """Set the model on this path from here on."""
+        """Set the model for the new entry and all entries below it. Returns the new entry."""
         return self.append("model_change", provider=provider, modelId=model_id)
 
     def set_thinking_level(self, level: str) -> Entry:
-        """Set the thinking level on this path from here on."""
+        """Set the thinking level for the new entry and all entries below it. Returns the entry."""
         return self.append("thinking_level_change", thinkingLevel=level)
 
     def batch(self) -> AbstractContextManager[None]:
-        """Write all entries appended inside the block with one write and one sync, at its end.
+        """Write all entries that the `with` block appends, with one write and one sync.
 
-        The lock is held for the whole block, so keep it short. Reading the session inside
-        writes the entries so far. A batch is not atomic: a crash may keep its first part, and
-        an exception does not undo the entries before it.
+        The entries are written when the block ends. The lock is held during the whole block, so
+        keep the block short. If you read the session inside the block, the entries appended so
+        far are written first. A batch is not atomic. After a crash, the file may have only the
+        first part of the batch. An exception does not undo the entries appended before.
         """
         return self.writer.batch()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock for the block, and go to the lane's leaf in the file."""
+        """Hold the lock during the `with` block. First go to the lane's newest leaf in the file."""
         with self.writer.holding():
             self.writer.go_to_tip()
             yield
@@ -719,16 +725,16 @@ class Session:
     # Move
 
     def branch(self, ref: Ref, summary: Summary | None = None, name: str | None = None) -> Entry:
-        """Go on from an entry in the same file: append a `branch` entry below it.
+        """Go on from an entry in the same file: append a `branch` entry below that entry.
 
         Args:
             ref: the entry to go on from; the header gives an empty context.
-            summary: a summary of the path left behind: text, or a summarizer. Then the entry is
-                a `branch_summary`, which is in the context.
+            summary: a summary of the path that you leave: text, or a summarizer. The new entry
+                is then a `branch_summary`, and the context has the summary.
             name: a name for the new branch.
 
         Returns:
-            The entry written, the new leaf.
+            The new entry, which is the new leaf.
 
         Raises:
             InvalidNameError: the name is invalid or taken.
@@ -736,14 +742,14 @@ class Session:
         return moves.branch(self.writer, ref, summary, name)
 
     def switch(self, ref: Ref) -> Entry:
-        """Go to the tip of a named branch, or to any entry; returns the leaf.
+        """Go to an entry, or to the last entry of a named branch. Returns the leaf.
 
-        Writes nothing if that is the leaf already.
+        If the session is already at that entry, nothing is written.
         """
         return moves.switch(self.writer, ref)
 
     def rewind(self, ref: Ref | None = None) -> str:
-        """Go to before a prompt, by default the last; returns its text for editing.
+        """Go to the entry above a prompt, by default the last prompt. Returns the prompt's text.
 
         Raises:
             UsageError: the entry is not a prompt.
@@ -757,19 +763,19 @@ class Session:
         return self.append("stack_push", **fields)
 
     def pop(self, ref: Ref | None = None, summary: Summary | None = None) -> Entry:
-        """Go back up the path, with a summary of what is left behind.
+        """Go back up the path, and add a summary of the entries that you leave.
 
         Args:
-            ref: the entry to go to; by default the innermost open push, or else the nearest
-                prompt followed by more than summaries and markers.
+            ref: the entry to go back to; by default the last push without a pop or, if there is
+                none, the nearest prompt that has an answer or other messages after it.
             summary: text, or a summarizer; by default `sessiontree.summarize`.
 
         Returns:
-            The `stack_summary` written, the new leaf.
+            The new `stack_summary` entry, which is the new leaf.
 
         Raises:
             UsageError: the entry is not on the path.
-            NothingToDoError: nothing follows it, or there is no place to pop to.
+            NothingToDoError: nothing follows the entry, or there is no entry to go back to.
         """
         return moves.pop(self.writer, ref, summarize if summary is None else summary)
 
@@ -788,16 +794,16 @@ class Session:
         Args:
             summary: text, or a summarizer of the replaced entries; by default
                 `sessiontree.summarize`.
-            first_kept: the first entry to keep; by default chosen by `keep`. `@` is the last
-                message, even if marks or edits follow it.
-            keep: about how many tokens to keep; 0 keeps nothing.
-            count: counts the tokens of one message.
-            details, usage: stored in the entry.
+            first_kept: the first entry to keep; by default chosen by `keep`. As an exception,
+                `@` means here the last message, not a label or edit that follows the message.
+            keep: the approximate number of tokens to keep; 0 keeps nothing.
+            count: a function that counts the tokens of one message.
+            details, usage: values to store in the new entry.
 
         Raises:
             UsageError: `keep` is not a number of tokens, or the first kept entry is not on
                 the path.
-            NothingToDoError: the context is smaller than `keep`.
+            NothingToDoError: the context has fewer tokens than `keep`.
         """
         if not isinstance(keep, int) or keep < 0:
             raise UsageError(f"keep is a number of tokens, 0 or more, not {keep!r}")
@@ -808,36 +814,39 @@ class Session:
     # Combine
 
     def cherry_pick(self, picked: Ref) -> Entry:
-        """Copy an entry, of this session or another, below the leaf; returns the copy.
+        """Add a copy of an entry of this or another session below the leaf. Returns the copy.
 
         Raises:
-            UsageError: entries of its type are bound to their place in the tree.
-            BlobError: its content is missing.
+            UsageError: an entry of this type belongs to its place in the tree.
+            BlobError: the content of the entry is missing.
         """
         return merge.cherry_pick(self.writer, picked)
 
     def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
-        """Add the context of another branch, or a summary of it, to this path.
+        """Add the entries of another branch, or a summary, to the context of this path.
 
         Args:
             ref: the last entry to merge.
             summary: text, or a summarizer of the merged entries.
 
         Raises:
-            UsageError: it has no common ancestor with the path.
-            NothingToDoError: it is on the path already.
+            UsageError: the entry and the path have no common ancestor.
+            NothingToDoError: the entry is already on the path.
         """
         return merge.merge(self.writer, ref, summary)
 
     def edit_context(self, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
-        """Replace or drop an entry's part of the context, on this path from here on.
+        """Replace or drop the content of an entry in the context.
+
+        The change applies to every context that is built at or below the new entry. Contexts on
+        other branches do not change.
 
         Args:
             ref: the entry.
-            replacement: new content, as text or `{"content": …}`; None drops it.
+            replacement: the new content, as text or `{"content": …}`; None drops the content.
 
         Raises:
-            UsageError: it contributes nothing to the current context.
+            UsageError: the entry contributes nothing to the current context.
         """
         return merge.edit_context(self.writer, ref, replacement)
 
@@ -852,8 +861,8 @@ class Session:
     def fork(self, file: PathLike, at: Ref | None = None) -> str:
         """Copy the path to an entry, by default the leaf, into a new session file.
 
-        Returns its path. The copy has a new id, and omits the agent's session id. A lost or
-        damaged blob is a ContentLostWarning.
+        Returns the file path of the copy. The copy has a new id, and no agent's session id. A
+        lost or damaged blob gives a ContentLostWarning.
 
         Raises:
             BlobUnreadableError: the system refuses to read a blob.
@@ -871,21 +880,21 @@ class Session:
         inline: bool = False,
         redact: Redaction | None = None,
     ) -> str:
-        """Copy an entry and all below it into a new session file; returns its path.
+        """Copy an entry and all entries below it into a new session file; returns the path.
 
-        Scratch lanes that were never kept are left out, with a warning, except those of the
-        entry and of this session.
+        Scratch lanes that were never kept are left out, with a warning. The lane of the entry
+        and the lane of this session's leaf are always copied.
 
         Args:
-            ref: the top of the subtree.
-            file: the file to make.
+            ref: the top entry of the subtree.
+            file: the new file.
             with_path: copy the path from the header to the entry too.
-            inline: put the content of blobs and handles into the file itself.
-            redact: masks secrets in the copy, and reports them.
+            inline: put the content of blobs and handles into the new file itself.
+            redact: the object that masks secrets in the copy, and reports what it masked.
 
         Raises:
-            BlobError: with `inline`, content is missing; without it, the system refuses to
-                read a blob, and a lost blob is a ContentLostWarning.
+            BlobError: with `inline`: content is missing. Without `inline`: the system refuses
+                to read a blob (a lost blob only gives a ContentLostWarning).
         """
         from sessiontree.operations.export import export  # few sessions are copied
 
@@ -899,12 +908,13 @@ class Session:
         redact: Redaction | None = None,
         beside: str | None = None,
     ) -> Iterator[str]:
-        """Yield the path to an entry as Markdown; missing content is named in its place.
+        """Yield the path to an entry as Markdown. A note replaces missing content.
 
         Args:
             ref: the entry, by default the leaf.
-            redact: masks secrets in the text, and reports them.
-            beside: the folder of the text; attached images become links to their files.
+            redact: the object that masks secrets in the text, and reports what it masked.
+            beside: the folder where you will save the Markdown; attached images become links
+                relative to this folder.
         """
         from sessiontree.operations.transcript import transcript  # few sessions are printed
 
@@ -914,17 +924,18 @@ class Session:
     def convert(
         self, to: Literal["pi", "claude-code", "atif"], file: PathLike | None = None
     ) -> ConversionResult:
-        """Make a file for another program; this session does not change.
+        """Make a file for another program. This session does not change.
 
         Args:
-            to: `pi`: version 3 of the pi coding agent, the whole tree; `claude-code`: a
-                transcript of Claude Code; `atif`: the current path in the Agent Trajectory
-                Interchange Format 1.7.
-            file: the file to make, by default in the current directory, with the name that
-                the program would give it.
+            to: `pi` makes a version 3 session of the pi coding agent with the whole tree.
+                `claude-code` makes a transcript of Claude Code with the conversation of each
+                branch. `atif` makes a file in the Agent Trajectory Interchange Format 1.7 with
+                the current path, also with the messages that were compacted away.
+            file: the new file; by default a file in the current directory, with a name that the
+                other program uses.
 
         Returns:
-            The files made, and what in them is left out or written differently.
+            The paths of the new files, and a list of what they leave out or change.
 
         Raises:
             UsageError: there is no such target.
@@ -937,28 +948,29 @@ class Session:
     # Lanes
 
     def lane(self, name: str, at: Ref | None = None) -> Session:
-        """Open another lane of this file, as a session to close separately.
+        """Open another lane of this file as a new session, which you close separately.
 
-        It is `readonly` if this session is.
+        The new session is read-only if this session is read-only.
 
         Args:
-            name: the lane; a lane without entries starts at the main leaf.
-            at: the parent of its next entry; by default the lane's leaf.
+            name: the name of the lane; a lane without entries starts at the leaf of main.
+            at: the parent of the next entry on the lane, by default the leaf of the lane.
 
         Raises:
-            RefError: this session was opened to read, and the lane has no entry.
+            RefError: this session is read-only, and the lane has no entry.
         """
         return self._on(lanes.lane(self._file, self.writer, name, at))
 
     def scratch(self, at: Ref | None = None) -> Session:
-        """Open a new scratch lane at an entry, by default the leaf, as a session.
+        """Open a new scratch lane at an entry, by default the leaf, as a new session.
 
-        Its entries move no other leaf, and are garbage unless its `keep` is called; so are
-        labels of its own entries. Other labels, names and metadata are written on main, and
-        stay. A scratch lane opened from another one is joined to that one by `keep`.
+        The entries of the scratch lane move no other leaf. Unless you call `keep` on the new
+        session, `gc` removes the entries and their labels. Labels of other entries, names and
+        metadata are written on main and stay. If this session is on a scratch lane too, `keep`
+        joins the new lane to that scratch lane.
 
         Raises:
-            ReadOnlyError: this session was opened to read.
+            ReadOnlyError: this session is read-only.
         """
         return self._on(lanes.scratch(self.writer, at))
 
@@ -968,20 +980,20 @@ class Session:
         return type(self)(file, writer, self.disk, self._registry, self._root, origin)
 
     def keep(self, lane: str | None = None) -> Entry:
-        """Join a lane to another, by a `branch` entry below the last entry of the first.
+        """Join lane A to lane B: append a `branch` entry of B below the last entry of A.
 
-        With `lane`, join that lane to the lane of this session; it can go on, and be kept
-        again. Without, join the lane of this session to the lane of the session that it was
-        opened from, or to main. A session on a scratch lane writes nothing after that: use the
-        other one.
+        With `lane`, A is that lane, and B is this session's lane. The joined lane can get more
+        entries, and you can keep it again. Without `lane`, A is this session's lane, and B is
+        the lane of the parent session (the session that opened this session), or main. A
+        scratch session is read-only afterwards: continue in the parent session.
 
         Returns:
-            The entry written. Its `lane` is the lane joined to (None is main).
-            If that lane has gone on meanwhile, `fromUuid` is its earlier leaf, now the tip of a
-            side branch: `merge` merges it, `switch` goes back to it.
+            The new entry. If lane B got entries meanwhile, these entries are now a side branch,
+              and `fromUuid` is the last entry of the branch. `merge` adds the branch to the
+              context; `switch` goes back to the branch.
 
         Raises:
-            NothingToDoError: the lane has no entry, or is kept already.
+            NothingToDoError: lane A has no entry, or was already kept.
         """
         if lane is not None:
             return lanes.keep(self.writer, lane)
@@ -1003,9 +1015,9 @@ class Session:
         """Read the whole file, check each reference, and return all damage in file order.
 
         Args:
-            progress: called with the bytes done and the bytes in all, now and then.
-            processes: the number of processes that check the checksums of a large file; all
-                but this one are forked. None: chosen by the number of processors.
+            progress: called from time to time with the bytes read so far and the total bytes.
+            processes: the number of processes that check the checksums of a large file. Extra
+                processes are forked. None: chosen automatically.
         """
         from sessiontree.operations.verify import verify  # few sessions are ever verified
         from sessiontree.operations.workers import available
@@ -1021,7 +1033,7 @@ class Session:
             dry_run: only report what would be done.
 
         Raises:
-            MigrationRefusedError: the file has version 1, and was opened to read.
+            MigrationRefusedError: the file has version 1, and this session is read-only.
         """
         from sessiontree.engine import repair  # few sessions are ever repaired
 
@@ -1035,14 +1047,14 @@ class Session:
         return done
 
     def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> GcResult:
-        """Remove scratch entries that were never kept, and blobs without a handle.
+        """Remove scratch entries that were never kept, and blobs that no entry uses.
 
-        Entries go into an archive beside the file seven days after they were written. The
-        archive is removed thirty days later.
+        An entry moves to an archive beside the file when the entry and all entries below it are
+        seven days old. An archive is removed after thirty days.
 
         Args:
             dry_run: only report what would be removed.
-            now: the time to count from, with a time zone; by default the current time.
+            now: a time with a time zone to use as the current time.
 
         Raises:
             CorruptionError: a line cannot be read; repair the file first.
@@ -1067,17 +1079,17 @@ _IN_MEMORY: Final = "(in memory)"
 
 
 def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
-    """Repair a session file, even one whose header is lost; see `Session.repair`.
+    """Repair a session file, even if the header is lost; see `Session.repair`.
 
     Args:
         file: the session file.
         fs: the file system; tests pass another one.
 
     Raises:
-        NotASessionError, ForeignFormatError, NewerFormatError: not a sessiontree session.
-        MigrationRefusedError: version 1; migrate it first.
+        NotASessionError, ForeignFormatError, NewerFormatError: the file has another format.
+        MigrationRefusedError: the file has version 1; migrate the file first.
         SessionBusyError: another writer is exclusive.
-        SessionNotFoundError, StorageError: the system refused.
+        SessionNotFoundError, StorageError: the operating system reported an error.
     """
     from sessiontree.engine.repair import repair  # few sessions are ever repaired
 

@@ -56,12 +56,12 @@ class Store:
     """A folder of sessions.
 
     Args:
-        root: the folder, made with the first session; by default `default_root()`. The
-            variable SESSIONTREE_HOME counts on the command line only.
-        fs: the seam to the disk; another one is for tests.
+        root: the folder, created with the first session; by default the folder `sessiontree`
+            in the user's data folder. Only the command line reads SESSIONTREE_HOME.
+        fs: the file system; tests pass another one.
 
     Attributes:
-        root: its absolute path.
+        root: the absolute path of the folder.
     """
 
     def __init__(self, root: PathLike | None = None, *, fs: FileSystem = DISK) -> None:
@@ -72,7 +72,7 @@ class Store:
         return f"Store({self.root!r})"
 
     def project_dir(self, cwd: PathLike) -> str:
-        """The path of the folder of the sessions of a working directory.
+        """Return the path of the folder for the sessions of a working directory.
 
         Raises:
             UsageError: no directory can have this path.
@@ -85,15 +85,15 @@ class Store:
     def create(
         self, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
     ) -> Session:
-        """Make a new session in its project's folder, and open it.
+        """Make a new session in the folder of its working directory, and open the session.
 
         Args:
-            cwd: the working directory it is about; by default the current one.
-            id: its id; by default a fresh UUID.
+            cwd: the working directory of the session, by default the current directory.
+            id: the id of the session, by default a new UUID.
             options: as for `Session.create`.
 
         Raises:
-            SessionExistsError, EntryError, StorageError: as `Session.create` does.
+            SessionExistsError, EntryError, StorageError: as for `Session.create`.
         """
         from sessiontree.engine.writer import fresh_uuid, now
         from sessiontree.session import Session  # slow to import, and a list needs none of it
@@ -113,16 +113,16 @@ class Store:
         raise AssertionError("unreachable")
 
     def open(self, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
-        """Open a session that a ref names.
+        """Open the session that a ref names.
 
         Args:
             ref: `latest`, an id, a name, or the start of an id; see `find`.
-            cwd: the working directory whose sessions count; by default all do.
+            cwd: find only sessions of this working directory; by default of all directories.
             options: as for `Session.open`.
 
         Raises:
             RefError: the ref names no session, or more than one.
-            SessionTreeError: what `Session.open` raises.
+            SessionTreeError: any error of `Session.open`.
         """
         from sessiontree.session import Session  # slow to import, and a list needs none of it
 
@@ -134,9 +134,9 @@ class Store:
         """Find the session that a ref names.
 
         Args:
-            ref: `latest`, an id, a name, or the first four or more characters of an id,
-                tried in this order. A name is the one the session has now.
-            cwd: the working directory whose sessions count; by default all do.
+            ref: `latest`, an id, a name, or the first four or more characters of an id, tried in
+                this order. Only the current name of a session counts, not earlier names.
+            cwd: find only sessions of this working directory; by default of all directories.
             report: as for `list`.
 
         Raises:
@@ -152,12 +152,12 @@ class Store:
     def list(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> builtins.list[SessionInfo]:
-        """List the sessions, the one written to last first.
+        """List the sessions, most recently written first.
 
         Args:
-            cwd: the working directory whose sessions count; by default all do.
-            report: called with each file that cannot be listed, and why; by default a
-                warning is given.
+            cwd: list only sessions of this working directory; by default of all directories.
+            report: called with a text about each file that cannot be listed; by default the
+                text is a warning.
 
         Raises:
             StorageError: the root is not a folder, or cannot be read.
@@ -169,16 +169,16 @@ class Store:
     def iter_sessions(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> Iterator[SessionInfo]:
-        """List the sessions one by one, unordered, as they are found; as for `list`."""
+        """Yield the sessions in no order, each as soon as it is found; see `list`."""
         report = report or _warn
         yield from session_infos(self._files(cwd, report), report, self._facts)
 
     def paths(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> builtins.list[str]:
-        """The paths of the session files, those named for a later time first; none is read.
+        """Return the paths of the session files, newest first by the time in the file name.
 
-        Args and errors are those of `list`.
+        No file is read. The arguments and errors are the same as for `list`.
         """
         return sorted(self._files(cwd, report or _warn), key=os.path.basename, reverse=True)
 
@@ -200,28 +200,29 @@ class Store:
     ) -> Generator[SearchHit, None, None]:
         """Search for entries whose text matches a pattern, in all branches.
 
-        Hits come as they are found, from the sessions named for a later time first, those
-        of other agents included. `text.searchable` defines what counts as text: types,
-        roles, ids and images do not.
+        The newest sessions are searched first, by the time in the file name. Each hit comes as
+        soon as it is found. Files of other agents in the store are searched too. Types, roles,
+        ids and images are not searched; `sessiontree.text.searchable` has the details.
 
         Args:
-            pattern: a text, its accents in either spelling, or a regular expression.
-            regex: whether it is a regular expression of Python's `re`.
-            ignore_case: whether letters match in either case.
-            role: only entries of this role, or of one of these.
-            tool: only calls of this tool, and their results.
-            since: only entries written then or later; without a zone it is local time.
-            cwd: the working directory whose sessions count; by default all do.
-            current: only entries on the path to a session's leaf.
-            blobs: also content too large for a line, which is kept beside the file.
-            limit: how many hits at most.
-            report: called with each file and line that cannot be read, and why; by default
-                a warning is given.
-            processes: how many share the files; None: as many as are worth it. The others
-                are forked, and end when the iterator is closed.
+            pattern: a text (accented letters match in any Unicode form), or, with `regex`, a
+                regular expression of Python's `re`.
+            regex: whether the pattern is a regular expression.
+            ignore_case: whether to ignore upper and lower case.
+            role: find only entries of this role, or of one of these roles.
+            tool: find only calls of this tool, and the results of these calls.
+            since: find only entries from this time on; a time without a zone is local time.
+            cwd: search only sessions of this working directory; by default of all directories.
+            current: whether to find only entries on the path to the leaf of a session.
+            blobs: whether to search large content too, which is stored in blobs.
+            limit: the maximum number of hits.
+            report: called with a text about each file or line that cannot be read; by default
+                the text is a warning.
+            processes: the number of processes that search; None: chosen automatically. Extra
+                processes are forked, and end when the iterator is closed.
 
         Raises:
-            UsageError: an empty pattern, or an invalid regular expression.
+            UsageError: the pattern is empty, or is not a valid regular expression.
             StorageError: the root is not a folder, or cannot be read.
         """
         # slow to import, and a list needs none of it
@@ -241,27 +242,28 @@ class Store:
         )
 
     def latest(self, *, cwd: PathLike | None = None) -> SessionInfo | None:
-        """The session written to last, or None."""
+        """Return the most recently written session, or None."""
         return next(iter(self.list(cwd=cwd)), None)
 
     def move_project(self, old: PathLike, new: PathLike) -> int:
-        """Move the sessions of a working directory to another: it was renamed.
+        """Move the sessions of a renamed working directory to the folder for its new path.
 
-        The sessions of both are then together. A session that is open meanwhile, but not
-        `exclusive`, raises SessionNotFoundError when it is written to, and loses nothing.
+        If a session is open during the move and not `exclusive`, the next write to the session
+        raises SessionNotFoundError. Nothing is lost.
 
         Args:
-            old: the directory whose sessions are moved.
-            new: the directory whose sessions they become.
+            old: the old path of the working directory.
+            new: the new path of the working directory, which may already have sessions.
 
         Returns:
-            How many sessions were moved.
+            The number of sessions that were moved.
 
         Raises:
-            NothingToDoError: the old directory has no sessions.
-            SessionBusyError: a writer holds one; nothing was moved.
-            SessionExistsError: both have a file of one name; those before it were moved.
-            StorageError: the system refused.
+            NothingToDoError: the old path has no sessions.
+            SessionBusyError: an exclusive writer holds one of the sessions; nothing was moved.
+            SessionExistsError: both folders have a file with the same name. Files handled before
+                this file are already moved.
+            StorageError: the operating system reported an error.
         """
         from sessiontree.catalog.move import rename_project  # few programs move projects
 
@@ -272,16 +274,16 @@ class Store:
         """Move a session to the trash, with all its files.
 
         Args:
-            ref: its path, or a ref as for `find`.
+            ref: the path of the session, or a ref as for `find`.
 
         Returns:
-            Its path in the trash.
+            The path of the session in the trash.
 
         Raises:
             RefError: the ref names no session, or more than one.
-            UsageError: the file is not in the store, or is in its trash already.
-            SessionBusyError: a writer holds it.
-            StorageError: the system refused.
+            UsageError: the file is not in the store, or is already in the trash.
+            SessionBusyError: a writer holds the session.
+            StorageError: the operating system reported an error.
         """
         from sessiontree.catalog import move  # few programs use the trash
         from sessiontree.engine.writer import fresh_uuid, now
@@ -290,7 +292,7 @@ class Store:
         return move.trash(self._fs, self.root, file, f"{_for_names(now())}_{fresh_uuid()[:8]}")
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
-        """List the sessions in the trash, the one moved there last first; as for `list`."""
+        """List the sessions in the trash, most recently trashed first; see `list`."""
         from sessiontree.catalog import move  # few programs use the trash
 
         folder = os.path.join(self.root, move.TRASH)
@@ -299,18 +301,18 @@ class Store:
         return found
 
     def restore(self, ref: str) -> str:
-        """Move a session from the trash to where it was.
+        """Move a session from the trash back to its old path.
 
         Args:
-            ref: its path in the trash, or a ref as for `find_trashed`.
+            ref: the path of the session in the trash, or a ref as for `find_trashed`.
 
         Returns:
-            Its path.
+            The path of the restored session.
 
         Raises:
             RefError: the ref names no session in the trash, or more than one.
-            SessionExistsError: another file is there now.
-            StorageError: the system refused.
+            SessionExistsError: another file now has the old path.
+            StorageError: the operating system reported an error.
         """
         from sessiontree.catalog import move  # few programs use the trash
 
@@ -318,9 +320,10 @@ class Store:
         return move.restore(self._fs, self.root, file)
 
     def find_trashed(self, ref: str, *, report: Report | None = None) -> str:
-        """Find the path in the trash of a session that a ref names there.
+        """Return the path of a trashed session, given a ref.
 
-        Args and errors are those of `find`; `latest` is the one moved there last.
+        The arguments and errors are the same as for `find`; `latest` is the session that was
+        trashed last.
         """
         where = f"in the trash of {self.root}"
         command = shlex.join(("sessiontree", "restore", "--store", self.root))

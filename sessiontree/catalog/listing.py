@@ -60,22 +60,22 @@ _COMMAND: Final = b"<command-name>"
 
 
 class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """What a list says of one session.
+    """The facts about one session in a list.
 
     Attributes:
-        file: its path.
-        id: the session's id.
-        cwd: the working directory it is about, or None.
-        name: its name, or None.
-        first_message: the text of its first prompt, up to 200 characters on one line, or None.
-        created: the time in its header, or None.
-        modified: the time of its last entry, or else of its file; RFC 3339.
+        file: the path of the session file.
+        id: the id of the session.
+        cwd: the working directory of the session, or None.
+        name: the name of the session, or None.
+        first_message: the text of the first prompt, up to 200 characters on one line, or None.
+        created: the time in the header, or None.
+        modified: the time of the last entry, or of the last change of the file (RFC 3339).
         bytes: the size of the file.
-        lane: the lane of its last entry.
-        writer: who holds it to write alone, in words, or None.
-        branches: how many branches it has; None unless asked for.
-        agent: the agent whose own file this is; None for a session of sessiontree. Its
-            key in JSON is `program`.
+        lane: the lane of the last entry.
+        writer: a text that describes the exclusive writer, or None.
+        branches: the number of branches; None if the branches were not counted.
+        agent: the agent whose program wrote the file; None for a sessiontree file. The key
+            in JSON is `program`.
     """
 
     file: str

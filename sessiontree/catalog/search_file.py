@@ -76,13 +76,13 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     """One entry that matches.
 
     Attributes:
-        file: the session's file.
-        session: the session's id.
-        ref: the entry's uuid.
-        type, timestamp, lane: the entry's.
-        role: the role it speaks in, or None.
-        snippet: the text around its first match, on one line.
-        match: where in the snippet the match begins and ends.
+        file: the file of the session.
+        session: the id of the session.
+        ref: the uuid of the entry.
+        type, timestamp, lane: the type, the timestamp and the lane of the entry.
+        role: the role of the entry, or None.
+        snippet: the text around the first match, on one line.
+        match: the start and the end of the match in the snippet.
     """
 
     file: str

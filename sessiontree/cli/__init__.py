@@ -36,9 +36,9 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "tree": ("inspect:tree", "Draw the whole tree."),
         "branches": ("inspect:branches", "List the branches."),
         "path": ("inspect:path", "List the entries from the header to an entry."),
-        "context": ("inspect:context", "Print what a model gets."),
+        "context": ("inspect:context", "Print the messages that a model gets."),
         "follow": ("inspect:follow", "Print new entries while they are written."),
-        "handle": ("content:handle", "Resolve handles and list their schemas."),
+        "handle": ("content:handle", "Resolve handles and list the supported forms."),
         "stats": ("inspect:stats", "Count entries, bytes, tokens and cost."),
         "blob": ("content:blob", "List, print and verify the blobs of a session."),
     },
@@ -48,16 +48,16 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Move": {
         "branch": ("write:branch", "Go on from an entry, in the same file."),
-        "branch-here": ("write:branch", "The same as branch."),
+        "branch-here": ("write:branch", "Do the same as branch."),
         "switch": ("write:switch", "Go to another branch or entry."),
-        "rewind": ("write:rewind", "Go back to before a prompt, and print its text."),
-        "push": ("write:push", "Mark this place, for pop to return to."),
-        "pop": ("write:pop", "Go back up the path and leave a summary there."),
+        "rewind": ("write:rewind", "Go back to the entry above a prompt."),
+        "push": ("write:push", "Mark the leaf, so that pop returns to it."),
+        "pop": ("write:pop", "Go back up the path and add a summary."),
         "compact": ("write:compact", "Replace the older context with a summary."),
     },
     "Combine and copy": {
-        "cherry-pick": ("write:cherry_pick", "Copy one entry to below the leaf."),
-        "merge": ("write:merge", "Add the content of another branch to this path."),
+        "cherry-pick": ("write:cherry_pick", "Add a copy of one entry below the leaf."),
+        "merge": ("write:merge", "Add the content of another branch to the current path."),
         "fork": ("copy:fork", "Copy the path to an entry into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Print a transcript for people to read."),
@@ -74,7 +74,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "gc": ("maintenance:gc", "Remove scratch lanes and blobs that nothing uses."),
         "migrate": ("maintenance:migrate", "Upgrade an old file to the current version."),
     },
-    "More": {"demo": ("demo:demo", "Play a short session and explain it.")},
+    "More": {"demo": ("demo:demo", "Run an example session and explain each step.")},
 }
 """For each command its place below this package and its first line of help."""
 
@@ -189,12 +189,21 @@ def main() -> None:
 
     Each session is one append-only file that holds a tree of entries.
 
-    FILE is the path of a session file. For a session that 'ls --all' lists, you can also
-    give its id, the first four or more characters of its id, its name, or 'latest'.
+    FILE is the path of a session file. For a session that 'ls --all' lists, FILE can also
+    be its id, the first four or more characters of its id, its name, or 'latest'.
 
-    REF names an entry, as git names a commit: a uuid or its first four or more
-    characters, a label, the name of a branch or lane, @ for the current leaf, or @~3 for
-    the third entry above it that has content (a label or a name is not counted).
+    \b
+    REF names an entry. These forms are possible:
+      @                 the current leaf; the next entry goes below the leaf
+      a uuid            the whole uuid, or its first four or more characters
+      a label           the entry that has the label
+      a branch name     the last entry of the branch
+      a lane name       the leaf of the lane; 'main' is the default lane
+      @~3               the third entry above the current leaf
+
+    You can also add ~3 to the other forms. Only entries with content count; entries that
+    set a label or a name do not. A lane is a line of entries with a leaf of its own, for
+    example for a subagent.
 
     \b
     Example:
@@ -205,5 +214,5 @@ def main() -> None:
       sessiontree tree chat.jsonl
       sessiontree context chat.jsonl --json
 
-    'sessiontree demo' shows all of this at work.
+    'sessiontree demo' runs a longer example.
     """

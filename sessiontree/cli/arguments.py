@@ -71,7 +71,7 @@ def path_option(*names: str, metavar: str, help: str) -> Callable[[Command], Com
     return click.option(*names, metavar=metavar, type=PATH, help=help)
 
 
-cwd = path_option("--cwd", metavar="DIR", help="Only sessions of this working directory.")
+cwd = path_option("--cwd", metavar="DIR", help="Include only sessions of this working directory.")
 _ROOT: Final = "Resolve 'file' handles to files in DIR; files outside DIR are never read."
 root = path_option("--root", metavar="DIR", help=_ROOT)
 
@@ -140,7 +140,7 @@ class Json(click.ParamType):  # type: ignore[type-arg]  # generic in new version
 metadata = click.option(
     "--metadata",
     type=Json(dict, 'not a JSON object; give {"key": "value"}'),
-    help="A JSON object of your own facts to store with it.",
+    help="A JSON object with your own facts, stored in the new entry.",
 )
 
 
@@ -158,5 +158,5 @@ def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> date
 
 def time(name: str, what: str) -> Callable[[Command], Command]:
     """An option for a time: a date, a date and time, or how long ago."""
-    forms = "a date, a date and time, or 30m, 12h, 7d, 2w ago"
+    forms = "a date, a date and time, or 30m, 12h, 7d or 2w for that long ago"
     return click.option(name, metavar="TIME", callback=_time, help=f"{what}: {forms}.")

@@ -37,8 +37,8 @@ _PREFIX: Final = re.compile("[0-9a-f]{4,64}")
 def blob() -> None:
     """List, print and verify the blobs of a session.
 
-    A blob is a file with large content, in the folder FILE.blobs: a text of more than 32
-    KiB, or an attached file. Its name is the SHA-256 of its bytes.
+    A blob is a file in the folder FILE.blobs. It has large content: a text of more than
+    32 KiB, or an attached file. The name of a blob is the SHA-256 of its bytes.
 
     \b
     Example:
@@ -48,14 +48,14 @@ def blob() -> None:
     """
 
 
-@blob.command(short_help="List the blobs and how often each is used.")
+@blob.command(short_help="List the blobs and the number of references to each blob.")
 @arguments.file
 @arguments.json_option("a list of the blobs")
 def ls(file: str, as_json: bool) -> None:
-    """List the blobs, with their bytes and how often each is used.
+    """List the blobs, the size of each blob, and the number of references to each blob.
 
-    Blobs that entries use but that are missing or have the wrong size are listed too.
-    The content of the blobs is not read; 'blob verify' reads it.
+    The list also has the blobs that entries use but that are missing or have the wrong
+    size. 'blob ls' does not read the content of the blobs; 'blob verify' does.
     """
     with reading(file) as session:
         references = Counter(blob for keys in _lines(session) for blob in blobs_needed(keys))
@@ -106,9 +106,10 @@ def _lines(session: Session) -> Iterator[Mapping[str, Any]]:
 def cat(file: str, sha: str) -> None:
     """Write the bytes of a blob to standard output.
 
-    SHA is its SHA-256, or a unique prefix of four digits or more. The bytes are checked:
-    if they are wrong, the command fails and does not write the last of them. A screenshot
-    is stored as base64 text; 'base64 -d' turns it into the picture.
+    SHA is the SHA-256 of the blob, or the first four or more digits of the SHA-256. The
+    hash is checked while the bytes are written. If the hash is wrong, the command fails,
+    and the output is incomplete. A screenshot is stored as base64 text; 'base64 -d' turns
+    the text into the picture.
     """
     with reading(file) as session:
         found = _named(session, sha)
@@ -139,9 +140,9 @@ def _named(session: Session, sha: str) -> Blob:
 @arguments.file
 @arguments.json_option("a list of the findings")
 def verify(file: str, as_json: bool) -> None:
-    """Read every blob and report those that are missing or damaged.
+    """Read every blob and report the missing and the damaged blobs.
 
-    Changes nothing. The exit code is 1 if anything is wrong.
+    The command changes nothing. The exit code is 1 if a blob is missing or damaged.
     """
     with reading(file) as session:
         needed: set[Blob] = set()
@@ -170,9 +171,9 @@ def verify(file: str, as_json: bool) -> None:
 
 @click.group()
 def handle() -> None:
-    """Resolve handles and list their schemas.
+    """Resolve handles and list the supported forms.
 
-    A handle points to content that is stored elsewhere. Its form is
+    A handle points to content that is stored elsewhere. The general form of a handle is
     PLUGIN@VERSION::METHOD:META.
 
     \b
@@ -182,13 +183,13 @@ def handle() -> None:
     """
 
 
-@handle.command(short_help="List the handles of each plugin.")
+@handle.command(short_help="List the forms of handles that each plugin supports.")
 @arguments.json_option("a list of the schemas")
 def schemas(as_json: bool) -> None:
-    """List the handles of each plugin, and what they resolve to.
+    """List the forms of handles that each plugin supports, and what each form resolves to.
 
-    A plugin is a class with 'schemas' and 'resolve'. An installed package provides it
-    with an entry point in its pyproject.toml:
+    A schema describes one form. A plugin is a class with the members 'schemas' and
+    'resolve'. A package provides a plugin by an entry point in its pyproject.toml:
 
     \b
       [project.entry-points."sessiontree.handles"]
@@ -223,10 +224,10 @@ def _out_schema(schema: HandleSchema) -> None:
 @arguments.path_option(
     "--session",
     metavar="FILE",
-    help="The session that has the handle, for its blobs and its folder.",
+    help="The session that contains the handle. Handles of blobs and of sessions need it.",
 )
 @arguments.root
-@arguments.json_option("the handle, its kind and its data (bytes as base64)")
+@arguments.json_option("the handle, the kind of its data, and the data (bytes as base64)")
 def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_json: bool) -> None:
     """Print what a handle points to.
 

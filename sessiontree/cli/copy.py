@@ -38,12 +38,12 @@ _EXPORT_BRANCH: Final = (
 def _redact_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that mask secrets; the command gets them as `redaction`."""
 
-    @click.option("--redact", is_flag=True, help="Mask secrets, and report which and where.")
+    @click.option("--redact", is_flag=True, help="Mask secrets, and list the masked entries.")
     @arguments.path_option(
         "--rules",
         metavar="TOML",
-        help="With --redact: a file with more rules, one a line: name = 'regular expression'. "
-        "A rule with the name of a built-in rule replaces it.",
+        help="With --redact: a file with more rules, one per line: name = 'regular expression'. "
+        "A rule with the name of a built-in rule replaces the built-in rule.",
     )
     @click.option(
         "--list-rules",
@@ -112,7 +112,7 @@ def _tell_redaction(redaction: Redaction) -> None:
     "--format", "to", type=_FORMATS, default="markdown", show_default=True, help="The format."
 )
 @click.option("--markdown", "to", flag_value="markdown", help="The same as --format markdown.")
-@arguments.path_option("-o", "--output", metavar="OUT", help="Write it to this file.")
+@arguments.path_option("-o", "--output", metavar="OUT", help="Write the transcript to this file.")
 @_redact_options
 @arguments.root
 def export(
@@ -125,8 +125,8 @@ def export(
     as_json: bool,
 ) -> None:
     """The transcript has every message on the path to REF [default: the current leaf], also
-    those that a compaction replaced in the context. To share the session itself with its
-    secrets masked, use 'export-branch --redact'.
+    the messages that a compaction replaced in the context. To share the session file with
+    masked secrets, use 'export-branch --redact'.
     """
     arguments.refuse_more(_EXPORT_BRANCH)
     if as_json and output is None:
@@ -154,8 +154,9 @@ def export(
     help="The last entry to copy, given as an option instead of the argument REF.",
 )
 def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> None:
-    """REF is the last entry to copy [default: the current leaf]. FILE does not change. If
-    content of FILE is missing, it is missing in the copy too, and the exit code is 1.
+    """REF is the last entry to copy [default: the current leaf]. FILE does not change. If a
+    blob of FILE is missing or damaged, the copy is made without the blob, and the exit
+    code is 1.
     """
     *refs, newfile = words
     refs += [] if at is None else [at]
@@ -175,7 +176,7 @@ def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> No
 @arguments.ref
 @click.argument("newfile", type=PATH)
 @click.option("--with-path", is_flag=True, help="Copy the path from the header to REF too.")
-@click.option("--inline", is_flag=True, help="Store the content of blobs and handles in the file.")
+@click.option("--inline", is_flag=True, help="Store the content of blobs and handles in NEWFILE.")
 @_redact_options
 @arguments.root
 def export_branch(
@@ -187,9 +188,9 @@ def export_branch(
     as_json: bool,
     **how: bool,
 ) -> None:
-    """REF is the top entry of the subtree. A scratch lane below REF is copied only if it was
-    kept. The lane that REF is on is always copied. FILE does not change. If content of
-    FILE is missing, it is missing in the copy too, and the exit code is 1.
+    """REF is the top entry of the subtree. A scratch lane below REF is copied only if the
+    lane was kept. The lane of REF is always copied. FILE does not change. If a blob of
+    FILE is missing or damaged, the copy is made without the blob, and the exit code is 1.
     """
     with reading(file, root) as session:
         top = _source(session, ref, newfile)
@@ -228,16 +229,21 @@ def _header(file: str) -> Entry:
     "-o",
     "--output",
     metavar="NEWFILE",
-    help="The new file, or - for standard output [default: the name that the program would give]",
+    help="The new file, or - for standard output [default: a name that the other program uses]",
 )
 @arguments.root
 def convert_command(
     file: str, to: Any, output: str | None, root: str | None, as_json: bool
 ) -> None:
-    """FILE is any session, also one of another agent; it does not change. For pi, the whole
-    tree is converted; for Claude Code, the conversation of each branch, with lanes as
-    subagents; for ATIF, a format for training, the current path as it happened. The
+    """FILE is any session, also a session of another agent. FILE does not change. The
     command reports what the other format cannot keep.
+
+    \b
+    The new file contains:
+      pi           the whole tree
+      claude-code  the conversation of each branch; lanes become subagents
+      atif         the current path, also the messages that were compacted away
+                   (ATIF is a format for training)
     """
     if output == "-" and as_json:
         raise click.UsageError("'-o -' and --json both write to standard output; give one of them")

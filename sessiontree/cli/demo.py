@@ -83,7 +83,7 @@ A blank line goes before each title and each line of text."""
 @command("demo")
 @click.option("--keep", is_flag=True, help="Keep the folder with the session files.")
 def demo(keep: bool) -> None:
-    """It runs in a temporary folder, which it removes at the end."""
+    """The example runs in a temporary folder. The folder is removed at the end."""
     folder = tempfile.mkdtemp(prefix="sessiontree-demo-")
     try:
         with contextlib.chdir(folder):

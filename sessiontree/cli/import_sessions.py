@@ -23,16 +23,18 @@ Take = Callable[[str, Report], ImportResult]  # `Importer.take` or `Importer.loo
 
 @arguments.command("import", json="the result for each file")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
-@click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Write the files to DIR.")
+@click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Write to DIR.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
 def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: bool) -> None:
-    """FILE is a session file of Claude Code (its subagents are included), the pi coding
-    agent, Codex or Gemini CLI, or a folder of such files. They are never changed. Each
-    file becomes a session in the store, under the project of the session's working
-    directory. With -o DIR, it becomes a file in DIR.
+    """FILE is a session file of Claude Code (with its subagents), the pi coding agent, Codex
+    or Gemini CLI, or a folder of such files. The command never changes these files.
 
-    Run it again to add what is new. If you have added entries to an imported session,
-    your leaf does not move: new entries go on a lane named after the agent.
+    Each file becomes a session in your sessions folder (the store), in the subfolder for
+    the working directory of the session. With -o DIR, each file becomes a session in DIR.
+
+    Run the command again to add new entries. If you have added entries to an imported
+    session, the agent's new entries go on a separate lane named after the agent. Your
+    leaf does not move.
 
     \b
     Example:

@@ -36,7 +36,9 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
 @arguments.file_command("show", json="the facts, or the entry as stored")
 @arguments.optional_ref
 def show(file: str, ref: str | None, as_json: bool) -> None:
-    """With REF, shows the whole of that entry; without it, facts about the session."""
+    """With REF, the command shows the whole entry. Without REF, it shows facts about the
+    session.
+    """
     with reading(file) as session:
         if ref is not None:
             entry = session.entry(ref)
@@ -106,9 +108,9 @@ def _out_entry(session: Session, entry: Entry) -> None:
 
 
 @arguments.file_command("tree", json="a list of all entries in file order")
-@click.option("--all", "all_", is_flag=True, help="Show long runs without branches in full.")
+@click.option("--all", "all_", is_flag=True, help="Show every entry of long runs without branches.")
 def tree(file: str, all_: bool, as_json: bool) -> None:
-    """● marks the entries on the current path, ○ all other entries."""
+    """● marks an entry on the current path. ○ marks any other entry."""
     with reading(file) as session:
         if as_json:
             out_json_list(session.tree())
@@ -120,8 +122,8 @@ def tree(file: str, all_: bool, as_json: bool) -> None:
 @arguments.file_command("branches", json="a list of the branches")
 @arguments.optional_ref
 def branches(file: str, ref: str | None, as_json: bool) -> None:
-    """Each is shown by its last entry. With REF, only the branches below that entry. ● marks
-    the current branch.
+    """Each line shows the last entry of a branch. With REF, only the branches below REF are
+    listed. ● marks the current branch.
     """
     with reading(file) as session:
         found = session.branches(ref)
@@ -143,7 +145,7 @@ def branches(file: str, ref: str | None, as_json: bool) -> None:
 @arguments.file_command("path", json="a list of the entries")
 @arguments.optional_ref
 def path(file: str, ref: str | None, as_json: bool) -> None:
-    """REF is the last one [default: the current leaf]."""
+    """REF is the last entry of the path [default: the current leaf]."""
     with reading(file) as session:
         entries = session.cursor.below(None, None if ref is None else session.entry(ref))
         if as_json:
@@ -155,11 +157,11 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
 
 @arguments.file_command("context", json="the messages, the settings and the warnings")
 @arguments.optional_ref
-@click.option("--verbatim", is_flag=True, help="Exactly what was stored, unanswered calls too.")
+@click.option("--verbatim", is_flag=True, help="Print the messages exactly as they are stored.")
 @click.option(
     "--to",
     type=click.Choice(["anthropic", "openai-responses", "openai-chat"]),
-    help="Print the arguments of a request to this API, without the model, as JSON.",
+    help="Print the arguments of a request to this API as JSON, without the model.",
 )
 @arguments.root
 def context(
@@ -186,9 +188,9 @@ def context(
 
 @arguments.file_command("follow", json="each entry on a line of its own")
 def follow(file: str, as_json: bool) -> None:
-    """Runs until you interrupt it, also while the file is migrated or repaired. New damage
-    is reported on standard error. The file of another agent cannot be followed: import
-    it first.
+    """The command runs until you interrupt it. It goes on when the file is migrated or
+    repaired. It reports new damage on standard error. It cannot follow a file of another
+    agent: import that file first.
     """
     with Session.open(file, readonly=True) as session:
         for entry in session.follow(lambda damage: tell(str(damage))):

@@ -29,8 +29,8 @@ _REST = "no running program writes it, it is a leftover"
 @arguments.command("verify", json="a list of the findings")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
 def verify(files: tuple[str, ...], as_json: bool) -> None:
-    """Checks every line, checksum, uuid, parent and reference, and changes nothing. The exit
-    code is 1 if anything is damaged.
+    """The command checks every line, checksum, uuid, parent and reference. It changes
+    nothing. The exit code is 1 if there is damage.
     """
     found: list[Damage] = []
     failed = False
@@ -70,9 +70,10 @@ def _verified(file: str) -> list[Damage]:
 )
 @click.option("--dry-run", is_flag=True, help="Only report what would be repaired.")
 def repair(file: str, dry_run: bool, as_json: bool) -> None:
-    """Removes torn fragments, NUL bytes and blank lines, splits lines that were joined, adds
-    lines without uuids to the tree, and writes a lost header again. The original is kept
-    beside the file. The exit code is 1 if damage remains, which is listed.
+    """The command removes NUL bytes, blank lines, and incomplete lines of an interrupted
+    write. It splits joined lines, adds lines without a uuid to the tree, and writes a lost
+    header again. It keeps the original beside the file, and lists the damage that remains.
+    The exit code is 1 if damage remains.
     """
     if dry_run:
         with Session.open(file, readonly=True) as session:
@@ -113,16 +114,16 @@ def _repaired(file: str) -> RepairResult:
 
 @arguments.file_command("gc", json="what was removed, and the bytes freed")
 @click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
-@arguments.time("--as-of", "Act as if it were this time")
+@arguments.time("--as-of", "Use this time as the current time")
 def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     """\b
-    - gc moves an entry of an unkept scratch lane to an archive beside the file. It does
-      so when the entry and all entries below it are seven days old.
+    - gc moves an entry of a scratch lane that was not kept to an archive beside the
+      file. The entry and all entries below it must be seven days old.
     - An archive is removed after thirty days.
-    - A blob that no entry uses is removed after seven days, and so is an unfinished blob
-      that an interrupted program left.
-    - When the content of a damaged blob is stored again, the damaged copy is put aside;
-      gc removes it after thirty days.
+    - A blob that no entry uses is removed after seven days.
+    - An unfinished blob of an interrupted program is removed after seven days.
+    - When the content of a damaged blob is stored again, the damaged copy is put
+      aside. gc removes that copy after thirty days.
     """
     with reading(file) if dry_run else writing(file) as session:
         done = session.gc(dry_run=dry_run, now=as_of)
@@ -154,7 +155,7 @@ def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
 
 @arguments.file_command("migrate", json="what was done")
 def migrate(file: str, as_json: bool) -> None:
-    """The original is kept beside it, as FILE.v1."""
+    """The original file is kept as FILE.v1."""
     session, original = open_migrated(file)
     with session:
         entries = len(session.reader.index())

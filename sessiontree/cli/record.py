@@ -25,7 +25,7 @@ _CHUNK: Final = 1 << 16
 
 @arguments.command("record", json="each event on a line of its own")
 @click.argument("file", type=PATH)
-@click.option("--prompt", metavar="TEXT", help="The prompt, if the stream does not contain it.")
+@click.option("--prompt", metavar="TEXT", help="The prompt, if it is not in the stream.")
 @click.option(
     "--granularity",
     type=click.Choice(["block", "message"]),
@@ -34,12 +34,12 @@ _CHUNK: Final = 1 << 16
     help="Store each block, or each whole message, as soon as it is complete.",
 )
 def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> None:
-    """Reads the stream-JSON output of Claude Code from standard input, with or without
-    partial messages, and creates FILE if it does not exist.
+    """The command reads the stream-JSON output of Claude Code from standard input, with or
+    without partial messages. If FILE does not exist, the command creates FILE.
 
-    An event that was recorded before is not recorded again, so you can send a stream
-    again from its start, or continue one that was cut off. Events are recognised by their
-    uuid, messages by their id; anything that has neither is recorded again.
+    An event that was recorded before is not recorded again. So you can send a stream
+    again from its start, or continue a stream that was cut off. An event is recognized by
+    its uuid, and a message by its id. An event that has neither is recorded again.
 
     \b
     Example:

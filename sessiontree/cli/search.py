@@ -27,12 +27,12 @@ from sessiontree.text.pattern import Pattern
 @click.argument("pattern")
 @click.argument("place", metavar="[DIR|FILE]", required=False, type=SESSION_FILE)
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, as in Python.")
-@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case letters match.")
-@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Only entries of this role.")
-@click.option("--tool", metavar="NAME", help="Only calls of this tool and their results.")
-@arguments.time("--since", "Only entries since this time")
+@click.option("-i", "--ignore-case", is_flag=True, help="Do not distinguish A and a.")
+@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Find only entries of ROLE.")
+@click.option("--tool", metavar="NAME", help="Find only calls of this tool and their results.")
+@arguments.time("--since", "Find only entries since this time")
 @arguments.cwd
-@click.option("--current", is_flag=True, help="Only entries on the current path of a session.")
+@click.option("--current", is_flag=True, help="Find only entries on the current path.")
 @click.option("--blobs", is_flag=True, help="Also search large texts, which are stored as blobs.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after N entries.")
 def search(
@@ -46,14 +46,13 @@ def search(
     as_json: bool,
     **only: Any,
 ) -> None:
-    """Searches a folder or a session file; without DIR or FILE, the folder in
-    SESSIONTREE_HOME, or else your data folder.
+    """The command searches the sessions in DIR, or the session FILE. Without DIR or FILE, it
+    searches the store (see 'sessiontree ls --help').
 
-    The texts of an entry are searched: messages, thinking, tool calls and results,
-    summaries, names and labels; types, roles, ids and images are not. An accented letter
-    matches in each of its Unicode spellings, except with --regex. Each entry is shown
-    once, with its first match marked. The exit code is 0 also when nothing is found.
-    You can give --role more than once.
+    It searches messages, thinking, tool calls, tool results, summaries, names and labels.
+    It does not search types, roles, ids and images. An accented letter matches in any
+    Unicode form, except with --regex. Each entry is shown once, with its first match
+    marked. The exit code is 0 even if nothing is found. You can give --role more than once.
     """
     try:
         looked_for = Pattern(pattern, regex=regex, ignore_case=ignore_case)

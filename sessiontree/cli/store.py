@@ -54,17 +54,17 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 @arguments.command("ls", json="a list of the sessions")
 @click.argument("folder", metavar="[DIR]", required=False, type=PATH)
 @arguments.cwd
-@click.option("--all", "all_", is_flag=True, help="Sessions of all working directories.")
+@click.option("--all", "all_", is_flag=True, help="List the sessions of all working directories.")
 @click.option(
     "--sort",
     "order",
     type=click.Choice(list(_ORDERS)),
     default="modified",
     show_default=True,
-    help="The order: latest first, largest first, or by name.",
+    help="Sort by time (latest first), by size (largest first), or by name.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="List at most N sessions.")
-@click.option("--branches", is_flag=True, help="Count the branches too; this reads whole files.")
+@click.option("--branches", is_flag=True, help="Also count the branches: read the whole files.")
 def ls(
     folder: str | None,
     cwd: str | None,
@@ -74,13 +74,16 @@ def ls(
     branches: bool,
     as_json: bool,
 ) -> None:
-    """Without DIR, lists your sessions of the current working directory, from the folder in
-    SESSIONTREE_HOME or else from your data folder. With DIR, lists all sessions in that
-    folder and the folders below it: the files *.jsonl, *.jsonl.zst and, from older
-    versions of Gemini CLI, session-*.json.
+    """Without DIR, 'ls' lists the sessions whose working directory is the current one. It
+    looks for them in the store. The store is the folder that the variable SESSIONTREE_HOME
+    names. If the variable is not set, the store is the folder 'sessiontree' in your data
+    folder, on Linux ~/.local/share.
 
-    Only the start and the end of each file are read, so a name given in the middle of a
-    large file is not shown here; 'show' finds it.
+    With DIR, 'ls' lists all sessions in DIR and in the folders below DIR: the files
+    *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
+
+    'ls' reads only the start and the end of each file. If the name of a session is in the
+    middle of a large file, 'ls' may not show the name; 'show' does.
     """
     problems: list[str] = []
     store = store_at(folder)
@@ -182,18 +185,18 @@ _store_option = arguments.path_option(
     "--store",
     "folder",
     metavar="DIR",
-    help="The folder of sessions [default: SESSIONTREE_HOME, or else your data folder].",
+    help="The folder of sessions [default: the store; see 'sessiontree ls --help'].",
 )
 
 
-@arguments.command("trash", json="a list of where each session was and is")
+@arguments.command("trash", json="a list of the old and the new path of each session")
 @click.argument("sessions", metavar="SESSION…", nargs=-1, required=True)
 @_store_option
 def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """SESSION is a file, an id or its first four or more characters, a name, or 'latest'.
-    The session goes to the folder .trash of the store with everything that belongs to it.
-    sessiontree never empties the trash. If one session cannot be moved, the others still
-    are, and the exit code is 1.
+    """SESSION is a file, an id, the first four or more characters of an id, a name, or
+    'latest'. The session moves to the folder .trash of the store, with all its files.
+    sessiontree never empties the trash. If a session cannot be moved, the command still
+    moves the other sessions, and the exit code is 1.
     """
     store = store_at(folder)
 
@@ -211,14 +214,14 @@ def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
 
 @arguments.command(
     "restore",
-    json="for each session, its old and new place; without SESSION, the list of the trash",
+    json="a list of the old and the new path of each session; without SESSION, the trash",
 )
 @click.argument("sessions", metavar="[SESSION…]", nargs=-1)
 @_store_option
 def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """Each session goes back to where it was. SESSION is a file in the trash, an id or its
-    first four or more characters, a name, or 'latest' for the one moved there last.
-    Without SESSION, lists the trash, latest first.
+    """Each session goes back to its old folder. SESSION is a file in the trash, an id, the
+    first four or more characters of an id, a name, or 'latest' for the session that was
+    trashed last. Without SESSION, the command lists the trash, latest first.
     """
     store = store_at(folder)
     if not sessions:
@@ -261,13 +264,14 @@ def _out_each(sessions: tuple[str, ...], move: Move, place: str, *, as_json: boo
     end(len(moved) < len(sessions))
 
 
-@arguments.command("move-project", json="how many sessions were moved")
+@arguments.command("move-project", json="the number of sessions that were moved")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
 @_store_option
 def move_project(old: str, new: str, folder: str | None, as_json: bool) -> None:
-    """'ls' then lists the sessions of directory OLD in directory NEW. The session files
-    themselves do not change. If a writer holds one of the sessions, none is moved.
+    """OLD and NEW are the old and the new path of the directory. Afterwards 'ls' shows the
+    sessions of OLD as sessions of NEW. The session files themselves do not change. If an
+    exclusive writer holds one of the sessions, no session is moved.
     """
     count = store_at(folder).move_project(old, new)
     tell(f"Moved {counted(count, 'session')} of {os.path.abspath(old)} to {os.path.abspath(new)}")

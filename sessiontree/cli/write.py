@@ -51,9 +51,9 @@ def new(file: str, cwd: str | None, as_json: bool, **given: Any) -> None:
 @arguments.write_command("append")
 @click.option("--role", metavar="ROLE", help="The role of the message [default: user].")
 @click.option("--text", metavar="TEXT", help="The text of the message.")
-@click.option("--attach", metavar="PATH", type=PATH, help="A file; a copy is stored beside FILE.")
-@click.option("--handle", metavar="HANDLE", help="A pointer to content elsewhere.")
-@click.option("--preview", metavar="TEXT", help="A short text to show for the file or handle.")
+@click.option("--attach", metavar="PATH", type=PATH, help="Store a copy of this file beside FILE.")
+@click.option("--handle", metavar="HANDLE", help="A handle: a pointer to content elsewhere.")
+@click.option("--preview", metavar="TEXT", help="A short text that describes the file or handle.")
 @click.option("--parent", metavar="REF", help="The parent of the new entry [default: the leaf].")
 @click.option("--lane", metavar="LANE", help="The lane to write on [default: main].")
 @click.option("--scratch", is_flag=True, help="Write on a new scratch lane.")
@@ -70,12 +70,13 @@ def append(
     as_json: bool,
     **where: Any,
 ) -> None:
-    """Without --text, --attach or --handle, the message is read as JSON from standard
-    input, in the shape of any provider. A model sees an attached file if it is an image,
-    a PDF or text.
+    """Without --text, --attach or --handle, the command reads a message from standard
+    input, as JSON in the shape of any provider. A model gets the content of an attached
+    file if the file is an image, a PDF or text.
 
-    A scratch lane is for work that you may want to drop: 'keep' joins it to the main
-    lane, and 'gc' removes it seven days later if you do not keep it.
+    A scratch lane is for work that you may want to drop. The command 'keep' joins the
+    lane to the main lane. If you do not keep the lane, 'gc' removes it seven days after
+    its last entry.
     """
     given = sum(value is not None for value in (text, attach, handle))
     if given > 1:
@@ -130,8 +131,8 @@ def _message_read() -> Any:
 def keep(file: str, lane: str, as_json: bool) -> None:
     """The main lane goes on from the last entry of LANE. Entries that were written on main
     after LANE began stay as a side branch. The command prints how to merge that branch or
-    go back to it. If LANE starts at an entry of another scratch lane, that entry and the
-    entries of its lane above it are joined too.
+    go back to that branch. If LANE starts on another scratch lane, the part of that lane
+    above the start of LANE is joined too.
     """
     with writing(file) as session:
         entry = session.keep(lane)
@@ -151,7 +152,7 @@ def keep(file: str, lane: str, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--clear", is_flag=True, help="Remove the label of the entry.")
 def label(file: str, ref: str, name: str | None, clear: bool, as_json: bool) -> None:
-    """The label NAME works as a REF: 'sessiontree switch FILE NAME'."""
+    """You can use the label NAME as a REF: 'sessiontree switch FILE NAME'."""
     if (name is None) != clear:
         raise click.UsageError("give either a NAME or --clear")
     with writing(file) as session:
@@ -172,17 +173,17 @@ def rename(file: str, name: str, as_json: bool) -> None:
 @arguments.write_command("edit-context")
 @arguments.ref
 @click.option("--drop", is_flag=True, help="Leave the entry out of the context.")
-@click.option("--text", help="Replace its content with this text.")
+@click.option("--text", metavar="TEXT", help="Replace the content of the entry with this text.")
 @click.option(
     "--content",
     type=arguments.Json((str, list), "give content as a string or a list of blocks"),
-    help="Replace its content with this JSON: a string or a list of blocks.",
+    help="Replace the content of the entry with this JSON: a string or a list of blocks.",
 )
 def edit_context(
     file: str, ref: str, drop: bool, text: str | None, content: Any, as_json: bool
 ) -> None:
-    """This affects the context on this path from the current leaf on. The entry itself does
-    not change.
+    """The change applies to every context that is built at or below the new entry. Contexts
+    on other branches do not change. The entry REF itself does not change.
     """
     if drop + (text is not None) + (content is not None) != 1:
         raise click.UsageError("give one of --drop, --text and --content")
@@ -220,7 +221,7 @@ def _summary_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--summarizer",
         metavar="CMD",
-        help="Run this program: it reads the transcript from standard input "
+        help="Run this program. It reads the transcript from standard input "
         "and writes the summary to standard output.",
     )
     @functools.wraps(command)
@@ -263,10 +264,10 @@ def _text(entry: Entry) -> str:
 @click.option("--name", metavar="NAME", help="A name for the new branch.")
 @_summary_options
 def branch(file: str, ref: str, name: str | None, given: _GivenSummary, as_json: bool) -> None:
-    """The next entry goes below REF. The entries that are already below REF stay, as a
-    branch of their own; a summary option adds a summary of what you leave. Give the
-    header as REF to start again with an empty context. To copy the path into a new
-    file, use 'fork'.
+    """The next entry goes below REF. The entries that are already below REF stay as another
+    branch. With --summary, --summarize or --summarizer, a summary of the path that you
+    leave is added. Give the header as REF to start again with an empty context. To copy
+    the path into a new file, use 'fork'.
     """
     arguments.refuse_more(_FORK)
     with writing(file, hold=not given.is_slow) as session:
@@ -278,7 +279,9 @@ def branch(file: str, ref: str, name: str | None, given: _GivenSummary, as_json:
 @arguments.write_command("switch")
 @arguments.ref
 def switch(file: str, ref: str, as_json: bool) -> None:
-    """The name of a branch leads to its last entry, any other REF to the entry itself."""
+    """If REF is the name of a branch, the next entry goes below the last entry of that
+    branch. With any other REF, the next entry goes below the entry that REF names.
+    """
     with writing(file) as session:
         before = session.leaf
         target = session.entry(ref)
@@ -290,7 +293,9 @@ def switch(file: str, ref: str, as_json: bool) -> None:
 @arguments.file_command("rewind", json="the text of the prompt and the new entry")
 @arguments.optional_ref
 def rewind(file: str, ref: str | None, as_json: bool) -> None:
-    """You can edit the text and send it again. REF is the prompt [default: the last one]."""
+    """REF is the prompt [default: the last prompt on the path]. The command prints the text
+    of the prompt. You can edit the text and append it again.
+    """
     with writing(file) as session:
         text = session.rewind(ref)
         entry = session.leaf
@@ -299,7 +304,7 @@ def rewind(file: str, ref: str | None, as_json: bool) -> None:
 
 
 @arguments.write_command("push")
-@click.option("--note", metavar="TEXT", help="What the work that follows is about.")
+@click.option("--note", metavar="TEXT", help="A note about the work that follows.")
 def push(file: str, note: str | None, as_json: bool) -> None:
     with writing(file) as session:
         entry = session.push(note)
@@ -310,9 +315,10 @@ def push(file: str, note: str | None, as_json: bool) -> None:
 @arguments.optional_ref
 @_summary_options
 def pop(file: str, ref: str | None, given: _GivenSummary, as_json: bool) -> None:
-    """In the context, the summary replaces the entries that you leave. REF is an entry on
-    the current path [default: the last push that was not popped, or else the nearest
-    prompt with work after it]. Without a summary option, the built-in summarizer is used.
+    """REF is the entry to go back to, on the current path [default: the last push without a
+    pop; if there is none, the nearest prompt that has an answer or other messages after
+    it]. In the context, the summary replaces the entries below REF. Without a summary
+    option, the built-in summarizer is used.
     """
     with writing(file, hold=not given.is_slow) as session:
         entry = session.pop(ref, given.summary or summarize)
@@ -321,12 +327,12 @@ def pop(file: str, ref: str | None, given: _GivenSummary, as_json: bool) -> None
 
 
 @arguments.write_command("compact")
-@click.option("--first-kept", metavar="REF", help="The first entry to keep as it is.")
+@click.option("--first-kept", metavar="REF", help="The first entry that stays in the context.")
 @click.option(
     "--keep",
     type=click.IntRange(min=0),
     metavar="TOKENS",
-    help=f"About how many tokens to keep [default: {KEEP_TOKENS:,}]; 0 keeps nothing.",
+    help=f"The approximate number of tokens to keep [default: {KEEP_TOKENS:,}]; 0 keeps nothing.",
 )
 @_summary_options
 def compact(
@@ -367,8 +373,9 @@ def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
 @arguments.ref
 @_summary_options
 def merge(file: str, ref: str, given: _GivenSummary, as_json: bool) -> None:
-    """From now on, this context also has the entries of the branch up to REF, from the point
-    where the two branches separate. A summary option adds their summary instead.
+    """The context of the current path then also has the entries of the other branch, from
+    the fork to REF. With --summary, --summarize or --summarizer, the context has a summary
+    of these entries instead.
     """
     with writing(file, hold=not given.is_slow) as session:
         merged = session.entry(ref)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """The messages for a model at a leaf, and the entries they came from.
+    """The messages for a model at an entry, and the entries that the messages come from.
 
     Attributes:
-        leaf: the entry the context belongs to.
-        messages: dicts with a `role`, in order; shared with the session, read-only.
-        entries: for each message the entry it came from.
-        warnings: corrections and omissions, in words.
+        leaf: the entry at the end of the path.
+        messages: the messages in order. Do not change them: the session uses the same objects.
+        entries: for each message, the entry that the message comes from.
+        warnings: texts about corrections and missing content.
     """
 
     __slots__ = ("_count", "_settings", "_tokens", "entries", "leaf", "messages", "warnings")
@@ -49,19 +49,19 @@ class Context:
 
     @property
     def tokens(self) -> int:
-        """The estimated tokens of all messages, counted at the first access."""
+        """The estimated number of tokens of all messages, counted at the first access."""
         if self._tokens < 0:
             self._tokens = sum(map(self._count, self.messages))
         return self._tokens
 
     @property
     def model(self) -> dict[str, Any] | None:
-        """`{"provider", "modelId"}` in force, or None; looked up at the access."""
+        """The current model as `{"provider", "modelId"}`, or None."""
         return cast("dict[str, Any] | None", self._settings("model"))
 
     @property
     def thinking_level(self) -> str | None:
-        """The thinking level in force, or None; looked up at the access."""
+        """The current thinking level, or None."""
         return cast("str | None", self._settings("thinkingLevel"))
 
     @property
@@ -70,20 +70,19 @@ class Context:
         return cast("str | None", self._settings("system"))
 
     def to_anthropic(self) -> Request:
-        """The context as Anthropic's Messages API takes it.
+        """Return the context as the arguments of a request to Anthropic's Messages API.
 
-        `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`. The rules
-        are in `sessiontree.context.providers`.
+        Example: `client.messages.create(model=…, max_tokens=…, **context.to_anthropic().params)`.
         """
         from sessiontree.context.providers import anthropic  # slow to load, and few callers need it
 
         return self._request(anthropic.request)
 
     def to_openai(self, api: Literal["responses", "chat"] = "responses") -> Request:
-        """The context as an API of OpenAI takes it: Responses, or Chat Completions.
+        """Return the context as arguments of OpenAI's API Responses, or Chat Completions.
 
         Raises:
-            UsageError: `api` names another.
+            UsageError: `api` is neither `responses` nor `chat`.
         """
         from sessiontree.context.providers import chat, responses  # as above
 
@@ -98,7 +97,7 @@ class Context:
         return request(self.messages, uuids, system=self.system, model=model_id)
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape that `context --json` prints."""
+        """Return the JSON object that `context --json` prints."""
         return {
             "leaf": self.leaf.uuid,
             "messages": self.messages,

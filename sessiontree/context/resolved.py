@@ -34,12 +34,12 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
     Attributes:
         handle: the handle that was resolved.
         kind: `message`, `output`, `document` or `binary`.
-        data: message: a dict with a `role`; output: `{stdout, stderr, exitCode}`, the code None
-            where there is none; document: any JSON; binary: bytes.
-        media_type: of a binary; else None.
+        data: for `message`, a dict with a `role`; for `output`, `{stdout, stderr, exitCode}`, where
+            `exitCode` may be None; for `document`, any JSON value; for `binary`, bytes.
+        media_type: the media type of a binary; None for the other kinds.
 
     Raises:
-        HandleDataError: the data is not of the kind.
+        HandleDataError: the data does not fit the kind.
     """
 
     handle: Handle
@@ -55,7 +55,7 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape that `handle resolve --json` prints; bytes as base64."""
+        """Return the JSON object that `handle resolve --json` prints, with bytes as base64."""
         data = _base64(self.data) if self.kind == "binary" else self.data
         return {"handle": str(self.handle), "kind": self.kind, "data": data}
 

@@ -25,7 +25,7 @@ _PATH_KEYS: Final = ("path", "file_path", "filePath", "filename", "file", "noteb
 
 
 def summarize(entries: Sequence[Entry]) -> str:
-    """The requests, the files read and changed, earlier summaries and the last answer."""
+    """Summarize without a model: list the requests, files, earlier summaries and last answer."""
     seen = _Seen()
     for entry in entries:
         seen.take(entry)

@@ -46,14 +46,14 @@ NEXT_STEP: Final = {
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """One finding.
+    """One damage that was found in a file.
 
     Attributes:
         file: the path of the file.
         line: the number of the line, from 1.
         offset: the offset of the line's first byte.
-        kind: a key of `NEXT_STEP`.
-        cause: what is wrong, in words.
+        kind: the kind of damage, such as `torn`; `NEXT_STEP` maps each kind to advice.
+        cause: a text that says what is wrong.
     """
 
     file: str

@@ -52,13 +52,13 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     Attributes:
         type: the entry type, such as `message` or `compaction`.
-        uuid: unique in the file.
-        parent_uuid: the parent's uuid; None on the header.
+        uuid: the uuid of the entry, unique in the file.
+        parent_uuid: the uuid of the parent; None for the header.
         lane: the lane of the entry; None for main.
-        timestamp: RFC 3339 as stored; None where the line has none.
-        message_value: the value of `message`; UNSET for none, or with strings in blobs.
-        spilled_value: the value of `spilled`; UNSET for none.
-        offset: the byte offset of the line in the file; -1 until it is written.
+        timestamp: the time as stored (RFC 3339); None if the line has no timestamp.
+        message_value: the value of `message`. UNSET if the entry has no `message`, or if some
+            strings of the entry are in blobs.
+        spilled_value: the value of `spilled`; UNSET if the entry has no `spilled`.
     """
 
     type: str
@@ -82,6 +82,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def offset(self) -> int:
+        """The byte offset of the line in the file; -1 until the entry is written."""
         return cast(int, self._at)
 
     def __getitem__(self, key: str) -> Any:
@@ -96,7 +97,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.body[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or `default`; raises BlobError as `entry[key]` does."""
+        """Return the value of a key, or `default`. Like `entry[key]`, may raise BlobError."""
         if key == "message" and self.message_value is not UNSET:
             return self.message_value
         return self.body.get(key, default)
@@ -109,9 +110,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """All keys of the line, decoded once. Read-only by convention.
+        """All keys and values of the line. Do not change them.
 
-        Where strings were spilled, reading a key raises BlobError if their blobs cannot be read.
+        If a part of a value is in a blob that cannot be read, reading the key raises BlobError.
         """
         if self._body is None:
             body: Mapping[str, Any] = decode_object(self.line)
@@ -122,7 +123,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def as_stored(self) -> Mapping[str, Any]:
-        """All keys as the line has them, with a handle's text where a string was spilled."""
+        """All keys and values as in the line: the text of a handle replaces a string in a blob."""
         return self.body if self.spilled_value is UNSET else decode_object(self.line)
 
     @property
@@ -132,7 +133,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def message_as_stored(self) -> Any:
-        """The `message` as the line has it, or None. It is enough to see a role or a call."""
+        """The `message` as in the line, or None. No blob is read: use it for roles and calls."""
         return self.as_stored.get("message") if self.message_value is UNSET else self.message_value
 
     def __eq__(self, other: object) -> bool:

@@ -44,16 +44,16 @@ _PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 
 
 class Handle(msgspec.Struct, frozen=True, gc=False):
-    """A pointer to content. Hashable; `str(handle)` is its text form.
+    """A pointer to content. `str(handle)` is the text form of a handle. Handles are hashable.
 
     Attributes:
-        plugin: the owner of the content, such as `blob`.
+        plugin: the name of the plugin that resolves the handle, such as `blob`.
         version: the semantic version of the plugin's handles.
         method: the kind of pointer within the plugin, such as `sha256`.
-        meta: the location of the content; each part a non-empty string.
+        meta: the location of the content, as non-empty strings.
 
     Raises:
-        HandleError: a part is empty or the version is wrong; names the part.
+        HandleError: a part is empty or the version is wrong; the error names the part.
     """
 
     plugin: str
@@ -93,12 +93,12 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        """The handle of a text form.
+        """Return the handle for a text form.
 
-        More characters may be percent-encoded than necessary.
+        The text may percent-encode more characters than necessary.
 
         Raises:
-            HandleError: the text is not a handle; names the wrong part.
+            HandleError: the text is not a handle; the error names the wrong part.
         """
         if not isinstance(text, str):
             raise HandleError(f"a handle must be text, not {_short(text)}", "handle")
@@ -120,14 +120,19 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def from_json(cls, value: Any) -> tuple[Handle, Mapping[str, Any] | None]:
-        """The handle of a JSON value, and the metadata that its older form had.
+        """Return the handle for a JSON value, and the metadata if the value has the older form.
 
-        The value is the text form; or `{plugin, version, method, meta}`; or the older `{source,
-        source_version, identifier, metadata}`, whose identifier `msg-<id>:role:name` becomes the
-        method `message` with three parts, and any other the method `item` with one.
+        The value has one of three forms:
+
+        - the text form of a handle
+        - `{plugin, version, method, meta}`
+        - the older form `{source, source_version, identifier, metadata}`
+
+        In the older form, an identifier `msg-<id>:role:name` becomes the method `message` with
+        three meta parts. Any other identifier becomes the method `item` with one part.
 
         Raises:
-            HandleError: another value, or a handle that is not well formed.
+            HandleError: the value has another form, or the handle is not well formed.
         """
         if isinstance(value, str):
             return cls.parse(value), None
@@ -139,12 +144,12 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
         return _from_older(value)
 
     def as_dict(self) -> dict[str, Any]:
-        """The parts by name, `meta` as a list."""
+        """Return the parts by name, with `meta` as a list."""
         return {**asdict(self), "meta": list(self.meta)}
 
     @classmethod
     def blob(cls, sha256: str, size: int, media_type: str) -> Handle:
-        """A blob of `size` bytes in the session's sidecar; its hash in lower-case hexadecimal."""
+        """Return the handle of a blob of `size` bytes; the hash is in lower-case hexadecimal."""
         if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
             raise HandleError(f"{_short(sha256)} is not a SHA-256 in lower-case hex", "meta[0]")
         if not isinstance(media_type, str) or not re.fullmatch(MEDIA_TYPE, media_type):
@@ -153,7 +158,7 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def file(cls, path: str) -> Handle:
-        """A file below the root that the reader names; the path is relative, without `..`."""
+        """Return the handle of a file. The path is relative to the root, and has no `..`."""
         if not isinstance(path, str):
             raise HandleError(f"a path must be a string, not {_short(path)}", "meta[0]")
         parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -166,14 +171,14 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def entry(cls, session_id: str, uuid: str) -> Handle:
-        """An entry of a session, by the id in the session's header and the entry's uuid."""
+        """Return the handle of an entry, from the id in the session's header and the uuid."""
         return cls("session", "2.0.0", "entry", (session_id, uuid))
 
     @classmethod
     def block(cls, session_id: str, uuid: str, index: int) -> Handle:
-        """One content block of a message, by its index from 0.
+        """Return the handle of one content block of a message; the first block has index 0.
 
-        The uuid is that of the entry, or the `messageUuid` of a message written in blocks.
+        `uuid` is the uuid of the entry, or the `messageUuid` of a message written in blocks.
         """
         return cls("session", "2.0.0", "block", (session_id, uuid, _count(index, "meta[2]")))
 

@@ -39,18 +39,19 @@ _NEW: Final = -1  # the id of a type or lane not seen before
 
 
 class Branch(msgspec.Struct, frozen=True, rename="camel"):
-    """A branch, from where it forked to its tip.
+    """A branch, from the fork to the last entry.
 
     Attributes:
-        leaf: the uuid of its last entry with content.
-        fork: the uuid of the entry where it left the others, or where its lane left another (for
-            which that is not a fork); None where it never did.
-        length: its entries with content, below the fork.
-        current: whether the session is at its tip.
-        lane: the lane of its tip; None is main.
-        name: the name given to it, or None.
-        preview: its last words.
-        updated: the timestamp of its tip, or None.
+        leaf: the uuid of the last entry with content.
+        fork: the uuid of the entry where this branch separates from other branches, or where its
+            lane starts on another lane; None if neither happens. The start of a lane does not
+            count as a fork for the other lane.
+        length: the number of entries with content below the fork.
+        current: whether the session is at the end of this branch.
+        lane: the lane of the last entry; None for main.
+        name: the name of the branch, or None.
+        preview: a short text of the last entry.
+        updated: the timestamp of the last entry, or None.
     """
 
     leaf: str

@@ -20,13 +20,13 @@ _DETAILS: Final = ("input_tokens_details", "prompt_tokens_details")
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens and their cost.
+    """Numbers of tokens, and the cost.
 
     Attributes:
-        input: tokens read, without cached ones.
-        output: tokens written, thinking included.
-        cache_read, cache_write: tokens read from and written to a prompt cache.
-        cost: in US dollars, as far as reported.
+        input: the number of input tokens, without cached tokens.
+        output: the number of output tokens, including thinking.
+        cache_read, cache_write: the number of tokens read from, or written to, a prompt cache.
+        cost: the reported cost in US dollars; 0 if no cost was reported.
     """
 
     input: int = 0
@@ -39,7 +39,7 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(*map(add, astuple(self), astuple(other)))
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape that `stats --json` prints."""
+        """Return the JSON object that `stats --json` prints."""
         return {
             "input": self.input,
             "output": self.output,

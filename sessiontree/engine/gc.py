@@ -38,16 +38,16 @@ _UNREADABLE: Final = frozenset({"json", "torn", "object", "no uuid", "nul"})
 
 
 class GcResult(msgspec.Struct, frozen=True):
-    """What was removed; after a dry run, what would be.
+    """What `gc` removed; after a dry run, what `gc` would remove.
 
     Attributes:
-        entries: the entries moved into the archive, in file order.
-        archive: the path of that archive; None without such entries.
+        entries: the entries that moved to the archive, in file order.
+        archive: the path of the archive; None if no entry moved.
         archives: the paths of the removed archives.
         blobs: the removed blobs.
-        unfinished: removed files of blobs whose writing never ended.
-        aside: removed files that were damaged blobs, put aside earlier.
-        freed: the bytes by which the session and its sidecars shrink.
+        unfinished: the names of the removed unfinished blobs.
+        aside: the names of the removed damaged blobs, which were put aside earlier.
+        freed: the number of bytes that the session and the files beside it lost.
     """
 
     entries: list[Entry]

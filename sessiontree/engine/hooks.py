@@ -29,11 +29,12 @@ EVENTS: Final = (
 
 
 class Hook(Protocol):
-    """The methods of a hook; each is optional.
+    """The methods of a hook. Each method is optional.
 
-    A before-hook may raise `HookRejectedError`; then nothing is written. The entry it gets has
-    no offset yet. `on_conflict` is called after another writer moved the leaf of this session's
-    lane, with the new leaf.
+    `before_append` and `after_append` are called for every entry. A before-method may raise
+    `HookRejectedError`; then nothing is written. The entry that a before-method gets has no
+    offset yet. After another writer moved the leaf of this session's lane, `on_conflict` is
+    called; `entry` is the new leaf.
     """
 
     def before_append(self, session: Session, entry: Entry) -> None: ...

@@ -37,7 +37,7 @@ from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import Log
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes done and the bytes in all."""
+"""Called with the number of bytes done and the total number of bytes."""
 
 Share = tuple[int, int]
 """The offsets at which a run of whole lines starts and stops."""
@@ -69,7 +69,7 @@ class RepairResult(msgspec.Struct, frozen=True):
     Attributes:
         mended: the repaired lines, in file order.
         evidence: the path of the saved original; None if nothing was repaired.
-        remaining: the damage that is left; after a dry run, all damage.
+        remaining: the damage that remains; after a dry run, all damage.
     """
 
     mended: list[Mending]
@@ -84,7 +84,7 @@ def verify(
 
     Args:
         log: the file.
-        progress: called with the bytes done and the bytes in all, now and then.
+        progress: called from time to time with the bytes read so far and the total bytes.
         find_unsound: runs `unsound_in` over the shares of a large file in other processes,
             while this one checks the structure.
     """

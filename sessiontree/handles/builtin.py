@@ -44,7 +44,7 @@ _MOST_LINKS: Final = 40
 
 
 def built_in() -> list[Resolver]:
-    """Make a resolver of each built-in plugin."""
+    """Make a resolver for each built-in plugin."""
     return [BlobResolver(), FileResolver(), SessionResolver()]
 
 

@@ -58,16 +58,16 @@ _ALONE: Final = object()  # in place of the data of a handle that is resolved by
 
 
 class Resolver(Protocol):
-    """Resolves the handles of a plugin; it may have `resolve_many` too."""
+    """An object that resolves the handles of a plugin. A method `resolve_many` is optional."""
 
     @property
     def schemas(self) -> Sequence[HandleSchema]:
-        """The handles that it resolves."""
+        """A schema for each form of handle that the object resolves."""
 
     def resolve(self, handle: Handle, scope: Scope) -> Any:
-        """The data of a handle, of the kind its schema says.
+        """Return the data of a handle, of the kind in the schema.
 
-        A `ResolvedHandle` where the kind, or the media type, depends on the content.
+        Return a `ResolvedHandle` instead if the kind or the media type depends on the content.
         """
 
 
@@ -207,9 +207,9 @@ class Registry:
 
     @classmethod
     def default(cls) -> Registry:
-        """The registry of this process: the built-in resolvers, and installed plugins.
+        """Return the registry of this process: the built-in resolvers and installed plugins.
 
-        A plugin is loaded when one of its handles is resolved.
+        A plugin is loaded when a handle of the plugin is resolved.
         """
         with Registry._lock:
             if Registry._default is None:
@@ -217,16 +217,16 @@ class Registry:
             return Registry._default
 
     def register(self, resolver: Resolver) -> None:
-        """Add a resolver before the others.
+        """Add a resolver before the other resolvers.
 
         Raises:
-            UsageError: it is not a resolver.
+            UsageError: the object is not a resolver.
         """
         _check_resolver(resolver)
         self._resolvers.insert(0, resolver)
 
     def unregister(self, resolver: Resolver) -> None:
-        """Remove a resolver; nothing happens where it is not registered."""
+        """Remove a resolver. If the resolver is not registered, nothing happens."""
         self._resolvers = [other for other in self._resolvers if other is not resolver]
 
     @property
@@ -236,7 +236,7 @@ class Registry:
         return sorted(registered.union(self._installed.by_plugin()))
 
     def schemas(self) -> list[HandleSchema]:
-        """All schemas, by plugin; loads every plugin. `broken` has those that do not load."""
+        """Load every plugin, and return all schemas. `broken` has the errors of loading."""
         installed = self._installed
         loaded = [resolver for name in installed.by_plugin() for resolver in installed.load(name)]
         found = [schema for resolver in [*self._resolvers, *loaded] for schema in resolver.schemas]
@@ -244,13 +244,14 @@ class Registry:
 
     @property
     def broken(self) -> list[UnknownHandleError]:
-        """The error of each plugin that could not be loaded so far."""
+        """The errors of the plugins that could not be loaded so far."""
         return [error for errors in self._installed.broken.values() for error in errors]
 
     def check(self, handle: Handle) -> HandleSchema | None:
-        """The schema of a handle that fits it; None where its plugin is not known here.
+        """Check a handle and return its schema, or None if no resolver fits the handle.
 
-        A session may hold such handles. Meta that does not fit the schema is a HandleSchemaError.
+        A session may hold handles of plugins that are not known in this process. If a resolver
+        fits, but the meta does not fit the schema, HandleSchemaError is raised.
         """
         try:
             _, schema = self._found(handle)
@@ -260,13 +261,13 @@ class Registry:
         return schema
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """Resolve one handle; see `Scope.resolve`."""
+        """Resolve one handle. `scope` has the session and the folder for resolvers."""
         resolver, schema = self._found(handle)
         schema.check(handle)
         return _resolved(handle, schema, _asked(resolver.resolve, handle, scope.entered(handle)))
 
     def resolve_many(self, handles: Iterable[Handle | str], scope: Scope) -> list[Resolution]:
-        """Resolve handles, each distinct one once; see `Scope.resolve_many`."""
+        """Return what each handle points to, or the error. Equal handles are resolved once."""
         wanted = [_parsed_or_error(handle) for handle in handles]
         groups: dict[int, tuple[Resolver, dict[Handle, HandleSchema]]] = {}
         done: dict[Handle, Resolution] = {}
@@ -314,7 +315,7 @@ class Registry:
         yield from self._installed.load(plugin)
 
     def unknown(self, handle: Handle) -> str:
-        """Why no resolver fits a handle: its plugin, version or method; and which there are."""
+        """Explain why no resolver fits a handle, and name the available plugins or forms."""
         known = self._candidates(handle.plugin)
         schemas = [s for found in known for s in found.schemas if s.plugin == handle.plugin]
         if not schemas and (broken := self._installed.broken[handle.plugin]):

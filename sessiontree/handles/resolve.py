@@ -36,13 +36,13 @@ from sessiontree.handles.registry import HandleSession, Registry, Resolution, Sc
 
 
 class ResolvedEntry:
-    """An entry, and what its handle resolved to.
+    """An entry, and the content of its handle.
 
     Attributes:
         entry: the entry.
-        resolved: what its handle points to; None where it has none, or it failed.
-        error: why it could not be resolved, or None.
-        children: in a tree, the entries below; in a path none.
+        resolved: the content of the handle; None if there is no handle, or an error.
+        error: the error of resolving the handle, or None.
+        children: in a tree, the entries below this entry; in a path, an empty list.
     """
 
     __slots__ = ("children", "entry", "error", "resolved")
@@ -60,7 +60,7 @@ class ResolvedEntry:
 class HandleScope:
     """Resolves the handles of one session, by default with all built-in and installed resolvers.
 
-    `root` is the folder that `file` handles are below; without it none is read.
+    `root` is the folder for `file` handles; without a root, no file is read.
     """
 
     def __init__(

@@ -21,14 +21,14 @@ from sessiontree.errors import HandleSchemaError, UsageError
 
 
 class MetaField(msgspec.Struct, frozen=True):
-    """One part of a handle's meta.
+    """A field of a handle schema, which describes one part of a handle's meta.
 
     Attributes:
-        name: its name.
-        required: whether it must be there; optional fields come last.
-        prefix: its first characters, such as `msg-`.
-        pattern: a regular expression for all that follows the prefix.
-        form: the same in words, for people, such as `a number from 1`.
+        name: the name of the part.
+        required: whether a handle must have the part; optional parts come last.
+        prefix: the first characters of the part, such as `msg-`.
+        pattern: a regular expression for the characters after the prefix.
+        form: a description of the pattern for people, such as `a number from 1`.
     """
 
     name: str
@@ -46,7 +46,7 @@ class MetaField(msgspec.Struct, frozen=True):
             ) from error
 
     def fault(self, part: str) -> str | None:
-        """What is wrong with a part of meta, or None."""
+        """Return a text that says what is wrong with a part of meta, or None."""
         if not part.startswith(self.prefix):
             return f"does not begin with {self.prefix!r}"
         if self.pattern and not re.fullmatch(self.pattern, part[len(self.prefix) :]):
@@ -56,15 +56,15 @@ class MetaField(msgspec.Struct, frozen=True):
 
 
 class HandleSchema(msgspec.Struct, frozen=True):
-    """The handles of one method of a plugin.
+    """A description of the handles of one method of a plugin.
 
     Attributes:
-        plugin, method: as in the handle.
-        versions: the range of versions that it is for: one or more conditions, all of
-            which hold: `1` or `1.x` (any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2`, `<2`, `*`.
-        meta: the fields of its meta.
-        kind: the kind of data that its handles resolve to.
-        resolves_to: the data in a few words, or its schema, for people.
+        plugin, method: the plugin and the method of the handles.
+        versions: the versions of the handles: one or more conditions with spaces between them,
+            such as `1` or `1.x` (any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2 <2`, `*` (any).
+        meta: a field for each part of meta.
+        kind: the kind of data that the handles resolve to.
+        resolves_to: a description of the data for people, or a schema of the data.
     """
 
     plugin: str
@@ -86,7 +86,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Plugin, range and method, for errors and lists."""
+        """A text with the plugin, the versions and the method, for errors and lists."""
         return f"{self.plugin}@{self.versions}::{self.method}"
 
     def _conditions(self) -> list[Callable[[Precedence], bool]]:
@@ -98,15 +98,15 @@ class HandleSchema(msgspec.Struct, frozen=True):
         return conditions
 
     def includes(self, version: str) -> bool:
-        """Whether a well-formed version is in the range."""
+        """Return whether the schema is for a well-formed version."""
         found = _precedence(version)
         return all(holds(found) for holds in self._conditions())
 
     def check(self, handle: Handle) -> None:
-        """Refuse a handle whose meta does not fit the fields.
+        """Check that the meta of a handle fits the fields.
 
         Raises:
-            HandleSchemaError: names the part.
+            HandleSchemaError: a part does not fit; the error names the part.
         """
         for place, field in enumerate(self.meta):
             part = f"meta[{place}] ({field.name})"
@@ -131,7 +131,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
         return f"its form is {self.plugin}@VERSION::{self.method}{''.join(fields)}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape that `handle schemas --json` prints."""
+        """Return the JSON object that `handle schemas --json` prints."""
         return {
             "plugin": self.plugin,
             "method": self.method,

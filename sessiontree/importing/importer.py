@@ -54,15 +54,16 @@ class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of importing one file.
 
     Attributes:
-        source: its path.
-        file: the session that it was imported into.
-        id: the session's id.
-        agent: the short name of the agent that wrote it; None for version 1.
-        entries: the entries that it has; None if it was up to date and not read.
-        new: the entries that were written now.
-        blobs: the large contents that were stored beside the session now.
-        made: whether the session was made now.
-        damage: the damage found in the source, and what could not be imported.
+        source: the path of the imported file.
+        file: the path of the session that has the imported entries.
+        id: the id of the session.
+        agent: the short name of the agent that wrote the source; None for version 1.
+        entries: the number of entries in the source, without the header; None if the session
+            was up to date, so that the source was not read.
+        new: the number of entries written by this import.
+        blobs: the number of blobs stored by this import.
+        made: whether this import made the session.
+        damage: the damage found in the source, and the parts that could not be imported.
     """
 
     source: str
@@ -77,7 +78,7 @@ class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether there was nothing new."""
+        """Whether the import wrote nothing."""
         return not self.made and not self.new
 
 
@@ -91,16 +92,16 @@ def import_session(
     """Import a session file of another agent, or of version 1.
 
     Args:
-        file: the file. It and the files of its subagents are read, not written.
-        folder: where the session goes, made if it is missing; by default the user's store,
-            in the project of the session's working directory.
-        progress: called now and then with the bytes read and the bytes in all.
+        file: the file to import. This file and the files of its subagents are only read.
+        folder: the folder for the new session, created if it is missing; by default the folder
+            for the session's working directory in the user's store.
+        progress: called from time to time with the bytes read so far and the total bytes.
 
     Raises:
-        NothingToDoError: it is a sessiontree file already.
-        NotASessionError, ForeignFormatError, NewerFormatError: it is not a session, or its
-            program is not known.
-        SessionExistsError: another file has the session's path.
+        NothingToDoError: the file is already a sessiontree file.
+        NotASessionError, ForeignFormatError, NewerFormatError: the file is not a session, or
+            has a format that cannot be imported.
+        SessionExistsError: another file has the path of the session.
         StorageError: a file cannot be read or written.
     """
     return Importer(Store(fs=fs) if folder is None else folder, fs=fs).take(file, progress)

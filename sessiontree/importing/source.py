@@ -35,7 +35,7 @@ from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.log import FileLog
 
 Progress = Callable[[int, int], object]
-"""Takes the bytes read so far and the bytes in all."""
+"""Takes the number of bytes read so far and the total number of bytes."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES: Final = (".jsonl.zst", ".jsonl", ".json")

@@ -121,7 +121,7 @@ def _prompt_with_work(writer: EntryWriter) -> Entry:
 
     prompt = writer.cursor.nearest(is_wanted)
     if prompt is None:
-        raise NothingToDoError("no push is open, and no prompt on the path has work after it")
+        raise NothingToDoError("every push has a pop, and no prompt has messages after it")
     return prompt
 
 

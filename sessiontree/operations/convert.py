@@ -45,11 +45,11 @@ class ConversionResult(msgspec.Struct, frozen=True):
     """The result of a conversion.
 
     Attributes:
-        file: the new file.
+        file: the path of the new file.
         to: the target.
-        beside: the other new files, which it needs beside it.
-        losses: what the target leaves out or changes.
-        warnings: what could not be read, such as a missing blob.
+        beside: the paths of the other new files, which belong to the new file.
+        losses: the parts of the session that the target leaves out or changes.
+        warnings: texts about content that could not be read, such as a missing blob.
     """
 
     file: str

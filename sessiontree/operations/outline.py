@@ -37,12 +37,12 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
     """One entry and its place in the tree.
 
     Attributes:
-        uuid, parent_uuid, type, lane: as stored; a lane of None is main.
-        role: the role of its message, or None.
-        preview: its content in up to 60 characters on one line.
-        label: its label, or None.
-        depth: the number of its ancestors in the file.
-        current: whether it is on the path to the session's leaf.
+        uuid, parent_uuid, type, lane: the stored values of the entry; lane None means main.
+        role: the role of the message, or None.
+        preview: the content, shortened to 60 characters on one line.
+        label: the label of the entry, or None.
+        depth: the number of ancestors in the file.
+        current: whether the entry is on the path to the session's leaf.
     """
 
     uuid: str

@@ -30,15 +30,15 @@ class Stats(msgspec.Struct, frozen=True):
     """A session in numbers.
 
     Attributes:
-        types: the entries of each type, the header included.
+        types: the number of entries of each type, including the header.
         branches: the number of branches, without scratch lanes that were never kept.
-        lanes: the entries of each lane; `main` is the lane of those that name none.
+        lanes: the number of entries on each lane; entries without a lane count for `main`.
         file_bytes: the size of the session file.
-        blob_bytes: the size of all blobs beside it.
-        blobs: their number.
-        lost_blobs: the number of blobs that entries need and that are missing, or of a wrong size.
+        blob_bytes: the size of all blobs beside the file.
+        blobs: the number of blobs beside the file.
+        lost_blobs: the number of blobs that entries need, but that are missing or of a wrong size.
         usage: the tokens and the cost of all answers, summaries and `usage` entries.
-        models: the same by model, where it is known: `provider/model`.
+        models: the tokens and the cost for each known model (`provider/model`).
     """
 
     types: dict[str, int]
@@ -53,10 +53,11 @@ class Stats(msgspec.Struct, frozen=True):
 
     @property
     def entries(self) -> int:
+        """The number of entries, including the header."""
         return sum(self.types.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape that `stats --json` prints."""
+        """Return the JSON object that `stats --json` prints."""
         return {
             "entries": self.entries,
             "types": self.types,

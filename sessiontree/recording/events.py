@@ -20,8 +20,8 @@ class Position(msgspec.Struct, frozen=True, rename="camel"):
     """A place in a session, as `session.block(uuid, index)` takes it.
 
     Attributes:
-        uuid: of the entry, or the `messageUuid` of a message that is not written yet.
-        index: of the content block in its message; None for a whole entry.
+        uuid: the uuid of the entry, or the `messageUuid` of a message that is not written yet.
+        index: the index of the content block in the message; None for a whole entry.
     """
 
     uuid: str
@@ -32,7 +32,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag=_snak
     """One event.
 
     Attributes:
-        lane: its lane; a subagent has its own.
+        lane: the lane of the event; each subagent has a lane of its own.
     """
 
     lane: str = "main"
@@ -42,9 +42,9 @@ class Start(Event, frozen=True):
     """The agent has started, or started another turn.
 
     Attributes:
-        agent_session_id: the agent's own id of the session, to resume it with.
-        model: the model it uses.
-        position: the leaf that it continues from.
+        agent_session_id: the agent's own id of the session, to resume the session with.
+        model: the model of the agent.
+        position: the leaf from which the agent continues.
     """
 
     agent_session_id: str | None
@@ -73,7 +73,7 @@ class ThinkingDelta(Event, frozen=True):
 
 
 class ThinkingEnd(Event, frozen=True):
-    """A whole block of thinking; `text` is empty where it is redacted."""
+    """A whole block of thinking; `text` is empty if the thinking is redacted."""
 
     position: Position
     text: str
@@ -115,7 +115,7 @@ class ToolUseDelta(Event, frozen=True):
 
 
 class ToolUseEnd(Event, frozen=True):
-    """A whole tool call. `input` is text where it is not JSON."""
+    """A whole tool call. `input` is a text if the input is not JSON."""
 
     position: Position
     tool_use_id: str
@@ -124,7 +124,7 @@ class ToolUseEnd(Event, frozen=True):
 
 
 class ToolResult(Event, frozen=True):
-    """The result of a tool call; `output` is its text."""
+    """The result of a tool call; `output` is the text of the result."""
 
     position: Position
     tool_use_id: str
@@ -136,8 +136,8 @@ class AssistantMessage(Event, frozen=True):
     """A message of the model has ended.
 
     Attributes:
-        position: the entry that ends it.
-        stop_reason: as the provider names it; `aborted` where it broke off.
+        position: the entry that ends the message.
+        stop_reason: the provider's stop reason; `aborted` if the message was cut off.
     """
 
     position: Position
@@ -147,7 +147,7 @@ class AssistantMessage(Event, frozen=True):
 class ChatUsage(msgspec.Struct, frozen=True, rename="camel"):
     """The usage that the agent reports: tokens, US dollars, turns, milliseconds.
 
-    It counts the agent's whole process where that is reported, and else this turn.
+    The numbers are for the agent's whole process, or for this turn if the agent reports only that.
     """
 
     input: int
@@ -164,8 +164,8 @@ class Complete(Event, frozen=True):
 
     Attributes:
         new_head: the last entry that is not an annotation, from which the session continues.
-        agent_session_id: the agent's own id of the session, to resume it with.
-        usage: the usage that it reports.
+        agent_session_id: the agent's own id of the session, to resume the session with.
+        usage: the usage that the agent reports.
     """
 
     new_head: Position
@@ -177,9 +177,9 @@ class Passthrough(Event, frozen=True):
     """An event, a block or an entry without an event of its own.
 
     Attributes:
-        event_type: its type.
-        position: where it is stored.
-        data: all of it.
+        event_type: the type of the event, the block or the entry.
+        position: the place where it is stored.
+        data: the whole event, block or entry.
     """
 
     event_type: str

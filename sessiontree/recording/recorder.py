@@ -107,19 +107,20 @@ _RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_u
 
 
 class StreamAccumulator:
-    """Takes a stream and appends its content to a session; a context manager.
+    """An object that appends the content of a stream to a session. It is a context manager.
 
     Args:
-        session: where the stream is kept, from its leaf on. It is not closed with this.
-        granularity: `block` keeps each block of a message when it has ended, `message` each
-            message; one that breaks off is kept in blocks.
-        prompt: what the agent was asked, where its stream does not have it. It is written before
-            the agent's messages, but not where the stream is known already, or continues after a
-            cut. The uuid of its start, or else the id of its first message, identifies a stream.
+        session: the session that gets the content below its leaf. `close` does not close it.
+        granularity: `block`: store each block as soon as it is complete. `message`: store each
+            complete message; a message that is cut off is stored in blocks.
+        prompt: the prompt of the agent, if the prompt is not in the stream. The prompt is written
+            before the agent's messages, but not if the stream was recorded before or continues
+            after a cut. A stream is identified by the uuid of its start event, or, without a uuid,
+            by the id of its first message.
 
     Attributes:
-        recognized: how many events had a meaning here; 0 means that the stream is of another kind,
-            and all of it was kept unchanged.
+        recognized: the number of events that the recorder knows; 0 means that the stream is of
+            another kind, and that all of it was stored unchanged.
     """
 
     def __init__(
@@ -142,13 +143,13 @@ class StreamAccumulator:
         self.recognized = 0
 
     def feed(self, chunk: bytes | str) -> list[Event]:
-        """Take the next piece of the stream, which may end anywhere.
+        """Take the next piece of the stream, which may end anywhere. Returns the new events.
 
-        A line that is not an event is kept as a `custom` entry, with a warning.
+        A line that is not an event is stored as a `custom` entry, with a warning.
 
         Raises:
-            UsageError: this is closed.
-            HookRejectedError: a hook refused; the next call takes the lines after that one.
+            UsageError: the accumulator is closed.
+            HookRejectedError: a hook refused a line; the next call continues after that line.
             StorageError: the session could not be written.
         """
         self._begin_call()
@@ -158,10 +159,10 @@ class StreamAccumulator:
         return self._events.copy()
 
     def take(self, event: Mapping[str, Any]) -> list[Event]:
-        """Take a decoded event.
+        """Take a decoded event. Returns the new events.
 
         Raises:
-            EntryError: it holds what JSON cannot carry.
+            EntryError: the event has a value that is not JSON.
             UsageError, HookRejectedError, StorageError: as for `feed`.
         """
         self._begin_call()
@@ -169,10 +170,10 @@ class StreamAccumulator:
         return self._events.copy()
 
     def close(self) -> list[Event]:
-        """Take what is left, and end what is open. Closing twice is allowed.
+        """Take the rest of the stream, and end open messages. A second call does nothing.
 
-        A message in the middle of its deltas is kept as far as it came, and marked. Another
-        accumulator that gets the rest of the stream continues it.
+        A message that is cut off is stored as far as it came, and marked. If another accumulator
+        gets the rest of the stream, it continues the message.
         """
         if self._is_closed:
             return []
@@ -199,7 +200,7 @@ class StreamAccumulator:
 
     @property
     def head(self) -> Entry:
-        """The last entry on the path to the leaf that is not an annotation."""
+        """The last entry on the current path that is not a label, a name or a `usage` entry."""
         found = self._session.cursor.nearest(lambda entry: entry.type not in ANNOTATIONS)
         return found or self._session.header
 

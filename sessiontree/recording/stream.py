@@ -40,12 +40,14 @@ _JSON_DELTAS: Final = frozenset({"toolCall", "tool_use"})
 
 
 class MessageStream:
-    """A message being written; a context manager. `Session.stream_message` makes one.
+    """A message that is being written. `Session.stream_message` returns it as a context manager.
 
     Attributes:
-        uuid: the `messageUuid` of its blocks, and the uuid of a message in one entry.
-        entries: the entries written so far, the last of them the end.
-        blocks: its blocks, by index.
+        uuid: with granularity `block`, the `messageUuid` of each block entry; with `message`, the
+            uuid of the entry.
+        entries: the entries written so far; after `end`, the last one is the `message_end` entry
+            or the message.
+        blocks: the blocks of the message, by index.
     """
 
     def __init__(
@@ -79,14 +81,14 @@ class MessageStream:
 
         Args:
             type: `text`, `thinking`, `toolCall` (with `id` and `name`), or any other.
-            fields: the fields of the block that are known already.
+            fields: the fields of the block that are already known.
         """
         self._check_no_block()
         self._open = {"type": type, **fields}
         self._deltas = []
 
     def delta(self, text: str) -> None:
-        """Add to the open block: text, or a piece of the JSON of a tool's input."""
+        """Add text, or a piece of the JSON of a tool's input, to the open block."""
         self._open_block()
         if not isinstance(text, str):
             raise UsageError(f"a delta is a string, not {text!r:.60}")
@@ -96,10 +98,10 @@ class MessageStream:
         """End the open block.
 
         Args:
-            fields: the fields that are known at the end only, such as a signature.
+            fields: the fields that are known only at the end, such as a signature.
 
         Returns:
-            Its entry, with the granularity `block`.
+            The entry of the block; None with the granularity `message`.
         """
         block = self._open_block()
         block = {**block, **_joined(block, self._deltas), **fields}
@@ -113,13 +115,13 @@ class MessageStream:
         *,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry | None:
-        """Add a block that came whole; returns its entry, as `stop` does.
+        """Add a complete block. Returns the entry of the block, or None, as `stop` does.
 
         Args:
             block: the block.
-            index: its place in the message, by default after all others; a block with
-                this index is replaced.
-            metadata: of its entry, beside that of the message.
+            index: the place of the block in the message, by default after all other blocks. The
+                new block replaces a block with the same index.
+            metadata: metadata for the entry of the block, in addition to the message's metadata.
         """
         self._check_no_block()
         entry = None
@@ -134,13 +136,13 @@ class MessageStream:
         return entry
 
     def end(self, **facts: Any) -> Entry | None:
-        """Close the message; nothing can be added then.
+        """End the message. After that, nothing can be added.
 
         Args:
-            facts: such as `usage`, `stopReason`, `model`, `provider`.
+            facts: facts of the message, such as `usage`, `stopReason`, `model`, `provider`.
 
         Returns:
-            The `message_end`, or the message. None for a message without any content.
+            The `message_end` entry, or the message entry; None if the message has no block.
         """
         self._check_open()
         if self._open is not None:

@@ -69,16 +69,16 @@ _SHORT: Final = 400  # characters up to which one search for all hints is faster
 
 
 class Redaction:
-    """Masks secrets, and counts them.
+    """An object that masks secrets and counts what it masked.
 
     Args:
-        rules: what is a secret; by default the built-in rules.
-        homes: known home directories, beside those that look like one.
+        rules: the rules that find secrets; by default the built-in rules.
+        homes: more home directories to mask, in addition to paths that look like a home directory.
 
     Attributes:
-        masked: how often a rule masked something in an entry, by rule and entry.
-        left_out: content that could not be searched: the entry, the media type, the bytes.
-        unsealed: the entries in which a signature was dropped because its text changed.
+        masked: the number of masked places, for each pair of a rule and an entry.
+        left_out: content that could not be searched: the entry, the media type and the size.
+        unsealed: the entries that lost a signature because the signed text was masked.
     """
 
     def __init__(self, rules: Iterable[Rule] | None = None, homes: Iterable[str] = ()) -> None:
@@ -95,7 +95,7 @@ class Redaction:
         self.unsealed: list[str] = []
 
     def know_homes(self, homes: Iterable[str]) -> None:
-        """Add known home directories."""
+        """Add home directories to mask."""
         self._homes.update(homes)
         known = home_rule(self._homes)
         is_wanted = known is not None and any(rule.name == HOME for rule in self._given)
@@ -105,23 +105,23 @@ class Redaction:
         self._hint = re.compile("|".join(map(re.escape, hints))) if hints and has_all else None
 
     def text(self, text: str, entry: str | None = None) -> str:
-        """A text with its secrets masked.
+        """Return a text with its secrets masked.
 
         Args:
-            text: the text itself, not its JSON spelling.
-            entry: the uuid of its entry; without one nothing is counted.
+            text: the text itself, not the text as a JSON string.
+            entry: the uuid of the text's entry; None: masked places are not counted.
         """
         return self._text(text, entry, None, 0)
 
     def value(self, value: Any, entry: str | None = None) -> Any:
-        """The keys of an entry, or any other JSON, with the secrets in its strings and keys masked.
+        """Return the keys of an entry, or another JSON value, with all secrets masked.
 
-        Images and other bytes, which cannot be searched, are left out.
+        Images and other bytes are left out, because they cannot be searched.
         """
         return _Pass(self, entry, 0).run(value)
 
     def report(self) -> dict[str, Any]:
-        """What was masked and where, without a secret in it, as `--json` prints it."""
+        """Return what was masked and where, as `--json` prints it. No secret is in the report."""
         secrets = Counter(name for name, secret in self._masks if not _MASK.fullmatch(secret))
         return {
             "masked": [

@@ -150,7 +150,7 @@ def test_pop_after_pop_after_pop_climbs_prompt_by_prompt(session: Session) -> No
     for n in (2, 1, 0):
         assert session.pop(summary=f"s{n}").parent_uuid == prompts[n].uuid
         assert said(session.context())[-2:] == [f"p{n}", f"s{n}"]
-    with pytest.raises(NothingToDoError, match="no push is open"):
+    with pytest.raises(NothingToDoError, match="every push has a pop"):
         session.pop(summary="s")
 
 
