@@ -207,12 +207,7 @@ def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_pat
             [text("Done.")],
         ]
     with Session.open(file, readonly=True, lane="agent-toolu_task") as lane:
-        assert contents(lane) == [
-            "look",
-            [CALL],
-            [answer("toolu_01")],
-            [text("found it")],
-        ]
+        assert contents(lane) == ["look", [CALL], [answer("toolu_01")], [text("found it")]]
         told = {entry["customType"]: entry["data"] for entry in lane.find(type="custom")}
         caller = told["claude-code:subagent"]["calledBy"]
         assert lane.entry(caller)["block"] == task
