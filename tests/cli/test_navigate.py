@@ -1,23 +1,12 @@
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.terminal import (
-    contents,
-    done,
-    last,
-    lines,
-    printed_json,
-    refused,
-    run,
-    said,
-    texts,
-)
+from tests.support.terminal import contents, done, last, printed_json, refused, run, said, texts
 
 
 def program(source: str) -> str:
@@ -57,7 +46,7 @@ def test_switching_to_the_leaf_writes_nothing(chat: Path) -> None:
 def test_rewind_prints_the_prompt_to_be_edited(chat: Path) -> None:
     assert done("rewind", chat) == "more\n"
     assert texts(chat) == ["hello", "hi"]
-    first = json.loads(lines(chat)[1])["uuid"]
+    first = printed_json("path", chat)[1]["uuid"]
     found = printed_json("rewind", chat, first)
     assert found == {"text": "hello", "entry": last(chat)}
     assert texts(chat) == []
@@ -74,14 +63,14 @@ def test_push_and_pop_come_back_with_a_summary(chat: Path) -> None:
 
 
 def test_pop_to_a_ref_hangs_below_that_very_entry(chat: Path) -> None:
-    target = json.loads(lines(chat)[1])["uuid"]
+    target = printed_json("path", chat)[1]["uuid"]
     popped = printed_json("pop", chat, target, "--summary", "tried")
     assert popped["parentUuid"] == target
     assert texts(chat) == ["hello", "tried"]
 
 
 def test_compact_summarizes_all_before_the_first_kept(chat: Path) -> None:
-    kept = json.loads(lines(chat)[3])["uuid"]
+    kept = printed_json("path", chat)[3]["uuid"]
     entry = printed_json("compact", chat, "--first-kept", "@~1")
     assert entry["firstKeptEntryUuid"] == kept
     assert texts(chat)[1:] == ["more", "sure"]
@@ -99,7 +88,7 @@ def test_compact_keeps_the_message_above_an_annotation(chat: Path, mark: tuple[s
 def test_moving_above_a_compaction_warns_in_one_line(chat: Path) -> None:
     done("compact", chat, "--keep", "0", "--summary", "all of it")
     assert texts(chat) == ["all of it"]
-    result = run("branch", chat, json.loads(lines(chat)[1])["uuid"])
+    result = run("branch", chat, printed_json("path", chat)[1]["uuid"])
     assert result.exit_code == 0
     warned = [line for line in result.stderr.splitlines() if line.startswith("Warning: ")]
     assert len(warned) == 1

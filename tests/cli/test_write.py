@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.terminal import (
-    contents,
-    done,
-    last,
-    lines,
-    printed_json,
-    run,
-    said,
-    texts,
-)
+from tests.support.terminal import contents, done, last, lines, printed_json, run, said, texts
 
 
 def test_new_makes_a_session_with_what_it_was_given(tmp_path: Path) -> None:
@@ -57,7 +48,7 @@ def test_append_does_not_read_standard_input_where_text_is_given(chat: Path) -> 
 
 
 def test_append_writes_below_the_given_parent_on_the_given_lane(chat: Path) -> None:
-    parent = json.loads(lines(chat)[1])["uuid"]
+    parent = printed_json("path", chat)[1]["uuid"]
     where = ("--parent", parent[:8], "--lane", "side", "--metadata", '{"cost": 1.5}')
     done("append", chat, "--text", "x", *where)
     assert (last(chat)["parentUuid"], last(chat)["lane"]) == (parent, "side")
@@ -102,7 +93,7 @@ def test_an_annotation_does_not_become_the_parent_of_the_next_message(chat: Path
 
 
 def test_label_names_an_entry_and_clear_takes_the_name_away(chat: Path) -> None:
-    target = json.loads(lines(chat)[2])["uuid"]
+    target = printed_json("path", chat)[2]["uuid"]
     done("label", chat, target, "answer")
     assert printed_json("show", chat, "answer")["uuid"] == target
     done("label", chat, "answer", "--clear")
@@ -188,7 +179,7 @@ def test_append_says_on_which_lane_it_wrote(chat: Path) -> None:
 
 
 def test_a_scratch_lane_starts_at_the_given_parent(chat: Path) -> None:
-    first = json.loads(lines(chat)[1])["uuid"]
+    first = printed_json("path", chat)[1]["uuid"]
     leaf = last(chat)["uuid"]
     done("append", chat, "--scratch", "--text", "x")
     assert last(chat)["parentUuid"] == leaf
