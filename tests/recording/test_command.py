@@ -10,18 +10,12 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from tests.support.streams import (
-    AGENT_SESSION,
-    MODEL,
-    TEXT,
-    Agent,
-    as_bytes,
-    contents,
-    conversation,
-)
-from tests.support.terminal import done, driving, printed_json, run
+from tests.support.saying import text
+from tests.support.streams import AGENT_SESSION, MODEL, TEXT, Agent, as_bytes, conversation
+from tests.support.terminal import done, driving, printed_json, refused, run, texts
 
 STREAM = as_bytes(conversation())
+COMMAND = [sys.executable, "-m", "sessiontree", "record", "--json"]
 
 
 def _head(file: Path) -> str:
@@ -37,9 +31,10 @@ def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(tmp_path: Pat
     assert leaf == _head(file)
     assert facts["agentSession"] == AGENT_SESSION
     assert facts["model"] == {"provider": None, "modelId": MODEL}
+    assert facts["cwd"] == "/p"
     assert AGENT_SESSION in done("show", file)
+    assert texts(file)[0] == "Look"
     with Session.open(file, readonly=True) as session:
-        assert contents(session)[0] == "Look"
         assert len(session.turns()) == 1
     assert printed_json("stats", file)["usage"]["cost"] == 0.25
 
@@ -67,8 +62,7 @@ def test_a_prompt_that_was_never_answered_is_kept_though_the_start_has_no_uuid(
     start = {key: value for key, value in Agent().init().items() if key != "uuid"}
     for prompt in ("Look", "Look again"):
         done("record", file, "--prompt", prompt, input=as_bytes([start]))
-    said = [message["content"] for message in printed_json("context", file)["messages"]]
-    assert said == ["Look", "Look again"]
+    assert texts(file) == ["Look", "Look again"]
 
 
 def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
@@ -99,9 +93,8 @@ def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> Non
     for stream in (STREAM[:3000], STREAM[3000:], STREAM, STREAM):
         done("record", file, "--prompt", "Look", input=stream)
     with Session.open(file, readonly=True) as session:
-        assert [m["role"] for m in session.context().messages] == [
-            *("user", "assistant", "user", "assistant")
-        ]
+        roles = [message["role"] for message in session.context().messages]
+        assert roles == ["user", "assistant"] * 2
         assert session.verify() == []
     before = file.read_bytes()
     again = done("record", file, "--prompt", "Look", "--granularity", "message", input=STREAM)
@@ -112,50 +105,33 @@ def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> Non
 def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(tmp_path: Path) -> None:
     result = run("record", tmp_path / "s.jsonl", input=b"\x1b[2Joops\n" + STREAM)
     assert result.exit_code == 0
-    assert (
-        "Warning: line 1 of the stream is not a JSON object; it is kept unchanged" in result.stderr
-    )
+    told = "Warning: line 1 of the stream is not a JSON object; it is kept unchanged"
+    assert told in result.stderr
     assert not driving(result.output)
 
 
 def test_nothing_to_record_is_an_error_and_makes_no_file(tmp_path: Path) -> None:
-    result = run("record", tmp_path / "s.jsonl", input=b"")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "standard input is empty" in result.stderr
+    assert "standard input is empty" in refused("record", tmp_path / "s.jsonl", input=b"")
     assert not (tmp_path / "s.jsonl").exists()
 
 
 def test_recording_goes_on_where_nobody_reads_the_events_any_more(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
-    command = [sys.executable, "-m", "sessiontree", "record", str(file), "--json"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert child.stdin is not None
-    assert child.stdout is not None
-    first, *others = STREAM.splitlines(keepends=True)
-    child.stdin.write(first)
-    child.stdin.flush()
-    assert json.loads(child.stdout.readline())["type"] == "start"
-    child.stdout.close()
-    for line in others:
-        child.stdin.write(line)
-        child.stdin.flush()
-    child.stdin.close()
-    assert child.wait() == 0
-    with Session.open(file, readonly=True) as session:
-        assert len(session.context().messages) == 3
-        assert session.stats().usage.cost == 0.25
-
-
-def test_messages_are_counted_also_where_nobody_reads_the_events(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sessiontree", "record", str(tmp_path / "s.jsonl"), "--json"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as child:  # type: ignore[call-overload]
+    with subprocess.Popen([*COMMAND, str(file)], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
+        first, *others = STREAM.splitlines(keepends=True)
+        child.stdin.write(first)
+        assert json.loads(child.stdout.readline())["type"] == "start"
         child.stdout.close()
-        child.stdin.write(STREAM)
+        for line in others:
+            child.stdin.write(line)
         child.stdin.close()
         told = child.stderr.read()
     assert child.returncode == 0
     assert b"Recorded 2 messages of the model" in told
+    with Session.open(file, readonly=True) as session:
+        assert len(session.context().messages) == 3
+        assert session.stats().usage.cost == 0.25
 
 
 @pytest.mark.parametrize(
@@ -174,9 +150,7 @@ def test_messages_are_counted_also_where_nobody_reads_the_events(tmp_path: Path)
 )
 def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, stream: bytes) -> None:
     file = tmp_path / "s.jsonl"
-    result = run("record", file, input=stream)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "nothing in the stream was understood" in result.stderr
+    assert "nothing in the stream was understood" in refused("record", file, input=stream)
     with Session.open(file, readonly=True) as session:
         lines = [line for line in stream.split(b"\n") if line]
         assert len(session.find(type="custom")) == len(lines)
@@ -187,30 +161,18 @@ def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, str
 def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(
     tmp_path: Path, line: int
 ) -> None:
-    event = STREAM.splitlines(keepends=True)[line]
     for _ in range(2):
-        assert run("record", tmp_path / "s.jsonl", input=event).exit_code == 0
+        done("record", tmp_path / "s.jsonl", input=STREAM.splitlines(keepends=True)[line])
 
 
 def test_a_message_cut_before_its_first_word_is_not_counted(tmp_path: Path) -> None:
     agent = Agent()
-    begun = [
-        agent.init(),
-        agent.begin("msg_1"),
-        next(agent.deltas(0, {"type": "text", "text": ""})),
-    ]
+    begun = [agent.init(), agent.begin("msg_1"), next(agent.deltas(0, text("")))]
     result = run("record", tmp_path / "s.jsonl", input=as_bytes(begun))
     assert result.exit_code == 0
     assert "Recorded 0 messages of the model" in result.stderr
     again = run("record", tmp_path / "t.jsonl", input=as_bytes([agent.whole("msg_1", [TEXT])]))
     assert "Recorded 1 message of the model" in again.stderr
-
-
-def test_a_session_that_is_made_is_about_the_agents_directory(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
-    done("record", file, input=STREAM)
-    with Session.open(file, readonly=True) as session:
-        assert session.header["cwd"] == "/p"
 
 
 def test_the_figures_of_the_only_model_are_those_of_the_session(tmp_path: Path) -> None:
