@@ -86,7 +86,7 @@ def test_export_branch_says_what_of_scratch_lanes_stayed_behind(forked: Path) ->
 def test_cherry_pick_copies_an_entry_of_another_branch(
     forked: Path, left: str, named: bool
 ) -> None:
-    source = ["--from", forked] if named else []
+    source = ("--from", str(forked)) if named else ()
     entry = printed_json("cherry-pick", forked, left, *source)
     assert entry["metadata"] == {"cherryPickedFrom": left}
     assert texts(forked)[-1] == "sure"
