@@ -149,12 +149,6 @@ def test_a_newer_format_is_refused_and_left_untouched(path: Path, header: bytes,
     assert path.read_bytes() == header + b"\n"
 
 
-def test_format_decides_where_another_program_rewrote_the_version(path: Path) -> None:
-    path.write_bytes(HEADER.replace(b'"version":2', b'"version":7') + b"\n")
-    with Session.open(path) as session:
-        assert session.append_message(HELLO).parent_uuid == "root"
-
-
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "s.jsonl"
     told = re.escape(f"cannot open {path}: there is no folder {path.parent}; check the path")

@@ -259,17 +259,6 @@ def test_json_with_control_characters_keeps_its_values(hostile: Path) -> None:
     assert printed_json("path", hostile)[-1] == stored[-1]
 
 
-def test_a_tree_of_thousands_of_entries_is_drawn(tmp_path: Path) -> None:
-    file = tmp_path / "long.jsonl"
-    count = 5_000
-    with Session.create(file, durability="os") as session, session.batch():
-        for number in range(count):
-            session.append_message({"role": "user", "content": f"message {number}"})
-    assert len(done("tree", file, "--all").splitlines()) == 1 + count
-    assert "more" in done("tree", file)
-    assert len(printed_json("tree", file)) == 1 + count
-
-
 def test_an_empty_session_can_be_looked_at(tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     done("new", file)

@@ -147,7 +147,7 @@ def test_many_are_resolved_once_each_and_given_in_order() -> None:
     assert batching.asked == []
 
 
-def test_one_that_fails_hides_no_other_and_an_error_of_this_package_stays_as_it_is() -> None:
+def test_what_fails_is_told_by_its_own_error_and_hides_no_other() -> None:
     own = TargetRefusedError("no", "h")
 
     def pick(wanted: Handle, scope: Scope) -> Any:

@@ -205,16 +205,6 @@ def test_a_blob_of_a_session_beside_is_read_from_its_sidecar(
         found(here, handle)
 
 
-def test_a_blob_is_compared_with_its_hash(here: Session, tmp_path: Path) -> None:
-    blob = here.blobs.put(PNG)
-    handle = Handle.blob(*blob, "image/png")
-    assert found(here, handle) == ResolvedHandle(handle, "binary", PNG, "image/png")
-    (stored,) = (tmp_path / "here.jsonl.blobs").iterdir()
-    stored.write_bytes(PNG[:-1] + b"\0")
-    with pytest.raises(BlobError):
-        found(here, handle)
-
-
 def test_a_fork_resolves_the_entries_it_has_copies_of(here: Session, tmp_path: Path) -> None:
     kept = here.append_message(user("kept"))
     left = here.append_message({"role": "assistant", "content": "left"})

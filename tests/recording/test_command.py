@@ -24,8 +24,7 @@ def _head(file: Path) -> str:
     return str(path[-1]["uuid"])
 
 
-def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(file: Path) -> None:
     leaf = done("record", file, "--prompt", "Look", input=STREAM).strip()
     facts = printed_json("show", file)
     assert leaf == _head(file)
@@ -39,14 +38,12 @@ def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(tmp_path: Pat
     assert printed_json("stats", file)["usage"]["cost"] == 0.25
 
 
-def test_the_model_is_shown_before_it_has_said_anything(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_the_model_is_shown_before_it_has_said_anything(file: Path) -> None:
     done("record", file, input=as_bytes([Agent().init()]))
     assert printed_json("show", file)["model"] == {"provider": None, "modelId": MODEL}
 
 
-def test_a_stream_without_uuids_is_known_by_its_messages(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_stream_without_uuids_is_known_by_its_messages(file: Path) -> None:
     told = [{k: v for k, v in event.items() if k != "uuid"} for event in conversation()]
     done("record", file, "--prompt", "Look", input=as_bytes(told))
     before = printed_json("context", file)["messages"]
@@ -55,18 +52,14 @@ def test_a_stream_without_uuids_is_known_by_its_messages(tmp_path: Path) -> None
     assert printed_json("context", file)["messages"] == before
 
 
-def test_a_prompt_that_was_never_answered_is_kept_though_the_start_has_no_uuid(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_prompt_that_was_never_answered_is_kept_though_the_start_has_no_uuid(file: Path) -> None:
     start = {key: value for key, value in Agent().init().items() if key != "uuid"}
     for prompt in ("Look", "Look again"):
         done("record", file, "--prompt", prompt, input=as_bytes([start]))
     assert texts(file) == ["Look", "Look again"]
 
 
-def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_no_row_of_a_recorded_message_is_empty(file: Path) -> None:
     done("record", file, "--prompt", "Look", input=STREAM)
     rows = printed_json("tree", file)
     ends = [row for row in rows if row["type"] == "message_end"]
@@ -79,17 +72,16 @@ def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
     assert branch["preview"] == "Done."
 
 
-def test_events_are_printed_as_they_come(tmp_path: Path) -> None:
-    result = run("record", tmp_path / "s.jsonl", "--json", input=STREAM)
+def test_events_are_printed_as_they_come(file: Path) -> None:
+    result = run("record", file, "--json", input=STREAM)
     told = [json.loads(line) for line in result.stdout.splitlines()]
     assert (told[0]["type"], told[-1]["type"]) == ("start", "complete")
     assert told[0]["agentSessionId"] == AGENT_SESSION
-    assert told[-1]["newHead"]["uuid"] == _head(tmp_path / "s.jsonl")
+    assert told[-1]["newHead"]["uuid"] == _head(file)
     assert {event["lane"] for event in told} == {"main"}
 
 
-def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_recording_again_adds_nothing_not_even_the_prompt(file: Path) -> None:
     for stream in (STREAM[:3000], STREAM[3000:], STREAM, STREAM):
         done("record", file, "--prompt", "Look", input=stream)
     with Session.open(file, readonly=True) as session:
@@ -102,21 +94,20 @@ def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> Non
     assert again.strip() == _head(file)
 
 
-def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(tmp_path: Path) -> None:
-    result = run("record", tmp_path / "s.jsonl", input=b"\x1b[2Joops\n" + STREAM)
+def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(file: Path) -> None:
+    result = run("record", file, input=b"\x1b[2Joops\n" + STREAM)
     assert result.exit_code == 0
     told = "Warning: line 1 of the stream is not a JSON object; it is kept unchanged"
     assert told in result.stderr
     assert not driving(result.output)
 
 
-def test_nothing_to_record_is_an_error_and_makes_no_file(tmp_path: Path) -> None:
-    assert "standard input is empty" in refused("record", tmp_path / "s.jsonl", input=b"")
-    assert not (tmp_path / "s.jsonl").exists()
+def test_nothing_to_record_is_an_error_and_makes_no_file(file: Path) -> None:
+    assert "standard input is empty" in refused("record", file, input=b"")
+    assert not (file).exists()
 
 
-def test_recording_goes_on_where_nobody_reads_the_events_any_more(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_recording_goes_on_where_nobody_reads_the_events_any_more(file: Path) -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*COMMAND, str(file)], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
         first, *others = STREAM.splitlines(keepends=True)
@@ -148,8 +139,7 @@ def test_recording_goes_on_where_nobody_reads_the_events_any_more(tmp_path: Path
     ],
     ids=["noise", "Codex", "Gemini", "blank"],
 )
-def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, stream: bytes) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(file: Path, stream: bytes) -> None:
     assert "nothing in the stream was understood" in refused("record", file, input=stream)
     with Session.open(file, readonly=True) as session:
         lines = [line for line in stream.split(b"\n") if line]
@@ -158,11 +148,9 @@ def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, str
 
 
 @pytest.mark.parametrize("line", range(len(STREAM.splitlines())))
-def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(
-    tmp_path: Path, line: int
-) -> None:
+def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(file: Path, line: int) -> None:
     for _ in range(2):
-        done("record", tmp_path / "s.jsonl", input=STREAM.splitlines(keepends=True)[line])
+        done("record", file, input=STREAM.splitlines(keepends=True)[line])
 
 
 def test_a_message_cut_before_its_first_word_is_not_counted(tmp_path: Path) -> None:
@@ -175,8 +163,8 @@ def test_a_message_cut_before_its_first_word_is_not_counted(tmp_path: Path) -> N
     assert "Recorded 1 message of the model" in again.stderr
 
 
-def test_the_figures_of_the_only_model_are_those_of_the_session(tmp_path: Path) -> None:
-    agent, file = Agent(), tmp_path / "s.jsonl"
+def test_the_figures_of_the_only_model_are_those_of_the_session(file: Path) -> None:
+    agent = Agent()
     whole = [agent.init(), agent.whole("msg_1", [TEXT]), agent.result()]
     for cut in (1, 2, 3):
         done("record", file, input=as_bytes(whole[:cut]))

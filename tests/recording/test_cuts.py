@@ -129,9 +129,8 @@ def test_chunks_may_end_anywhere(size: int) -> None:
         assert told(session) == told_of(stream)
 
 
-def test_a_cut_file_opens_clean_with_the_blocks_that_were_finished(tmp_path: Path) -> None:
+def test_a_cut_file_opens_clean_with_the_blocks_that_were_finished(file: Path) -> None:
     stream = as_bytes(conversation(whole=False))
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         recorded(session, stream[: stream.index(b'"partial_json"')])
     with Session.open(file, readonly=True) as session:
@@ -142,9 +141,8 @@ def test_a_cut_file_opens_clean_with_the_blocks_that_were_finished(tmp_path: Pat
         assert len(session.context().messages) == 2  # the call is answered, as interrupted
 
 
-def test_a_recording_that_was_killed_goes_on_when_the_stream_is_told_again(tmp_path: Path) -> None:
+def test_a_recording_that_was_killed_goes_on_when_the_stream_is_told_again(file: Path) -> None:
     stream = as_bytes(conversation())
-    file = tmp_path / "s.jsonl"
     Session.create(file).close()
     child = os.fork()
     if not child:

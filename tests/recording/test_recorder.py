@@ -55,12 +55,12 @@ def test_a_message_is_kept_once_in_the_providers_own_blocks(
         assert len(session.turns()) == 0
 
 
-def test_each_finished_block_is_in_the_file_before_the_next_one_comes(tmp_path: Path) -> None:
+def test_each_finished_block_is_in_the_file_before_the_next_one_comes(file: Path) -> None:
     agent = Agent()
-    with Session.create(tmp_path / "s.jsonl") as session:
+    with Session.create(file) as session:
         accumulator = StreamAccumulator(session)
         accumulator.feed(as_bytes([agent.begin("msg_1"), *agent.deltas(0, TEXT), agent.stop(0)]))
-        with Session.open(tmp_path / "s.jsonl", readonly=True) as read:
+        with Session.open(file, readonly=True) as read:
             assert contents(read) == [[TEXT]]
         accumulator.close()
 
@@ -168,7 +168,7 @@ def test_a_line_that_is_no_event_is_kept_with_its_number() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:line .* is cut short")
-def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_path: Path) -> None:
+def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(file: Path) -> None:
     main, below = Agent(), Agent(parent="toolu_task")
     task = {"type": "tool_use", "id": "toolu_task", "name": "Task", "input": {"prompt": "look"}}
     stream = [
@@ -182,7 +182,6 @@ def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_pat
         *main.message("msg_2", [text("Done.")]),
         main.result(),
     ]
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         half = len(as_bytes(stream)) // 2
         found = recorded(session, as_bytes(stream)[:half], as_bytes(stream)[half:])
@@ -293,8 +292,7 @@ def test_a_veto_costs_its_own_event_and_no_other() -> None:
     assert kinds == ["claude-code:one", "claude-code:two"]
 
 
-def test_what_cannot_be_recorded_is_refused_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_what_cannot_be_recorded_is_refused_at_once(file: Path) -> None:
     with Session.create(file) as session:
         with pytest.raises(UsageError, match="granularity"):
             StreamAccumulator(session, granularity="word")  # type: ignore[arg-type]

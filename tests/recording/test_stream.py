@@ -45,9 +45,8 @@ WHOLE: dict[str, Any] = {
 
 @pytest.mark.parametrize(("granularity", "entries"), [("message", 1), ("block", 4)])
 def test_a_streamed_message_is_one_message_either_way(
-    tmp_path: Path, granularity: Literal["message", "block"], entries: int
+    file: Path, granularity: Literal["message", "block"], entries: int
 ) -> None:
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         session.append_message({"role": "user", "content": "Look"})
         stream(session, granularity)
@@ -60,8 +59,7 @@ def test_a_streamed_message_is_one_message_either_way(
         assert context.model == {"provider": "p", "modelId": "m-1"}
 
 
-def test_finished_blocks_survive_a_kill_in_the_next_one_and_are_marked(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_finished_blocks_survive_a_kill_in_the_next_one_and_are_marked(file: Path) -> None:
     Session.create(file).close()
     child = os.fork()
     if not child:
@@ -134,8 +132,8 @@ def test_what_is_out_of_order_is_refused_and_nothing_is_lost() -> None:
             session.stream_message(granularity="word")  # type: ignore[arg-type]
 
 
-def test_two_streams_at_once_stay_two_messages(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl") as session:
+def test_two_streams_at_once_stay_two_messages(file: Path) -> None:
+    with Session.create(file) as session:
         one = session.stream_message(granularity="block")
         two = session.stream_message(granularity="block")
         for m, word in ((one, "a"), (two, "b"), (one, "c")):

@@ -227,11 +227,6 @@ def test_a_compaction_may_name_itself_and_keeps_nothing_then(session: Session) -
     assert said(session.context()) == ["s"]
 
 
-@pytest.mark.parametrize("type", ["session", "", None, 5])
-def test_a_second_header_or_no_type_is_refused(session: Session, type: Any) -> None:
-    _refused(session, lambda: session.append(type), EntryError)
-
-
 WRITES: dict[str, Callable[[Session], object]] = {
     "append": lambda s: s.append("custom", customType="x"),
     "append_message": lambda s: s.append_message(user("x")),

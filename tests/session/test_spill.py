@@ -274,14 +274,6 @@ def test_a_batch_and_a_compaction_spill_too(file: Path) -> None:
         assert live[-1]["content"] == "left " * 40
 
 
-def test_picking_from_another_session_takes_its_blobs_along(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "a.jsonl") as a, Session.create(tmp_path / "b.jsonl") as b:
-        theirs = a.append_message(user(LONG))
-        picked = b.cherry_pick(theirs)
-        shutil.rmtree(tmp_path / "a.jsonl.blobs")
-        assert b.entry(picked.uuid)["message"]["content"] == LONG
-
-
 def test_a_session_in_memory_keeps_its_content_inline() -> None:
     with Session.create() as session:
         entry = session.append_message(user(LONG))
@@ -358,11 +350,3 @@ def test_verify_names_the_line_whose_blob_is_lost_or_wrong(file: Path) -> None:
     assert [(damage.kind, damage.line) for damage in found] == [("blob", 4), ("blob", 7)]
     assert "is missing" in found[0].cause
     assert "not those" in found[1].cause
-
-
-def test_verify_names_a_line_whose_spilled_does_not_fit_it(file: Path) -> None:
-    with Session.create(file) as session:
-        session.append_message(user(LONG))
-    file.write_bytes(file.read_bytes().replace(b'["message","content"]', b'["message","nowhere"]'))
-    with Session.open(file, readonly=True) as session:
-        assert {damage.kind for damage in session.verify()} == {"blob", "crc"}
