@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.support.terminal import done, said
+from tests.support.sessions import json_lines
+from tests.support.terminal import done, printed_json, said
 
 
 @pytest.fixture
@@ -28,12 +28,16 @@ def forked(chat: Path) -> Path:
 
 
 @pytest.fixture
+def left(forked: Path) -> str:
+    """The uuid that the branch ends at which the fork left."""
+    return str(printed_json("branches", forked)[0]["leaf"])
+
+
+@pytest.fixture
 def version_1(tmp_path: Path) -> Path:
-    file = tmp_path / "old.jsonl"
-    entries = [
+    return json_lines(
+        tmp_path / "old.jsonl",
         {"type": "session", "id": "old-id", "timestamp": "2025-01-01T00:00:00.000Z", "cwd": "/old"},
         {"type": "message", "message": {"role": "user", "content": "first"}},
         {"type": "message", "message": {"role": "assistant", "content": "second"}},
-    ]
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    return file
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -67,29 +68,18 @@ NO_SESSIONS = {
     "a picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "does not start with a JSON object"),
     "UTF-16": ('{"type":"session"}\n'.encode("utf-16"), "is binary"),
     "text": (b"Dear diary,\n", "does not start with a JSON object"),
-    "text behind a blank line": (b"\nDear diary,\n", "does not start with a JSON object"),
     "one huge line": (b"x" * 3_000_000, "does not start with a JSON object"),
     "a list": (b"[1, 2]\n", "does not start with a JSON object"),
-    "a number": (b"5\n", "does not start with a JSON object"),
-    "a string": (b'"session"\n', "does not start with a JSON object"),
-    "null": (b"null\n", "does not start with a JSON object"),
     "JSON over many lines": (b'{\n  "type": "session"\n}\n', "does not start with a JSON object"),
-    "a deep nesting": (
-        b'{"type":"session","x":%b%b}\n' % (b"[" * 9999, b"]" * 9999),
-        "does not start with a JSON object",
-    ),
-    "a torn header": (HEADER[:40], "does not start with a JSON object"),
+    "a deep nesting": (b'{"x":%b%b}' % (b"[" * 9999, b"]" * 9999), "does not start with a JSON"),
     "no header": (message("m", None) + b"\n", "is not a header, its type is 'message'"),
     "an entry behind blank lines": (b'\n\n{"type":"message"}\n', "line 3 (byte 2) is not a header"),
     "an empty object": (b"{}\n", "is not a header, its type is None"),
     "a header without a uuid": (
-        b'{"type":"session","version":2,"format":"sessiontree/2"}\n',
+        HEADER.replace(b'"uuid":"root"', b'"x":1'),
         "its header has no usable uuid; restore it from a backup",
     ),
-    "a header whose uuid is a number": (
-        b'{"type":"session","version":2,"format":"sessiontree/2","uuid":5}\n',
-        "its header has no usable uuid",
-    ),
+    "a header whose uuid is a number": (HEADER.replace(b'"root"', b"5"), "has no usable uuid"),
 }
 
 
@@ -113,22 +103,17 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system has no names for pipes")
 def test_a_pipe_that_has_no_name_in_a_folder_is_refused_as_one() -> None:
     reading, writing = os.pipe()
-    try:
+    with open(reading, "rb"), open(writing, "wb"):
         path = Path(f"/dev/fd/{reading}")
         said = refusal(path, NotASessionError)
-        assert said == f"{path} is a device or a pipe; give a session file"
-    finally:
-        os.close(reading)
-        os.close(writing)
+    assert said == f"{path} is a device or a pipe; give a session file"
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
-def test_a_device_is_refused(device: str) -> None:
-    if not os.path.exists(device):
-        pytest.skip(f"the system has no {device}")
-    for readonly in (True, False):
-        with pytest.raises(NotASessionError, match=rf"^{device} is a device or a pipe; give"):
-            Session.open(device, readonly=readonly)
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_device_is_refused(device: str, readonly: bool) -> None:
+    with pytest.raises(NotASessionError, match=rf"^{device} is a device or a pipe; give"):
+        Session.open(device, readonly=readonly)
 
 
 FOREIGN = {
@@ -164,27 +149,12 @@ def test_a_newer_format_is_refused_and_left_untouched(path: Path, header: bytes,
     assert path.read_bytes() == header + b"\n"
 
 
-def test_format_decides_where_another_program_rewrote_the_version(path: Path) -> None:
-    path.write_bytes(HEADER.replace(b'"version":2', b'"version":7') + b"\n")
-    with Session.open(path) as session:
-        assert session.append_message(HELLO).parent_uuid == "root"
-
-
-@pytest.mark.parametrize("name", ["", "a\0b"])
-def test_what_names_no_file_is_an_error(name: str) -> None:
-    for act in (Session.open, Session.create):
-        with pytest.raises(SessionNotFoundError, match=r"not the name of a file; check the path$"):
-            act(name)
-
-
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "s.jsonl"
+    told = re.escape(f"cannot open {path}: there is no folder {path.parent}; check the path")
     for readonly in (True, False):
-        with pytest.raises(SessionNotFoundError) as caught:
+        with pytest.raises(SessionNotFoundError, match=f"^{told}$"):
             Session.open(path, readonly=readonly)
-        assert str(caught.value) == (
-            f"cannot open {path}: there is no folder {path.parent}; check the path"
-        )
 
 
 class Refusing(Disk):
@@ -244,81 +214,66 @@ class Case(NamedTuple):
     parent: str | None = "m2"
 
 
-def case(
-    lines: list[bytes], kind: str, usable: list[str], cause: str, parent: str | None = "m2"
-) -> Case:
-    """A case of one kind of damage, in the first of its lines."""
-    return Case(lines, [(0, kind)], usable, cause, parent)
+def lost(line: bytes, kind: str, cause: str) -> Case:
+    """A line that holds no entry to be used."""
+    return Case([line], [(0, kind)], [], cause)
+
+
+def used(line: bytes, kind: str, cause: str, parent: str | None = "m2") -> Case:
+    """A line of which the entry x can be used."""
+    return Case([line], [(0, kind)], ["x"], cause, parent)
+
+
+def astray(kind: str, cause: str, to: str | None, /, **parents: str | None) -> Case:
+    """Sound messages, the first of which cannot hang below the parent it names, but elsewhere."""
+    lines = [message(uuid, parent) for uuid, parent in parents.items()]
+    return Case(lines, [(0, kind)], list(parents), cause, to)
 
 
 X = message("x", "m2", "text")
 NUL_TAIL = b"\0" * 1_000_000
 
 CASES = {
-    "a blank line": case([b""], "blank", [], "a blank line"),
-    "a line of spaces": case([b" \t "], "blank", [], "a blank line"),
-    "a line of CR": case([b"\r"], "blank", [], "a blank line"),
-    "CR LF": case([X + b"\r"], "crlf", ["x"], "the line ends in CR LF"),
-    "a byte order mark": case([b"\xef\xbb\xbf" + X], "bom", ["x"], "byte order mark"),
+    "a blank line": lost(b"", "blank", "a blank line"),
+    "a line of spaces": lost(b" \t ", "blank", "a blank line"),
+    "a line of CR": lost(b"\r", "blank", "a blank line"),
+    "CR LF": used(X + b"\r", "crlf", "the line ends in CR LF"),
+    "a byte order mark": used(b"\xef\xbb\xbf" + X, "bom", "byte order mark"),
     "invalid UTF-8": Case(
         [X.replace(b"text", b"t\xe9")], [(0, "crc"), (0, "utf-8")], ["x"], "wrong crc"
     ),
-    "a cut character": case(
-        [
-            b'{"type":"message","uuid":"x","parentUuid":"m2","message":{"role":"user","content":"\xc3"}}'
-        ],
+    "a cut character": used(
+        b'{"type":"message","uuid":"x","parentUuid":"m2","message":{"role":"user","content":"\xc3"}}',
         "utf-8",
-        ["x"],
         "invalid UTF-8 83 bytes into the line",
     ),
-    "no JSON": case([b"hello"], "json", [], "the line is not JSON"),
-    "half an entry": case([X[:50]], "json", [], "it ends in the middle of an entry"),
-    "two entries fused": case([X + X], "json", [], "the line is not JSON"),
-    "NaN": case([X.replace(b'"text"', b"NaN")], "json", [], "the line is not JSON"),
-    "a list": case([b"[1,2]"], "object", [], "but a list, not an object"),
-    "a number": case([b"17"], "object", [], "but a number, not an object"),
-    "a string": case([b'"x"'], "object", [], "but a string, not an object"),
-    "null": case([b"null"], "object", [], "but a null, not an object"),
-    "true": case([b"true"], "object", [], "but a boolean, not an object"),
-    "no uuid": case([b'{"type":"message","message":{}}'], "no uuid", [], "without a uuid"),
-    "an empty uuid": case([b'{"type":"message","uuid":""}'], "no uuid", [], "without a uuid"),
-    "a uuid that is a number": case(
-        [b'{"type":"message","uuid":7}'], "no uuid", [], "without a uuid"
+    "no JSON": lost(b"hello", "json", "the line is not JSON"),
+    "half an entry": lost(X[:50], "json", "it ends in the middle of an entry"),
+    "two entries fused": lost(X + X, "json", "the line is not JSON"),
+    "NaN": lost(X.replace(b'"text"', b"NaN"), "json", "the line is not JSON"),
+    "a list": lost(b"[1,2]", "object", "but a list, not an object"),
+    "a number": lost(b"17", "object", "but a number, not an object"),
+    "a string": lost(b'"x"', "object", "but a string, not an object"),
+    "null": lost(b"null", "object", "but a null, not an object"),
+    "true": lost(b"true", "object", "but a boolean, not an object"),
+    "no uuid": lost(b'{"type":"message","message":{}}', "no uuid", "without a uuid"),
+    "an empty uuid": lost(b'{"type":"message","uuid":""}', "no uuid", "without a uuid"),
+    "a uuid that is a number": lost(b'{"type":"message","uuid":7}', "no uuid", "without a uuid"),
+    "no type": lost(b'{"uuid":"x","parentUuid":"m2"}', "object", "entry x has no type"),
+    "a missing parent": astray(
+        "missing parent", "the parent gone of entry x is not in the file", None, x="gone"
     ),
-    "no type": case([b'{"uuid":"x","parentUuid":"m2"}'], "object", [], "entry x has no type"),
-    "a missing parent": case(
-        [message("x", "gone")],
+    "no parent": astray("missing parent", "entry x names no parent", None, x=None),
+    "a parent that is a number": used(
+        b'{"type":"message","uuid":"x","parentUuid":3,"message":{"role":"user","content":"x"}}',
         "missing parent",
-        ["x"],
-        "the parent gone of entry x is not in the file",
-        None,
-    ),
-    "no parent": case(
-        [message("x", None)], "missing parent", ["x"], "entry x names no parent", None
-    ),
-    "a parent that is a number": case(
-        [b'{"type":"message","uuid":"x","parentUuid":3,"message":{"role":"user","content":"x"}}'],
-        "missing parent",
-        ["x"],
         "the parentUuid of x is not a string",
         None,
     ),
-    "a self-parent": case(
-        [message("x", "x")], "cycle", ["x"], "entry x names itself as its parent", None
-    ),
-    "a cycle": case(
-        [message("x", "y"), message("y", "x")],
-        "cycle",
-        ["x", "y"],
-        "entry x is an ancestor of its own parent y",
-        None,
-    ),
-    "a parent after its child": case(
-        [message("x", "y"), message("y", "m2")],
-        "late parent",
-        ["x", "y"],
-        "the parent y of entry x is after it",
-        "y",
+    "a self-parent": astray("cycle", "entry x names itself as its parent", None, x="x"),
+    "a cycle": astray("cycle", "entry x is an ancestor of its own parent y", None, x="y", y="x"),
+    "a parent after its child": astray(
+        "late parent", "the parent y of entry x is after it", "y", x="y", y="m2"
     ),
     "the same uuid twice": Case(
         [message("x", "m2"), message("x", "m1")],
@@ -326,28 +281,24 @@ CASES = {
         ["x", "x"],
         "the uuid x is in an earlier line too",
     ),
-    "a second header": case(
-        [HEADER.replace(b'"root"', b'"root2"')],
-        "second header",
+    "a second header": Case(
+        [HEADER.replace(b"root", b"root2")],
+        [(0, "second header")],
         ["root2"],
-        "a second header, root2",
+        "a second header",
         None,
     ),
-    "a wrong crc": case([X.replace(b"text", b"test")], "crc", ["x"], "wrong crc"),
-    "NUL bytes around an entry": case(
-        [b"\0\0" + X + b"\0"], "nul", ["x"], "3 NUL bytes in the line"
-    ),
-    "NUL bytes alone": case([b"\0" * 9000], "nul", [], "9000 NUL bytes in the line"),
-    "NUL bytes in a string": case(
-        [X.replace(b"text", b"t\0xt")], "json", [], "the line is not JSON"
-    ),
+    "a wrong crc": used(X.replace(b"text", b"test"), "crc", "wrong crc"),
+    "NUL bytes around an entry": used(b"\0\0" + X + b"\0", "nul", "3 NUL bytes in the line"),
+    "NUL bytes alone": lost(b"\0" * 9000, "nul", "9000 NUL bytes in the line"),
+    "NUL bytes in a string": lost(X.replace(b"text", b"t\0xt"), "json", "the line is not JSON"),
 }
 
 TAILS = {
-    "a torn end": case([X[:40]], "torn", [], "the file ends in the middle of an entry"),
-    "a torn end of one byte": case([b"{"], "torn", [], "in the middle of an entry"),
-    "a character cut at the end": case([X[:80] + b"\xc3"], "torn", [], "in the middle"),
-    "a tail of zeros": case([NUL_TAIL], "nul", [], "1000000 NUL bytes in the line"),
+    "a torn end": lost(X[:40], "torn", "the file ends in the middle of an entry"),
+    "a torn end of one byte": lost(b"{", "torn", "in the middle of an entry"),
+    "a character cut at the end": lost(X[:80] + b"\xc3", "torn", "in the middle"),
+    "a tail of zeros": lost(NUL_TAIL, "nul", "1000000 NUL bytes in the line"),
     "a torn end and zeros": Case(
         [X[:40] + NUL_TAIL], [(0, "nul"), (0, "torn")], [], "1000000 NUL bytes"
     ),
@@ -465,9 +416,8 @@ def test_damage_on_the_path_is_met_by_the_path(path: Path) -> None:
     with Session.open(path, readonly=True) as session:
         assert session.damage == []
         session.path()
-        assert [(found.line, found.offset, found.kind) for found in session.damage] == [
-            (2, len(HEADER) + 1, "crc")
-        ]
+        (found,) = session.damage
+        assert (found.line, found.offset, found.kind) == (2, len(HEADER) + 1, "crc")
         assert session.context().messages[0]["content"] == "M1"
 
 
@@ -518,15 +468,8 @@ VERSION_1 = [
     b'{"type":"message","message":{"role":"us',
 ]
 VERSION_1_DAMAGE = [
-    (3, "blank"),
-    (4, "crlf"),
-    (5, "json"),
-    (6, "bom"),
-    (7, "nul"),
-    (8, "nul"),
-    (9, "utf-8"),
-    (10, "object"),
-    (11, "torn"),
+    *((3, "blank"), (4, "crlf"), (5, "json"), (6, "bom"), (7, "nul"), (8, "nul")),
+    *((9, "utf-8"), (10, "object"), (11, "torn")),
 ]
 VERSION_1_TEXTS = ["one", "two", "three", "four", "fi\ufffdve"]
 
@@ -557,14 +500,8 @@ def test_a_damaged_version_1_file_is_migrated_with_all_that_was_in_it(path: Path
     with Session.open(path) as session:
         assert [found["content"] for found in session.context().messages] == VERSION_1_TEXTS
         assert read_all(session) == read_only
-        reported = {(found.line, found.kind) for found in session.damage}
-        assert reported == {
-            (3, "blank"),
-            (5, "json"),
-            (8, "nul"),
-            (9, "utf-8"),
-            (10, "object"),
-            (11, "json"),
+        assert {(found.line, found.kind) for found in session.damage} == {
+            *((3, "blank"), (5, "json"), (8, "nul"), (9, "utf-8"), (10, "object"), (11, "json"))
         }
         entry = session.append_message(HELLO)
         assert entry.parent_uuid == read_only[-1]

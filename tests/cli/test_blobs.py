@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pty
 import subprocess
 import sys
@@ -11,7 +10,8 @@ import orjson
 import pytest
 
 from sessiontree import Session
-from tests.support.terminal import contents, done, driving, printed_json, refused, run
+from tests.support.conversation import message
+from tests.support.terminal import contents, done, driving, last, printed_json, refused, run
 
 LONG = "a long answer, \x1b[31m\n" * 4000
 SHA = hashlib.sha256(LONG.encode()).hexdigest()
@@ -35,18 +35,10 @@ def in_folder(file: Path) -> Path:
 def test_blobs_are_listed_with_their_references(chat: Path) -> None:
     (in_folder(chat) / hashlib.sha256(b"unused").hexdigest()).write_bytes(b"unused")
     listed = {blob["sha256"]: blob for blob in printed_json("blob", "ls", chat)}
-    assert listed.pop(SHA) == {
-        "sha256": SHA,
-        "size": len(LONG),
-        "references": 2,
-        "referenced": True,
-        "stored": True,
-        "fault": None,
-    }
-    assert sorted((b["size"], b["references"], b["referenced"]) for b in listed.values()) == [
-        (6, 0, False),
-        (len(LONG), 1, True),
-    ]
+    named = {"sha256": SHA, "size": len(LONG), "references": 2, "referenced": True}
+    assert listed.pop(SHA) == {**named, "stored": True, "fault": None}
+    others = {(blob["size"], blob["references"], blob["referenced"]) for blob in listed.values()}
+    assert others == {(6, 0, False), (len(LONG), 1, True)}
     shown = done("blob", "ls", chat).splitlines()
     assert len(shown) == 3
     assert f"{SHA}         84,000  2 references" in shown
@@ -58,13 +50,9 @@ def test_a_damaged_blob_is_listed_once_and_as_what_it_is(chat: Path) -> None:
     (in_folder(chat) / SHA).write_bytes(b"cut off")
     (in_folder(chat) / other).unlink()
     (in_folder(chat) / other).symlink_to(chat)
-    shown = sorted(done("blob", "ls", chat).splitlines())
-    assert shown == sorted(
-        [
-            f"{SHA}         84,000  2 references, damaged: 7 of 84,000 bytes",
-            f"{other}         84,000  1 reference, damaged",
-        ]
-    )
+    cut_off = f"{SHA}         84,000  2 references, damaged: 7 of 84,000 bytes"
+    replaced = f"{other}         84,000  1 reference, damaged"
+    assert sorted(done("blob", "ls", chat).splitlines()) == sorted([cut_off, replaced])
     listed = printed_json("blob", "ls", chat)
     assert [(one["stored"], one["fault"]) for one in listed] == [(False, "damaged")] * 2
     assert run("blob", "verify", chat).stderr == f"{chat}: 2 blobs, 2 findings\n"
@@ -121,36 +109,28 @@ def test_the_bytes_of_a_blob_are_written_as_they_are(chat: Path, sha: str) -> No
 
 @pytest.mark.parametrize(
     ("sha", "said"),
-    [("0" * 64, "blob ls"), ("abc", "four or more digits"), ("../../etc/passwd", "not a SHA-256")],
+    [
+        *(("0" * 64, "blob ls"), ("abc", "four or more digits")),
+        *(("../../etc/passwd", "not a SHA-256"), ("abab", "2 blobs begin with abab")),
+    ],
 )
-def test_a_hash_that_names_no_blob_of_the_session_is_refused(
+def test_what_names_no_blob_of_the_session_or_several_is_refused(
     chat: Path, sha: str, said: str
 ) -> None:
+    for n in (1, 2):
+        (in_folder(chat) / f"{'ab' * 31}{n:02}").write_bytes(b"x")
     error = refused("blob", "cat", chat, sha)
     assert said in error
     assert error.count("\n") == 1
 
 
-def test_a_prefix_of_several_blobs_is_refused(chat: Path) -> None:
-    for n in (1, 2):
-        (in_folder(chat) / f"{'ab' * 31}{n:02}").write_bytes(b"x")
-    assert "2 blobs begin with abab" in run("blob", "cat", chat, "abab").stderr
-
-
 def test_a_blob_is_not_written_to_a_terminal(chat: Path) -> None:
     ours, theirs = pty.openpty()
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "sessiontree", "blob", "cat", str(chat), SHA],
-            stdout=theirs,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert ended.returncode == 1
-        assert "> NAME" in ended.stderr
-    finally:
-        os.close(ours)
-        os.close(theirs)
+    command = [sys.executable, "-m", "sessiontree", "blob", "cat", str(chat), SHA]
+    with open(ours, "rb"), open(theirs, "wb") as terminal:
+        ended = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert "> NAME" in ended.stderr
 
 
 def test_where_standard_output_is_closed_nothing_fails(chat: Path) -> None:
@@ -175,11 +155,8 @@ def test_each_kind_of_damage_is_found(chat: Path) -> None:
     result = run("blob", "verify", chat, "--json")
     assert result.exit_code == 1
     found = orjson.loads(result.stdout)
-    assert {(one["sha256"], one["kind"]) for one in found} == {
-        (other, "damaged"),
-        (SHA, "missing"),
-        (needless, "damaged"),
-    }
+    kinds = {one["sha256"]: one["kind"] for one in found}
+    assert kinds == {other: "damaged", SHA: "missing", needless: "damaged"}
     assert all(one["file"] == str(chat) and "; " in one["cause"] for one in found)
     text = run("blob", "verify", chat)
     assert text.exit_code == 1
@@ -194,21 +171,10 @@ def test_damaged_bytes_are_not_written_to_their_end(chat: Path) -> None:
 
 
 def test_an_entry_that_misuses_its_list_is_found(chat: Path) -> None:
-    with Session.open(chat) as session:
-        leaf = session.leaf.uuid
-    line = orjson.dumps(
-        {
-            "type": "message",
-            "uuid": "mis\x1bfit",
-            "parentUuid": leaf,
-            "message": {"role": "user", "content": "x"},
-            "spilled": [
-                [["message", "content"], f"blob@1.0.0::sha256:{SHA}:{len(LONG)}:text/plain"]
-            ],
-        }
-    )
+    spilled = [["message", "content"], f"blob@1.0.0::sha256:{SHA}:{len(LONG)}:text/plain"]
+    misfit = message("mis\x1bfit", last(chat)["uuid"], "x") | {"spilled": [spilled]}
     with chat.open("ab") as file:
-        file.write(line + b"\n")
+        file.write(orjson.dumps(misfit) + b"\n")
     result = run("blob", "verify", chat)
     assert result.exit_code == 1
     assert "there is no handle" in result.stdout

@@ -21,18 +21,12 @@ def test_fork_copies_the_path_and_leaves_the_source_alone(forked: Path) -> None:
     assert after == before
 
 
-def test_fork_at_a_ref_ends_there(forked: Path) -> None:
+@pytest.mark.parametrize("words", [["COPY", "--at", "@~2"], ["@~2", "COPY"]])
+def test_fork_at_a_ref_ends_there(forked: Path, words: list[str]) -> None:
     copy = forked.with_name("copy.jsonl")
-    header = printed_json("fork", forked, copy, "--at", "@~2")
+    header = printed_json("fork", forked, *(copy if word == "COPY" else word for word in words))
     assert texts(copy) == ["hello", "hi"]
     assert header == json.loads(lines(copy)[0])
-
-
-def test_fork_takes_its_ref_where_export_branch_does(forked: Path) -> None:
-    copy, other = forked.with_name("copy.jsonl"), forked.with_name("other.jsonl")
-    assert done("fork", forked, "@~2", copy) == f"{copy}\n"
-    assert done("export-branch", forked, "@~2", other) == f"{other}\n"
-    assert texts(copy) == ["hello", "hi"]
 
 
 def test_fork_names_the_message_it_ends_at_where_a_mark_is_the_leaf(forked: Path) -> None:
@@ -44,23 +38,20 @@ def test_fork_names_the_message_it_ends_at_where_a_mark_is_the_leaf(forked: Path
 
 
 @pytest.mark.parametrize(
-    "words",
+    "line",
     [
-        ("fork", "copy.jsonl", "@"),
-        ("fork", "@"),
-        ("fork", "@~1", "@"),
-        ("fork", "copy.jsonl", "named"),
-        ("export-branch", "copy.jsonl", "@~1"),
-        ("export-branch", "copy.jsonl", "named"),
+        *("fork copy.jsonl @", "fork @", "fork @~1 @", "fork copy.jsonl named"),
+        *("export-branch copy.jsonl @~1", "export-branch copy.jsonl named"),
     ],
 )
 def test_a_ref_in_the_place_of_the_new_file_is_wrong_usage(
-    forked: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    forked: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     done("label", forked, "@~1", "named")
     monkeypatch.chdir(forked.parent)
     before = contents(forked.parent)
-    error = refused(words[0], forked.name, *words[1:], status=2)
+    command, *words = line.split()
+    error = refused(command, forked.name, *words, status=2)
     assert f"Error: '{words[-1]}' is a REF; NEWFILE comes last: FILE REF NEWFILE" in error
     assert contents(forked.parent) == before
 
@@ -73,8 +64,7 @@ def test_a_version_1_file_is_forked_without_being_migrated(version_1: Path) -> N
     assert texts(copy) == ["first", "second"]
 
 
-def test_export_branch_copies_a_subtree(forked: Path) -> None:
-    left = printed_json("branches", forked)[0]["leaf"]
+def test_export_branch_copies_a_subtree(forked: Path, left: str) -> None:
     copy, whole = forked.with_name("sub.jsonl"), forked.with_name("whole.jsonl")
     assert done("export-branch", forked, left, copy) == f"{copy}\n"
     assert texts(copy) == ["sure"]
@@ -92,9 +82,12 @@ def test_export_branch_says_what_of_scratch_lanes_stayed_behind(forked: Path) ->
     assert "tried" not in copy.read_text()
 
 
-def test_cherry_pick_copies_an_entry_of_another_branch(forked: Path) -> None:
-    left = printed_json("branches", forked)[0]["leaf"]
-    entry = printed_json("cherry-pick", forked, left)
+@pytest.mark.parametrize("named", [False, True])
+def test_cherry_pick_copies_an_entry_of_another_branch(
+    forked: Path, left: str, named: bool
+) -> None:
+    source = ("--from", str(forked)) if named else ()
+    entry = printed_json("cherry-pick", forked, left, *source)
     assert entry["metadata"] == {"cherryPickedFrom": left}
     assert texts(forked)[-1] == "sure"
 
@@ -106,23 +99,15 @@ def test_cherry_pick_from_another_file_leaves_that_alone(chat: Path, version_1: 
     assert version_1.read_bytes() == before
 
 
-def test_cherry_pick_from_the_same_file_by_name(forked: Path) -> None:
-    left = printed_json("branches", forked)[0]["leaf"]
-    done("cherry-pick", forked, left, "--from", forked)
-    assert texts(forked)[-1] == "sure"
-
-
-def test_merge_takes_another_branch_in(forked: Path) -> None:
-    left = printed_json("branches", forked)[0]["leaf"]
-    entry = printed_json("merge", forked, left)
+@pytest.mark.parametrize(
+    ("summary", "taken"), [([], ["more", "sure"]), (["--summary", "they agreed"], ["they agreed"])]
+)
+def test_merge_takes_another_branch_or_its_summary_in(
+    forked: Path, left: str, summary: list[str], taken: list[str]
+) -> None:
+    entry = printed_json("merge", forked, left, *summary)
     assert entry["mergedUuid"] == left
-    assert texts(forked) == ["hello", "hi", "went elsewhere", "instead", "more", "sure"]
-
-
-def test_merge_with_a_summary_takes_that_alone(forked: Path) -> None:
-    left = printed_json("branches", forked)[0]["leaf"]
-    done("merge", forked, left, "--summary", "they agreed")
-    assert texts(forked)[-1] == "they agreed"
+    assert texts(forked) == ["hello", "hi", "went elsewhere", "instead", *taken]
 
 
 def test_a_copy_is_never_made_over_a_file(forked: Path) -> None:
@@ -134,14 +119,6 @@ def test_a_copy_is_never_made_over_a_file(forked: Path) -> None:
     assert contents(forked.parent) == before
 
 
-def test_a_copy_can_be_gone_on_with(forked: Path) -> None:
-    copy = forked.with_name("copy.jsonl")
-    done("fork", forked, copy)
-    said(copy, "user", "on its own")
-    assert texts(copy)[-1] == "on its own"
-    assert "on its own" not in texts(forked)
-
-
 @pytest.mark.parametrize(
     "words",
     [("fork",), ("fork", "--json"), ("export-branch", "@~1"), ("export-branch", "@", "--redact")],
@@ -151,8 +128,7 @@ def test_a_copy_without_what_its_original_lost_is_made_and_fails(
 ) -> None:
     command, *rest = words
     said(chat, "user", "a long line\n" * 9000)
-    made = run(command, chat, *rest, chat.with_name("whole.jsonl"))
-    assert made.exit_code == 0
+    done(command, chat, *rest, chat.with_name("whole.jsonl"))
     (blob,) = Path(f"{chat}.blobs").iterdir()
     blob.unlink()
     copy = chat.with_name("copy.jsonl")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.terminal import done, driving, printed_json
+from tests.support.terminal import contents, done, driving, printed_json
 
 
 @pytest.fixture
@@ -40,12 +40,8 @@ def test_demo_with_keep_leaves_real_sessions(folder: Path) -> None:
     shown = done("demo", "--keep")
     (kept,) = folder.iterdir()
     assert f"The folder is kept: {kept}" in shown
-    assert {file.name for file in kept.iterdir() if file.suffix != ".lock"} == {
-        "chat.jsonl",
-        "fork.jsonl",
-        "old.jsonl",
-        "old.jsonl.v1",
-        "readme.jsonl",
+    assert set(contents(kept)) == {
+        *("chat.jsonl", "fork.jsonl", "old.jsonl", "old.jsonl.v1", "readme.jsonl")
     }
     assert printed_json("show", kept / "old.jsonl")["entries"] == 25
     for file in kept.glob("*.jsonl"):

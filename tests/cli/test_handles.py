@@ -28,11 +28,6 @@ class Notes:
 """
 
 
-@pytest.fixture
-def plugin() -> Plugin:
-    return Plugin("p")
-
-
 def test_schemas_lists_what_each_plugin_makes() -> None:
     shown = done("handle", "schemas")
     assert "blob@1.x::sha256 → binary" in shown
@@ -49,14 +44,9 @@ def test_schemas_as_json_have_all_that_a_program_needs() -> None:
     }  # fmt: skip
     block = found["session", "block"]
     assert (block["versions"], block["kind"]) == ("2.x", "message")
-    assert block["meta"][2] == {
-        "index": 2,
-        "name": "index",
-        "required": True,
-        "prefix": None,
-        "pattern": "0|[1-9][0-9]{0,8}",
-        "form": "a number from 0",
-    }
+    field = {"index": 2, "name": "index", "required": True, "prefix": None}
+    form = {"pattern": "0|[1-9][0-9]{0,8}", "form": "a number from 0"}
+    assert block["meta"][2] == {**field, **form}
     assert all(each["resolvesTo"] for each in found.values())
 
 
@@ -78,9 +68,8 @@ def test_a_context_and_an_inline_export_read_files_below_the_root_alone(tmp_path
         uuid = session.append_handle("file@1.0.0::path:notes.md").uuid
     assert "--root DIR" in run("context", file).stderr
     assert "a note" in done("context", file, "--root", tmp_path)
-    assert (
-        f"entry {uuid} stays a handle" in run("export-branch", file, uuid, copy, "--inline").stderr
-    )
+    told = run("export-branch", file, uuid, copy, "--inline").stderr
+    assert f"entry {uuid} stays a handle" in told
     copy.unlink()
     done("export-branch", file, uuid, copy, "--inline", "--root", tmp_path)
     assert "a note" in done("context", copy)
@@ -103,9 +92,8 @@ def test_an_entry_and_a_blob_are_resolved_in_their_session(chat: Path) -> None:
 def test_text_that_drives_a_terminal_is_not_printed(chat: Path) -> None:
     with Session.open(chat) as session:
         entry = session.append("custom", customType="t", data="\x1b[31mred")
-    shown = done(
-        "handle", "resolve", f"session@2.0.0::entry:chat-id:{entry.uuid}", "--session", chat
-    )
+    wanted = f"session@2.0.0::entry:chat-id:{entry.uuid}"
+    shown = done("handle", "resolve", wanted, "--session", chat)
     assert not driving(shown)
     assert "red" in shown
 
@@ -155,7 +143,8 @@ def test_an_installed_package_brings_a_plugin_as_the_help_says(tmp_path: Path) -
     assert f"an entry point of the group '{group}'" in without.stderr
 
 
-def test_a_plugin_of_this_process_is_used(plugin: Plugin) -> None:
+def test_a_plugin_of_this_process_is_used() -> None:
+    plugin = Plugin("p")
     Registry.default().register(plugin)
     try:
         assert printed_json("handle", "resolve", "p@1.0.0::a")["kind"] == "message"

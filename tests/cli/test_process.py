@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from tests.support.terminal import lines
+from tests.support.terminal import last, lines
 
 COMMAND = [sys.executable, "-m", "sessiontree"]
 
@@ -38,17 +38,12 @@ def long(tmp_path: Path) -> Path:
 def test_the_module_is_the_command(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     made = ended("new", file)
-    assert (made.returncode, made.stdout.decode().strip()) == (0, header_uuid(file))
+    assert (made.returncode, made.stdout.decode().strip()) == (0, last(file)["uuid"])
     added = ended("append", file, input='{"role": "user", "content": "é"}'.encode())
     assert added.returncode == 0
     assert "user              é\n" in ended("context", file).stdout.decode()
     assert ended("show", file, "nosuch").returncode == 1
     assert ended("show").returncode == 2
-
-
-def header_uuid(file: Path) -> str:
-    with Session.open(file, readonly=True) as session:
-        return session.header.uuid
 
 
 @pytest.mark.parametrize(

@@ -8,41 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.terminal import contents, done, refused, run
+from tests.support.terminal import contents, done, lines, refused, run
 
-COMMANDS_ON_A_FILE = [
-    ("show",),
-    ("tree",),
-    ("branches",),
-    ("path",),
-    ("context",),
-    ("append", "--text", "x"),
-    ("branch", "@"),
-    ("switch", "@"),
-    ("rewind",),
-    ("push",),
-    ("pop",),
-    ("compact",),
-    ("fork", "copy.jsonl"),
-    ("export-branch", "@", "copy.jsonl"),
-    ("cherry-pick", "@"),
-    ("merge", "@"),
-    ("edit-context", "@", "--drop"),
-    ("label", "@", "name"),
-    ("rename", "name"),
-    ("migrate",),
-]
+READING = ["show", "tree", "branches", "path", "context"]
+READING += ["fork copy.jsonl", "export-branch @ copy.jsonl"]
+WRITING = ["append --text x", "branch @", "switch @", "rewind", "push", "pop", "compact"]
+WRITING += ["cherry-pick @", "merge @", "edit-context @ --drop", "label @ name", "rename name"]
+WRITING += ["migrate"]
 
-NO_SESSIONS = {
-    "empty": (b"", "it is empty"),
-    "binary": (b"\x7fELF\x02\x01\x01\x00\x00\x00", "is binary"),
+OTHER_FILES = {
     "text": (b"hello\n", "does not start with a JSON object"),
-    "list": (b"[1]\n", "does not start with a JSON object"),
-    "no header": (b'{"type":"message","uuid":"m"}\n', "is not a header"),
-    "newer": (
-        b'{"type":"session","version":2,"format":"sessiontree/9","uuid":"x"}\n',
-        "upgrade sessiontree",
-    ),
+    "newer": (b'{"type":"session","format":"sessiontree/9"}\n', "upgrade sessiontree"),
+    "another agent's": (b'{"type":"session","version":3,"id":"x"}\n', "the pi coding agent"),
 }
 
 
@@ -66,75 +43,51 @@ def is_misused(folder: Path, *words: str | Path, input: str | bytes | None = Non
     return error
 
 
-READING = ("show", "tree", "branches", "path", "context", "fork", "export-branch")
+def command(line: str, file: str) -> list[str]:
+    """The words of a command that is written without its file."""
+    name, *words = line.split()
+    return [name, file, *words]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
-    "words",
-    [words for words in COMMANDS_ON_A_FILE if words[0] not in READING],
-    ids=lambda words: words[0],
-)
-def test_another_agents_session_is_not_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file.jsonl").write_bytes(b'{"type":"session","version":3,"id":"x"}\n')
-    assert "the pi coding agent" in fails(tmp_path, words[0], "file.jsonl", *words[1:])
-    assert os.listdir(tmp_path) == ["file.jsonl"]
-
-
-@pytest.mark.parametrize("words", COMMANDS_ON_A_FILE, ids=lambda words: words[0])
-@pytest.mark.parametrize("kind", NO_SESSIONS)
-def test_a_file_of_another_kind_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], kind: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    content, error = NO_SESSIONS[kind]
-    (tmp_path / "file.jsonl").write_bytes(content)
-    assert error in fails(tmp_path, words[0], "file.jsonl", *words[1:])
-    assert os.listdir(tmp_path) == ["file.jsonl"]
-
-
-@pytest.mark.parametrize("words", COMMANDS_ON_A_FILE, ids=lambda words: words[0])
-def test_a_missing_file_and_a_folder_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert "there is no file missing.jsonl" in fails(
-        tmp_path, words[0], "missing.jsonl", *words[1:]
-    )
-    assert "is a folder" in fails(tmp_path, words[0], ".", *words[1:])
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    "words",
+    ("kind", "line"),
     [
-        ("show", "nosuch"),
-        ("branches", "nosuch"),
-        ("path", "nosuch"),
-        ("context", "nosuch"),
-        ("append", "--parent", "nosuch", "--text", "x"),
-        ("branch", "nosuch"),
-        ("switch", "nosuch"),
-        ("rewind", "nosuch"),
-        ("pop", "nosuch"),
-        ("compact", "--first-kept", "nosuch"),
-        ("fork", "copy.jsonl", "--at", "nosuch"),
-        ("export-branch", "nosuch", "copy.jsonl"),
-        ("cherry-pick", "nosuch"),
-        ("merge", "nosuch"),
-        ("edit-context", "nosuch", "--drop"),
-        ("label", "nosuch", "name"),
+        *((kind, line) for kind in ("text", "newer") for line in READING + WRITING),
+        *(("another agent's", line) for line in WRITING),
     ],
-    ids=lambda words: words[0],
 )
-def test_a_ref_that_names_nothing_is_refused(
-    chat: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    monkeypatch.chdir(chat.parent)
-    error = fails(chat.parent, words[0], "chat.jsonl", *words[1:])
-    assert "no entry is named 'nosuch'" in error
+def test_a_file_of_another_kind_is_refused(here: Path, kind: str, line: str) -> None:
+    content, error = OTHER_FILES[kind]
+    (here / "file.jsonl").write_bytes(content)
+    assert error in fails(here, *command(line, "file.jsonl"))
+    assert os.listdir(here) == ["file.jsonl"]
+
+
+@pytest.mark.parametrize("line", READING + WRITING)
+def test_a_missing_file_and_a_folder_are_refused(here: Path, line: str) -> None:
+    assert "there is no file missing.jsonl" in fails(here, *command(line, "missing.jsonl"))
+    assert "is a folder" in fails(here, *command(line, "."))
+    assert os.listdir(here) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("show nosuch", "branches nosuch", "path nosuch", "context nosuch", "branch nosuch"),
+        *("switch nosuch", "rewind nosuch", "pop nosuch", "cherry-pick nosuch", "merge nosuch"),
+        *("append --parent nosuch --text x", "compact --first-kept nosuch", "label nosuch name"),
+        *("fork copy.jsonl --at nosuch", "export-branch nosuch copy.jsonl"),
+        "edit-context nosuch --drop",
+    ],
+)
+def test_a_ref_that_names_nothing_is_refused(here: Path, chat: Path, line: str) -> None:
+    assert "no entry is named 'nosuch'" in fails(here, *command(line, chat.name))
 
 
 def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
@@ -179,7 +132,7 @@ def test_a_name_that_is_taken_is_refused(chat: Path) -> None:
 
 
 def test_a_first_kept_entry_off_the_path_is_refused(forked: Path) -> None:
-    left = json.loads(forked.read_bytes().splitlines()[4])["uuid"]
+    left = json.loads(lines(forked)[4])["uuid"]
     error = fails(forked.parent, "compact", forked, "--first-kept", left)
     assert "is not on the current path" in error
 
@@ -304,20 +257,17 @@ NEW_FILES = [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",)]
     ],
 )
 def test_branch_and_export_refuse_a_new_file_and_name_the_command_that_makes_one(
-    chat: Path, monkeypatch: pytest.MonkeyPatch, command: str, words: tuple[str, ...], right: str
+    here: Path, chat: Path, command: str, words: tuple[str, ...], right: str
 ) -> None:
-    monkeypatch.chdir(chat.parent)
     done("label", chat, "@~1", "named")
-    error = is_misused(chat.parent, command, "chat.jsonl", *words)
+    error = is_misused(here, command, "chat.jsonl", *words)
     assert f"'sessiontree {right} FILE REF NEWFILE'" in error
 
 
-@pytest.mark.parametrize("words", [("fork", "here"), ("export-branch", "@", "here")])
+@pytest.mark.parametrize("line", ["fork", "export-branch @"])
 def test_a_copy_into_a_file_named_as_an_entry_is_refused_unless_it_is_a_path(
-    chat: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    here: Path, chat: Path, line: str
 ) -> None:
-    monkeypatch.chdir(chat.parent)
     done("label", chat, "@~1", "here")
-    command, *refs = words[:-1]
-    assert "'here' is a REF" in is_misused(chat.parent, command, "chat.jsonl", *refs, "here")
-    assert done(command, "chat.jsonl", *refs, "./here") == "./here\n"
+    assert "'here' is a REF" in is_misused(here, *command(line, chat.name), "here")
+    assert done(*command(line, chat.name), "./here") == "./here\n"

@@ -96,22 +96,12 @@ def test_one_and_many_are_resolved_in_the_session(session: Session, tmp_path: Pa
 def test_a_context_gets_a_message_for_each_handle(session: Session) -> None:
     blob = Handle.blob(*session.blobs.put(PNG), "image/png")
     output = {"stdout": "done", "stderr": "", "exitCode": 0}
-    registry = Registry(
-        [
-            *Registry.default()._resolvers,
-            Plugin("p"),
-            Plugin("sh", kind="output", resolve=lambda handle, scope: output),
-            Plugin("doc", kind="document", resolve=lambda handle, scope: {"a": 1}),
-        ]
-    )
-    entries = [
-        pointing(session, handle(1), role="assistant"),
-        pointing(session, handle(1, "sh")),
-        pointing(session, handle(1, "doc")),
-        pointing(session, blob),
-        pointing(session, handle(1, "none")),
-        pointing(session, "no handle"),
-    ]
+    shell = Plugin("sh", kind="output", resolve=lambda handle, scope: output)
+    document = Plugin("doc", kind="document", resolve=lambda handle, scope: {"a": 1})
+    registry = Registry([*Registry.default()._resolvers, Plugin("p"), shell, document])
+    others = (handle(1, "sh"), handle(1, "doc"), blob, handle(1, "none"), "no handle")
+    entries = [pointing(session, handle(1), role="assistant")]
+    entries += [pointing(session, other) for other in others]
     found = HandleScope(session, registry).messages(entries)
     assert [each.message for each in found[:4] if isinstance(each, Shown)] == [
         {"role": "assistant", "content": str(handle(1))},
@@ -157,22 +147,12 @@ def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Sessio
     blob = Handle.blob("0" * 64, 1, "image/png")
     handles = HandleScope(session)
     assert handles.entry_fields(blob) == {"handle": str(blob), "kind": "binary"}
-    older = {
-        "source": "cone",
-        "source_version": "1.0.0",
-        "identifier": "msg-1:user:bob",
-        "metadata": {"a": 1, "b": 1},
-    }
-    fields = handles.entry_fields(
-        older, kind="message", role="user", preview="hi", metadata={"b": 2}
-    )
-    assert fields == {
-        "handle": "cone@1.0.0::message:1:user:bob",
-        "kind": "message",
-        "role": "user",
-        "preview": "hi",
-        "metadata": {"a": 1, "b": 2},
-    }
+    older = {"source": "cone", "source_version": "1.0.0", "identifier": "msg-1:user:bob"}
+    hints = {"metadata": {"a": 1, "b": 1}}
+    shown: dict[str, Any] = {"kind": "message", "role": "user", "preview": "hi"}
+    fields = handles.entry_fields({**older, **hints}, metadata={"b": 2}, **shown)
+    made = {"handle": "cone@1.0.0::message:1:user:bob", "metadata": {"a": 1, "b": 2}}
+    assert fields == {**made, **shown}
     assert session.append("handle", **fields)["metadata"] == {"a": 1, "b": 2}
 
 

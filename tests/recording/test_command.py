@@ -10,18 +10,12 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from tests.support.streams import (
-    AGENT_SESSION,
-    MODEL,
-    TEXT,
-    Agent,
-    as_bytes,
-    contents,
-    conversation,
-)
-from tests.support.terminal import done, driving, printed_json, run
+from tests.support.saying import text
+from tests.support.streams import AGENT_SESSION, MODEL, TEXT, Agent, as_bytes, conversation
+from tests.support.terminal import done, driving, printed_json, refused, run, texts
 
 STREAM = as_bytes(conversation())
+COMMAND = [sys.executable, "-m", "sessiontree", "record", "--json"]
 
 
 def _head(file: Path) -> str:
@@ -30,28 +24,26 @@ def _head(file: Path) -> str:
     return str(path[-1]["uuid"])
 
 
-def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(file: Path) -> None:
     leaf = done("record", file, "--prompt", "Look", input=STREAM).strip()
     facts = printed_json("show", file)
     assert leaf == _head(file)
     assert facts["agentSession"] == AGENT_SESSION
     assert facts["model"] == {"provider": None, "modelId": MODEL}
+    assert facts["cwd"] == "/p"
     assert AGENT_SESSION in done("show", file)
+    assert texts(file)[0] == "Look"
     with Session.open(file, readonly=True) as session:
-        assert contents(session)[0] == "Look"
         assert len(session.turns()) == 1
     assert printed_json("stats", file)["usage"]["cost"] == 0.25
 
 
-def test_the_model_is_shown_before_it_has_said_anything(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_the_model_is_shown_before_it_has_said_anything(file: Path) -> None:
     done("record", file, input=as_bytes([Agent().init()]))
     assert printed_json("show", file)["model"] == {"provider": None, "modelId": MODEL}
 
 
-def test_a_stream_without_uuids_is_known_by_its_messages(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_stream_without_uuids_is_known_by_its_messages(file: Path) -> None:
     told = [{k: v for k, v in event.items() if k != "uuid"} for event in conversation()]
     done("record", file, "--prompt", "Look", input=as_bytes(told))
     before = printed_json("context", file)["messages"]
@@ -60,19 +52,14 @@ def test_a_stream_without_uuids_is_known_by_its_messages(tmp_path: Path) -> None
     assert printed_json("context", file)["messages"] == before
 
 
-def test_a_prompt_that_was_never_answered_is_kept_though_the_start_has_no_uuid(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "s.jsonl"
+def test_a_prompt_that_was_never_answered_is_kept_though_the_start_has_no_uuid(file: Path) -> None:
     start = {key: value for key, value in Agent().init().items() if key != "uuid"}
     for prompt in ("Look", "Look again"):
         done("record", file, "--prompt", prompt, input=as_bytes([start]))
-    said = [message["content"] for message in printed_json("context", file)["messages"]]
-    assert said == ["Look", "Look again"]
+    assert texts(file) == ["Look", "Look again"]
 
 
-def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_no_row_of_a_recorded_message_is_empty(file: Path) -> None:
     done("record", file, "--prompt", "Look", input=STREAM)
     rows = printed_json("tree", file)
     ends = [row for row in rows if row["type"] == "message_end"]
@@ -85,23 +72,21 @@ def test_no_row_of_a_recorded_message_is_empty(tmp_path: Path) -> None:
     assert branch["preview"] == "Done."
 
 
-def test_events_are_printed_as_they_come(tmp_path: Path) -> None:
-    result = run("record", tmp_path / "s.jsonl", "--json", input=STREAM)
+def test_events_are_printed_as_they_come(file: Path) -> None:
+    result = run("record", file, "--json", input=STREAM)
     told = [json.loads(line) for line in result.stdout.splitlines()]
     assert (told[0]["type"], told[-1]["type"]) == ("start", "complete")
     assert told[0]["agentSessionId"] == AGENT_SESSION
-    assert told[-1]["newHead"]["uuid"] == _head(tmp_path / "s.jsonl")
+    assert told[-1]["newHead"]["uuid"] == _head(file)
     assert {event["lane"] for event in told} == {"main"}
 
 
-def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_recording_again_adds_nothing_not_even_the_prompt(file: Path) -> None:
     for stream in (STREAM[:3000], STREAM[3000:], STREAM, STREAM):
         done("record", file, "--prompt", "Look", input=stream)
     with Session.open(file, readonly=True) as session:
-        assert [m["role"] for m in session.context().messages] == [
-            *("user", "assistant", "user", "assistant")
-        ]
+        roles = [message["role"] for message in session.context().messages]
+        assert roles == ["user", "assistant"] * 2
         assert session.verify() == []
     before = file.read_bytes()
     again = done("record", file, "--prompt", "Look", "--granularity", "message", input=STREAM)
@@ -109,53 +94,35 @@ def test_recording_again_adds_nothing_not_even_the_prompt(tmp_path: Path) -> Non
     assert again.strip() == _head(file)
 
 
-def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(tmp_path: Path) -> None:
-    result = run("record", tmp_path / "s.jsonl", input=b"\x1b[2Joops\n" + STREAM)
+def test_a_stray_line_is_told_with_its_number_and_recording_goes_on(file: Path) -> None:
+    result = run("record", file, input=b"\x1b[2Joops\n" + STREAM)
     assert result.exit_code == 0
-    assert (
-        "Warning: line 1 of the stream is not a JSON object; it is kept unchanged" in result.stderr
-    )
+    told = "Warning: line 1 of the stream is not a JSON object; it is kept unchanged"
+    assert told in result.stderr
     assert not driving(result.output)
 
 
-def test_nothing_to_record_is_an_error_and_makes_no_file(tmp_path: Path) -> None:
-    result = run("record", tmp_path / "s.jsonl", input=b"")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "standard input is empty" in result.stderr
-    assert not (tmp_path / "s.jsonl").exists()
+def test_nothing_to_record_is_an_error_and_makes_no_file(file: Path) -> None:
+    assert "standard input is empty" in refused("record", file, input=b"")
+    assert not (file).exists()
 
 
-def test_recording_goes_on_where_nobody_reads_the_events_any_more(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
-    command = [sys.executable, "-m", "sessiontree", "record", str(file), "--json"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert child.stdin is not None
-    assert child.stdout is not None
-    first, *others = STREAM.splitlines(keepends=True)
-    child.stdin.write(first)
-    child.stdin.flush()
-    assert json.loads(child.stdout.readline())["type"] == "start"
-    child.stdout.close()
-    for line in others:
-        child.stdin.write(line)
-        child.stdin.flush()
-    child.stdin.close()
-    assert child.wait() == 0
-    with Session.open(file, readonly=True) as session:
-        assert len(session.context().messages) == 3
-        assert session.stats().usage.cost == 0.25
-
-
-def test_messages_are_counted_also_where_nobody_reads_the_events(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sessiontree", "record", str(tmp_path / "s.jsonl"), "--json"]
+def test_recording_goes_on_where_nobody_reads_the_events_any_more(file: Path) -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as child:  # type: ignore[call-overload]
+    with subprocess.Popen([*COMMAND, str(file)], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
+        first, *others = STREAM.splitlines(keepends=True)
+        child.stdin.write(first)
+        assert json.loads(child.stdout.readline())["type"] == "start"
         child.stdout.close()
-        child.stdin.write(STREAM)
+        for line in others:
+            child.stdin.write(line)
         child.stdin.close()
         told = child.stderr.read()
     assert child.returncode == 0
     assert b"Recorded 2 messages of the model" in told
+    with Session.open(file, readonly=True) as session:
+        assert len(session.context().messages) == 3
+        assert session.stats().usage.cost == 0.25
 
 
 @pytest.mark.parametrize(
@@ -172,11 +139,8 @@ def test_messages_are_counted_also_where_nobody_reads_the_events(tmp_path: Path)
     ],
     ids=["noise", "Codex", "Gemini", "blank"],
 )
-def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, stream: bytes) -> None:
-    file = tmp_path / "s.jsonl"
-    result = run("record", file, input=stream)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "nothing in the stream was understood" in result.stderr
+def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(file: Path, stream: bytes) -> None:
+    assert "nothing in the stream was understood" in refused("record", file, input=stream)
     with Session.open(file, readonly=True) as session:
         lines = [line for line in stream.split(b"\n") if line]
         assert len(session.find(type="custom")) == len(lines)
@@ -184,21 +148,14 @@ def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(tmp_path: Path, str
 
 
 @pytest.mark.parametrize("line", range(len(STREAM.splitlines())))
-def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(
-    tmp_path: Path, line: int
-) -> None:
-    event = STREAM.splitlines(keepends=True)[line]
+def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(file: Path, line: int) -> None:
     for _ in range(2):
-        assert run("record", tmp_path / "s.jsonl", input=event).exit_code == 0
+        done("record", file, input=STREAM.splitlines(keepends=True)[line])
 
 
 def test_a_message_cut_before_its_first_word_is_not_counted(tmp_path: Path) -> None:
     agent = Agent()
-    begun = [
-        agent.init(),
-        agent.begin("msg_1"),
-        next(agent.deltas(0, {"type": "text", "text": ""})),
-    ]
+    begun = [agent.init(), agent.begin("msg_1"), next(agent.deltas(0, text("")))]
     result = run("record", tmp_path / "s.jsonl", input=as_bytes(begun))
     assert result.exit_code == 0
     assert "Recorded 0 messages of the model" in result.stderr
@@ -206,15 +163,8 @@ def test_a_message_cut_before_its_first_word_is_not_counted(tmp_path: Path) -> N
     assert "Recorded 1 message of the model" in again.stderr
 
 
-def test_a_session_that_is_made_is_about_the_agents_directory(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
-    done("record", file, input=STREAM)
-    with Session.open(file, readonly=True) as session:
-        assert session.header["cwd"] == "/p"
-
-
-def test_the_figures_of_the_only_model_are_those_of_the_session(tmp_path: Path) -> None:
-    agent, file = Agent(), tmp_path / "s.jsonl"
+def test_the_figures_of_the_only_model_are_those_of_the_session(file: Path) -> None:
+    agent = Agent()
     whole = [agent.init(), agent.whole("msg_1", [TEXT]), agent.result()]
     for cut in (1, 2, 3):
         done("record", file, input=as_bytes(whole[:cut]))

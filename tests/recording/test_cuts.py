@@ -16,6 +16,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.recording import StreamAccumulator
+from tests.support.saying import text
 from tests.support.streams import (
     CALL,
     TEXT,
@@ -23,6 +24,7 @@ from tests.support.streams import (
     answer,
     as_bytes,
     contents,
+    contents_of,
     conversation,
     recorded,
 )
@@ -37,9 +39,9 @@ def with_subagent() -> list[dict[str, Any]]:
         main.init(),
         *main.message("msg_1", [TEXT, CALL], "tool_use"),
         below.user("look"),
-        *below.message("msg_s", [{"type": "text", "text": "found"}]),
+        *below.message("msg_s", [text("found")]),
         main.user([answer("toolu_01", "found")]),
-        *main.message("msg_2", [{"type": "text", "text": "Done."}], whole=False),
+        *main.message("msg_2", [text("Done.")], whole=False),
         main.result(),
     ]
 
@@ -62,6 +64,13 @@ def told(session: Session) -> list[Any]:
     return [*found, session.stats().usage]
 
 
+def told_of(stream: bytes, granularity: str = "block") -> list[Any]:
+    """What a session tells of a stream that was recorded in one piece."""
+    with Session.create() as session:
+        recorded(session, stream, granularity=granularity)
+        return told(session)
+
+
 def check_cut(stream: bytes, at: Sequence[int], granularity: str, whole: list[Any]) -> None:
     """Record the pieces of a stream one after the other; the whole must come of it."""
     pieces = [stream[a:b] for a, b in zip([0, *at], [*at, len(stream)], strict=True)]
@@ -82,9 +91,7 @@ def check_cut(stream: bytes, at: Sequence[int], granularity: str, whole: list[An
 
 def check_cuts(kind: str, granularity: str, step: int) -> None:
     stream = as_bytes(STREAMS[kind])
-    with Session.create() as session:
-        recorded(session, stream, granularity=granularity)
-        whole = told(session)
+    whole = told_of(stream, granularity)
     for at in range(1, len(stream), step):
         check_cut(stream, [at], granularity, whole)
 
@@ -106,9 +113,7 @@ def test_the_rest_of_a_stream_cut_at_every_byte_makes_it_whole(kind: str, granul
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_stream_cut_again_and_again_comes_whole(kind: str) -> None:
     stream = as_bytes(STREAMS[kind])
-    with Session.create() as session:
-        recorded(session, stream)
-        whole = told(session)
+    whole = told_of(stream)
     check_cut(stream, range(97, len(stream), 397), "block", whole)
     in_one_line = [len(stream) - 40, len(stream) - 30, len(stream) - 1]
     check_cut(stream, in_one_line, "block", whole)
@@ -118,18 +123,14 @@ def test_a_stream_cut_again_and_again_comes_whole(kind: str) -> None:
 def test_chunks_may_end_anywhere(size: int) -> None:
     stream = as_bytes(conversation())
     with Session.create() as session:
-        recorded(session, stream)
-        whole = told(session)
-    with Session.create() as session:
         with StreamAccumulator(session) as accumulator:
             for at in range(0, len(stream), size):
                 accumulator.feed(stream[at : at + size])
-        assert told(session) == whole
+        assert told(session) == told_of(stream)
 
 
-def test_a_cut_file_opens_clean_with_the_blocks_that_were_finished(tmp_path: Path) -> None:
+def test_a_cut_file_opens_clean_with_the_blocks_that_were_finished(file: Path) -> None:
     stream = as_bytes(conversation(whole=False))
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         recorded(session, stream[: stream.index(b'"partial_json"')])
     with Session.open(file, readonly=True) as session:
@@ -140,9 +141,8 @@ def test_a_cut_file_opens_clean_with_the_blocks_that_were_finished(tmp_path: Pat
         assert len(session.context().messages) == 2  # the call is answered, as interrupted
 
 
-def test_a_recording_that_was_killed_goes_on_when_the_stream_is_told_again(tmp_path: Path) -> None:
+def test_a_recording_that_was_killed_goes_on_when_the_stream_is_told_again(file: Path) -> None:
     stream = as_bytes(conversation())
-    file = tmp_path / "s.jsonl"
     Session.create(file).close()
     child = os.fork()
     if not child:
@@ -150,11 +150,8 @@ def test_a_recording_that_was_killed_goes_on_when_the_stream_is_told_again(tmp_p
         accumulator.feed(stream[: len(stream) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    with Session.create() as session:
-        recorded(session, stream)
-        whole = contents(session)
     with Session.open(file) as session:
         assert session.verify() == []
         recorded(session, stream)
-        assert contents(session) == whole
+        assert contents(session) == contents_of(stream)
         assert session.stats().usage.output == 100

@@ -39,10 +39,9 @@ CONTENTS = [[THINKING, TEXT, CALL], [answer("toolu_01")], [text("Done.")]]
 def test_a_message_is_kept_once_in_the_providers_own_blocks(
     deltas: bool, whole: bool, granularity: str
 ) -> None:
+    stream = as_bytes(conversation(deltas=deltas, whole=whole))
     with Session.create() as session:
-        recorded(
-            session, as_bytes(conversation(deltas=deltas, whole=whole)), granularity=granularity
-        )
+        recorded(session, stream, granularity=granularity)
         assert contents(session) == CONTENTS
         context = session.context()
         assert context.warnings == []
@@ -56,12 +55,12 @@ def test_a_message_is_kept_once_in_the_providers_own_blocks(
         assert len(session.turns()) == 0
 
 
-def test_each_finished_block_is_in_the_file_before_the_next_one_comes(tmp_path: Path) -> None:
+def test_each_finished_block_is_in_the_file_before_the_next_one_comes(file: Path) -> None:
     agent = Agent()
-    with Session.create(tmp_path / "s.jsonl") as session:
+    with Session.create(file) as session:
         accumulator = StreamAccumulator(session)
         accumulator.feed(as_bytes([agent.begin("msg_1"), *agent.deltas(0, TEXT), agent.stop(0)]))
-        with Session.open(tmp_path / "s.jsonl", readonly=True) as read:
+        with Session.open(file, readonly=True) as read:
             assert contents(read) == [[TEXT]]
         accumulator.close()
 
@@ -73,21 +72,18 @@ def test_a_stream_told_again_from_its_start_adds_nothing(deltas: bool, granulari
     with Session.create() as session:
         recorded(session, stream, granularity=granularity)
         before = [entry.uuid for entry in session.entries()]
-        stats = session.stats().usage
+        used = session.stats().usage
+        assert (used.input, used.output, used.cache_read, used.cost) == (20, 100, 200, 0.25)
         recorded(session, stream, stream, granularity=granularity)
         assert [entry.uuid for entry in session.entries()] == before
-        assert session.stats().usage == stats
+        assert session.stats().usage == used
 
 
 def test_what_the_agent_tells_of_itself_is_in_the_metadata() -> None:
     with Session.create() as session:
         found = recorded(session, as_bytes(conversation()))
-        assert session.metadata == {
-            "agentSessionId": AGENT_SESSION,
-            "model": MODEL,
-            "cwd": "/p",
-            "tools": ["Read", "Task"],
-        }
+        about = {"agentSessionId": AGENT_SESSION, "model": MODEL}
+        assert session.metadata == {**about, "cwd": "/p", "tools": ["Read", "Task"]}
         assert len(session.find(type="session_info")) == 2
     start = found[0]
     assert isinstance(start, events.Start)
@@ -116,14 +112,6 @@ def test_the_events_come_in_order_and_name_their_places() -> None:
         assert complete.new_head.uuid == session.leaf.uuid
         assert complete.agent_session_id == AGENT_SESSION
         assert (complete.usage.cost, complete.usage.output, complete.usage.turns) == (0.25, 100, 2)
-
-
-def test_stats_say_what_the_agent_says_whoever_told_of_the_tokens() -> None:
-    for deltas in (True, False):
-        with Session.create() as session:
-            recorded(session, as_bytes(conversation(deltas=deltas)))
-            used = session.stats().usage
-            assert (used.input, used.output, used.cache_read, used.cost) == (20, 100, 200, 0.25)
 
 
 def test_a_cost_that_grows_from_turn_to_turn_is_counted_once() -> None:
@@ -180,7 +168,7 @@ def test_a_line_that_is_no_event_is_kept_with_its_number() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:line .* is cut short")
-def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_path: Path) -> None:
+def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(file: Path) -> None:
     main, below = Agent(), Agent(parent="toolu_task")
     task = {"type": "tool_use", "id": "toolu_task", "name": "Task", "input": {"prompt": "look"}}
     stream = [
@@ -194,25 +182,16 @@ def test_a_subagent_has_a_lane_of_its_own_and_the_main_chain_stays_whole(tmp_pat
         *main.message("msg_2", [text("Done.")]),
         main.result(),
     ]
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         half = len(as_bytes(stream)) // 2
         found = recorded(session, as_bytes(stream)[:half], as_bytes(stream)[half:])
     with Session.open(file, readonly=True) as session:
         assert session.verify() == []
         assert session.context().warnings == []
-        assert contents(session) == [
-            [TEXT, task],
-            [answer("toolu_task", "found it")],
-            [text("Done.")],
-        ]
+        found_it = [answer("toolu_task", "found it")]
+        assert contents(session) == [[TEXT, task], found_it, [text("Done.")]]
     with Session.open(file, readonly=True, lane="agent-toolu_task") as lane:
-        assert contents(lane) == [
-            "look",
-            [CALL],
-            [answer("toolu_01")],
-            [text("found it")],
-        ]
+        assert contents(lane) == ["look", [CALL], [answer("toolu_01")], [text("found it")]]
         told = {entry["customType"]: entry["data"] for entry in lane.find(type="custom")}
         caller = told["claude-code:subagent"]["calledBy"]
         assert lane.entry(caller)["block"] == task
@@ -226,9 +205,8 @@ def test_a_prompt_that_the_caller_wrote_is_not_written_again_when_it_is_echoed()
             prompt = session.append_message({"role": "user", "content": "Build it"})
             found = recorded(session, as_bytes([agent.init(), agent.user(echo)]))
             assert contents(session) == ["Build it"]
-            assert (
-                events.UserMessage(position=events.Position(prompt.uuid), text="Build it") in found
-            )
+            place = events.Position(prompt.uuid)
+            assert events.UserMessage(position=place, text="Build it") in found
 
 
 def test_results_without_uuids_told_again_are_kept_once() -> None:
@@ -258,46 +236,24 @@ def test_a_whole_event_that_differs_from_its_deltas_has_the_last_word() -> None:
 
 def test_a_message_whose_start_was_lost_does_not_touch_the_one_before() -> None:
     agent = Agent()
-    lost = list(agent.message("msg_2", [text("two")], whole=False))[1:]
-    assert contents_of(as_bytes([*agent.message("msg_1", [TEXT]), *lost])) == [
-        [TEXT],
-        [text("two")],
-    ]
+    _, *lost = agent.message("msg_2", [text("two")], whole=False)
+    told = as_bytes([*agent.message("msg_1", [TEXT]), *lost])
+    assert contents_of(told) == [[TEXT], [text("two")]]
 
 
 def test_a_character_split_between_two_deltas_is_one_again() -> None:
     agent = Agent()
-    stream = as_bytes(
-        [
-            agent.begin("msg_1"),
-            *agent.deltas(0, text("A")),
-            agent.streamed(
-                type="content_block_delta", index=0, delta={"type": "text_delta", "text": "HIGH"}
-            ),
-            agent.streamed(
-                type="content_block_delta", index=0, delta={"type": "text_delta", "text": "LOW"}
-            ),
-            agent.stop(0),
-        ]
-    )
-    stream = stream.replace(b"HIGH", b"\\ud83c").replace(b"LOW", b"\\udf70")
+    told = [agent.begin("msg_1"), *agent.deltas(0, text("A+-"), size=1), agent.stop(0)]
+    stream = as_bytes(told).replace(b'"+"', b'"\\ud83c"').replace(b'"-"', b'"\\udf70"')
     assert contents_of(stream) == [[text("A🍰")]]
 
 
 def test_an_input_that_json_cannot_carry_is_kept_as_text() -> None:
     agent = Agent()
-    bad = '{"n": 1e999}'
-    delta = {"type": "input_json_delta", "partial_json": bad}
-    start = {**CALL, "input": {}}
-    stream = [
-        agent.begin("msg_1"),
-        agent.streamed(type="content_block_start", index=0, content_block=start),
-        agent.streamed(type="content_block_delta", index=0, delta=delta),
-        agent.stop(0),
-    ]
+    told = [agent.begin("msg_1"), *agent.deltas(0, {**CALL, "input": {"n": 123}}), agent.stop(0)]
     with Session.create() as session:
-        recorded(session, as_bytes(stream))
-        assert session.find(type="block")[0]["block"]["input"] == bad
+        recorded(session, as_bytes(told).replace(b"123", b"1e999"))
+        assert session.find(type="block")[0]["block"]["input"] == '{"n": 1e999}'
 
 
 def test_interleaved_blocks_stand_in_the_providers_order() -> None:
@@ -336,8 +292,7 @@ def test_a_veto_costs_its_own_event_and_no_other() -> None:
     assert kinds == ["claude-code:one", "claude-code:two"]
 
 
-def test_what_cannot_be_recorded_is_refused_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_what_cannot_be_recorded_is_refused_at_once(file: Path) -> None:
     with Session.create(file) as session:
         with pytest.raises(UsageError, match="granularity"):
             StreamAccumulator(session, granularity="word")  # type: ignore[arg-type]
@@ -363,7 +318,7 @@ def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_end
     begin = {"type": "system", "subtype": "init", "session_id": "s"}
     said = {"id": "m1", "role": "assistant", "content": [text("Yes.")]}
     answer = {"type": "assistant", "session_id": "s", "message": said}
-    stream = json.dumps(begin).encode() + b"\n" + json.dumps(answer).encode() + end
+    stream = as_bytes([begin, answer]).rstrip(b"\n") + end
     with Session.create() as session:
         for _ in range(2):
             with StreamAccumulator(session, prompt="Well?") as accumulator:

@@ -45,9 +45,8 @@ WHOLE: dict[str, Any] = {
 
 @pytest.mark.parametrize(("granularity", "entries"), [("message", 1), ("block", 4)])
 def test_a_streamed_message_is_one_message_either_way(
-    tmp_path: Path, granularity: Literal["message", "block"], entries: int
+    file: Path, granularity: Literal["message", "block"], entries: int
 ) -> None:
-    file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         session.append_message({"role": "user", "content": "Look"})
         stream(session, granularity)
@@ -60,8 +59,7 @@ def test_a_streamed_message_is_one_message_either_way(
         assert context.model == {"provider": "p", "modelId": "m-1"}
 
 
-def test_finished_blocks_survive_a_kill_in_the_next_one_and_are_marked(tmp_path: Path) -> None:
-    file = tmp_path / "s.jsonl"
+def test_finished_blocks_survive_a_kill_in_the_next_one_and_are_marked(file: Path) -> None:
     Session.create(file).close()
     child = os.fork()
     if not child:
@@ -83,17 +81,14 @@ def test_finished_blocks_survive_a_kill_in_the_next_one_and_are_marked(tmp_path:
 
 
 @pytest.mark.parametrize("granularity", ["message", "block"])
-def test_an_interrupted_stream_keeps_what_came_and_says_aborted(
-    granularity: Literal["message", "block"],
-) -> None:
+def test_an_interrupted_stream_keeps_what_came_and_says_aborted(granularity: Any) -> None:
+    def interrupted() -> None:
+        with session.stream_message(granularity=granularity) as m:
+            m.start("text")
+            m.delta("so f")
+            raise KeyboardInterrupt
+
     with Session.create() as session:
-
-        def interrupted() -> None:
-            with session.stream_message(granularity=granularity) as m:
-                m.start("text")
-                m.delta("so f")
-                raise KeyboardInterrupt
-
         with pytest.raises(KeyboardInterrupt):
             interrupted()
         said = session.context().messages[0]
@@ -102,9 +97,7 @@ def test_an_interrupted_stream_keeps_what_came_and_says_aborted(
 
 
 @pytest.mark.parametrize("granularity", ["message", "block"])
-def test_tool_input_that_is_no_json_is_kept_raw_with_a_warning(
-    granularity: Literal["message", "block"],
-) -> None:
+def test_tool_input_that_is_no_json_is_kept_raw_with_a_warning(granularity: Any) -> None:
     with Session.create() as session:
         with session.stream_message(granularity=granularity) as m:
             m.start("toolCall", id="c1", name="read")
@@ -131,19 +124,16 @@ def test_what_is_out_of_order_is_refused_and_nothing_is_lost() -> None:
             m.start("text")
         m.delta("kept")
         m.end()
-        with pytest.raises(UsageError, match="has ended"):
-            m.start("text")
-        with pytest.raises(UsageError, match="has ended"):
-            m.delta("x")
-        with pytest.raises(UsageError, match="has ended"):
-            m.stop()
+        for act in (lambda: m.start("text"), lambda: m.delta("x"), m.stop):
+            with pytest.raises(UsageError, match="has ended"):
+                act()
         assert session.context().messages[0]["content"][0]["text"] == "kept"
         with pytest.raises(UsageError, match="granularity"):
             session.stream_message(granularity="word")  # type: ignore[arg-type]
 
 
-def test_two_streams_at_once_stay_two_messages(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl") as session:
+def test_two_streams_at_once_stay_two_messages(file: Path) -> None:
+    with Session.create(file) as session:
         one = session.stream_message(granularity="block")
         two = session.stream_message(granularity="block")
         for m, word in ((one, "a"), (two, "b"), (one, "c")):

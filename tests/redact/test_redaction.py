@@ -219,12 +219,9 @@ def test_text_without_secrets_is_the_same_object(text: str) -> None:
 def test_the_same_secret_has_the_same_mask_and_another_another() -> None:
     redaction = Redaction()
     first, other = "ghp_" + "a1" * 18, "ghp_" + "b2" * 18
-    assert (
-        redaction.text(f"{first} {other}") == "[redacted:github-token:1] [redacted:github-token:2]"
-    )
-    assert redaction.text(f"again\x1b[31m {first[:9]}\x1b[0m{first[9:]}") == (
-        "again\x1b[31m [redacted:github-token:1]"
-    )
+    one, two = (f"[redacted:github-token:{number}]" for number in (1, 2))
+    assert redaction.text(f"{first} {other}") == f"{one} {two}"
+    assert redaction.text(f"again\x1b[31m {first[:9]}\x1b[0m{first[9:]}") == f"again\x1b[31m {one}"
 
 
 def test_a_mask_of_an_earlier_redaction_keeps_its_number_unless_that_is_taken() -> None:
@@ -267,9 +264,8 @@ def test_an_image_is_left_out_and_named(image: dict[str, Any]) -> None:
 
 
 def test_an_image_that_is_only_linked_stays() -> None:
-    value = {
-        "content": [{"type": "image", "source": {"type": "url", "url": "https://a.org/x.png"}}]
-    }
+    linked = {"type": "image", "source": {"type": "url", "url": "https://a.org/x.png"}}
+    value = {"content": [linked]}
     assert Redaction().value(value, "e") is value
 
 
@@ -327,10 +323,8 @@ def test_a_wrong_rule_is_refused_with_its_name_and_file(text: str, cause: str) -
 def test_a_users_rule_cannot_break_the_structure_of_an_entry() -> None:
     rules = read_rules("any = '[a-z]+'", "r.toml")
     value = {"type": "message", "message": user("hello")}
-    assert Redaction(rules).value(value, "e") == {
-        "type": "message",
-        "message": user("[redacted:any:1]"),
-    }
+    masked = {"type": "message", "message": user("[redacted:any:1]")}
+    assert Redaction(rules).value(value, "e") == masked
 
 
 def test_the_help_begins_with_what_it_does_and_shows_no_expression() -> None:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from sessiontree import (
-    ReadOnlyError,
-    Session,
-    SessionExistsError,
-    SessionNotFoundError,
-    StorageError,
-)
+from sessiontree import ReadOnlyError, Session, StorageError
 from sessiontree.core.entry import Entry
+from sessiontree.errors import SessionExistsError, SessionNotFoundError
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
 from tests.support.files import HELLO, VERSION_1
@@ -43,9 +37,8 @@ def test_create_never_takes_another_files_place(path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(SessionExistsError) as caught:
         Session.create(path)
-    assert (
-        str(caught.value) == f"{path} is there already and was left as it is; choose another name"
-    )
+    told = f"{path} is there already and was left as it is; choose another name"
+    assert str(caught.value) == told
     assert path.read_bytes() == before
     assert names_in(path.parent) == ["s.jsonl"]
 
@@ -55,13 +48,10 @@ def test_export_and_fork_never_take_another_files_place(path: Path, disk: type[D
     taken = path.with_name("taken.jsonl")
     taken.write_bytes(b"mine")
     with Session.open(path, fs=disk()) as session:
-        writes: list[Callable[[], str]] = [
-            lambda: session.fork(taken),
-            lambda: session.export_branch("@", taken),
-        ]
-        for write in writes:
-            with pytest.raises(SessionExistsError):
-                write()
+        with pytest.raises(SessionExistsError):
+            session.fork(taken)
+        with pytest.raises(SessionExistsError):
+            session.export_branch("@", taken)
     assert taken.read_bytes() == b"mine"
     assert names_in(path.parent) == ["s.jsonl", "taken.jsonl"]
 
@@ -94,9 +84,7 @@ for _call in ("write", "sync", "sync_folder", "replace", "link", "unlink", "lock
 
 def state_of(folder: Path) -> dict[str, tuple[bytes, int]]:
     """The bytes and times of everything in a folder, and the folder's own."""
-    state = {
-        found.name: (found.read_bytes(), found.stat().st_mtime_ns) for found in folder.iterdir()
-    }
+    state = {each.name: (each.read_bytes(), each.stat().st_mtime_ns) for each in folder.iterdir()}
     return {**state, ".": (b"", folder.stat().st_mtime_ns)}
 
 
@@ -124,13 +112,16 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.fixture(params=FILES)
+def made(file: Path, request: pytest.FixtureRequest) -> Path:
+    file.write_bytes(FILES[request.param])
+    return file
+
+
 @pytest.mark.parametrize("disk", [Disk, ReadOnly])
-def test_reading_changes_nothing(tmp_path: Path, name: str, disk: type[Disk]) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(FILES[name])
+def test_reading_changes_nothing(tmp_path: Path, made: Path, disk: type[Disk]) -> None:
     before = state_of(tmp_path)
-    with Session.open(path, readonly=True, fs=disk()) as session:
+    with Session.open(made, readonly=True, fs=disk()) as session:
         assert look_at_everything(session)
         with pytest.raises(ReadOnlyError, match="open it without readonly=True to write"):
             session.append_message(HELLO)
@@ -138,27 +129,21 @@ def test_reading_changes_nothing(tmp_path: Path, name: str, disk: type[Disk]) ->
 
 
 @pytest.mark.unprivileged
-@pytest.mark.parametrize("name", FILES)
-def test_a_folder_one_may_not_write_to_can_be_read(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(FILES[name])
-    path.chmod(0o400)
+def test_a_folder_one_may_not_write_to_can_be_read(tmp_path: Path, made: Path) -> None:
+    made.chmod(0o400)
     tmp_path.chmod(0o500)
     try:
-        with Session.open(path, readonly=True) as session:
+        with Session.open(made, readonly=True) as session:
             assert look_at_everything(session)
     finally:
         tmp_path.chmod(0o700)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_read_only_medium_is_named_to_a_writer(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(FILES[name])
+def test_a_read_only_medium_is_named_to_a_writer(made: Path) -> None:
     with pytest.raises(StorageError) as caught:
-        Session.open(path, fs=ReadOnly())
+        Session.open(made, fs=ReadOnly())
     assert str(caught.value) == (
-        f"cannot open {path}: Read-only file system; "
+        f"cannot open {made}: Read-only file system; "
         "the medium is read-only; open it with readonly=True, or copy the file"
     )
 

@@ -1,4 +1,4 @@
-"""The figures of the document that the format comes from, each from a file and by the API."""
+"""The figures of the document that the format comes from, made by the API and read back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Entry, Session, SessionTreeWarning
-from tests.support.conversation import HEADER, chain, in_memory, line, message, said, user, write
+from tests.support.conversation import HEADER, in_memory, line, message, said, said_in, user, write
 
 
 def _uuids(path: list[Entry]) -> list[str]:
@@ -67,100 +67,28 @@ def test_the_full_example_by_the_api_gives_its_five_items() -> None:
         assert len(list(session.entries())) == 8
 
 
-def test_branching_from_an_entry_leaves_the_old_path_in_the_file(tmp_path: Path) -> None:
-    lines = [
-        {**HEADER, "uuid": "a1b2"},
-        *chain("d4e5", "g7h8", "j0k1", "m3n4", below="a1b2"),
-        *chain("p6q7", "s9t0", below="g7h8"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        assert _uuids(session.path()) == ["a1b2", "d4e5", "g7h8", "p6q7", "s9t0"]
-        assert _uuids(session.path("m3n4")) == ["a1b2", "d4e5", "g7h8", "j0k1", "m3n4"]
-        assert _uuids(session.children("g7h8")) == ["j0k1", "p6q7"]
-
-
-MULTIPLE_POPS = ["a", "b", "c", "i", "j", "k", "m", "n"]
-
-
-def test_multiple_pops_give_the_context_of_the_figure(tmp_path: Path) -> None:
-    lines = [
-        {**HEADER, "uuid": "a"},
-        *chain("b", "c", "d", "e", "f", "g", "h", below="a"),
-        line("stack_summary", "i", "c", summary="i", fromUuid="h"),
-        *chain("j", "k", "l", below="i"),
-        line("stack_summary", "m", "k", summary="m", fromUuid="l"),
-        *chain("n", below="m"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        assert _uuids(session.path()) == MULTIPLE_POPS
-        assert said(session.context()) == MULTIPLE_POPS[1:]
-
-
-def test_multiple_pops_by_the_api_give_the_context_of_the_figure() -> None:
-    with in_memory() as session:
+def test_multiple_pops_give_the_context_of_the_figure(file: Path) -> None:
+    with Session.create(file) as session:
         _say(session, "b", "c", "d", "e", "f", "g", "h")
         i = session.pop("c", summary="i")
         _say(session, "j", "k", "l")
         m = session.pop("k", summary="m")
         _say(session, "n")
         assert (i["fromUuid"], i.parent_uuid, m["fromUuid"], m.parent_uuid) == ("h", "c", "l", "k")
-        assert said(session.context()) == MULTIPLE_POPS[1:]
+        assert said(session.context()) == said_in(file) == ["b", "c", "i", "j", "k", "m", "n"]
 
 
-COMPACTED = ["summary", "m6", "m7", "m8", "m9", "m10"]
-
-
-def test_a_compaction_keeps_from_its_first_kept_entry_on(tmp_path: Path) -> None:
-    lines = [
-        HEADER,
-        *chain(*(f"m{n}" for n in range(1, 11))),
-        line(
-            "compaction",
-            "c1",
-            "m10",
-            summary="summary",
-            firstKeptEntryUuid="m6",
-            tokensBefore=50000,
-        ),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        assert said(session.context()) == COMPACTED
-        assert session.context().messages[0]["role"] == "compactionSummary"
-        assert session.context().messages[0]["tokensBefore"] == 50000
-
-
-def test_a_compaction_by_the_api_keeps_from_its_first_kept_entry_on() -> None:
-    with in_memory() as session:
+def test_a_compaction_keeps_from_its_first_kept_entry_on(file: Path) -> None:
+    with Session.create(file) as session:
         _say(session, *(f"m{n}" for n in range(1, 11)))
         compaction = session.compact("summary", first_kept="m6")
-        assert compaction.parent_uuid == "m10"
-        assert compaction["firstKeptEntryUuid"] == "m6"
-        assert said(session.context()) == COMPACTED
+        assert (compaction.parent_uuid, compaction["firstKeptEntryUuid"]) == ("m10", "m6")
+        kept = ["summary", "m6", "m7", "m8", "m9", "m10"]
+        assert said(session.context()) == said_in(file) == kept
 
 
-STACKED = ["c2", "ss", "m9", "m10", "m11"]
-
-
-def test_compaction_and_stacking_each_stay_on_their_branch(tmp_path: Path) -> None:
-    compaction = {"tokensBefore": 9}
-    lines = [
-        HEADER,
-        *chain("m1", "m2", "m3", "m4", "m5"),
-        line("compaction", "c1", "m5", summary="c1", firstKeptEntryUuid="m4", **compaction),
-        *chain("m6", "m7", "m8", below="c1"),
-        line("stack_summary", "ss", "m3", summary="ss", fromUuid="m8"),
-        *chain("m9", "m10", below="ss"),
-        line("compaction", "c2", "m10", summary="c2", firstKeptEntryUuid="ss", **compaction),
-        *chain("m11", below="c2"),
-    ]
-    with Session.open(write(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        assert said(session.context()) == STACKED
-        assert said(session.context("m8")) == ["c1", "m4", "m5", "m6", "m7", "m8"]
-        assert said(session.context("m10")) == ["m1", "m2", "m3", "ss", "m9", "m10"]
-
-
-def test_compaction_and_stacking_by_the_api_each_stay_on_their_branch() -> None:
-    with in_memory() as session:
+def test_compaction_and_stacking_each_stay_on_their_branch(file: Path) -> None:
+    with Session.create(file) as session:
         _say(session, "m1", "m2", "m3", "m4", "m5")
         session.compact("c1", first_kept="m4")
         _say(session, "m6", "m7", "m8")
@@ -169,6 +97,6 @@ def test_compaction_and_stacking_by_the_api_each_stay_on_their_branch() -> None:
         _say(session, "m9", "m10")
         session.compact("c2", first_kept=stacked)
         _say(session, "m11")
-        assert said(session.context()) == STACKED
+        assert said(session.context()) == said_in(file) == ["c2", "ss", "m9", "m10", "m11"]
         assert said(session.context("m8")) == ["c1", "m4", "m5", "m6", "m7", "m8"]
         assert said(session.context("m10")) == ["m1", "m2", "m3", "ss", "m9", "m10"]

