@@ -24,7 +24,15 @@ from msgspec.structs import replace
 from sessiontree.catalog import lookup
 from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
 from sessiontree.core.project import directory_of, encoded, folder_name
-from sessiontree.errors import SessionNotFoundError, SessionTreeWarning, StorageError, UsageError
+from sessiontree.errors import (
+    ContentLostWarning,
+    RefError,
+    SessionNotFoundError,
+    SessionTreeError,
+    SessionTreeWarning,
+    StorageError,
+    UsageError,
+)
 from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
 
@@ -307,7 +315,7 @@ class Store:
             ref: the path of the session in the trash, or a ref as for `find_trashed`.
 
         Returns:
-            The path of the restored session.
+            The path of the restored session. If it lacks blobs, a ContentLostWarning says so.
 
         Raises:
             RefError: the ref names no session in the trash, or more than one.
@@ -315,9 +323,24 @@ class Store:
             StorageError: the operating system reported an error.
         """
         from sessiontree.catalog import move  # few programs use the trash
+        from sessiontree.session import Session
 
-        file = path_of_ref(ref) or self.find_trashed(ref)
-        return move.restore(self._fs, self.root, file)
+        restored = path_of_ref(ref) or self.find_trashed(ref)
+        file = move.restore(self._fs, self.root, restored)
+        lost = 0
+        with (  # what cannot be opened is restored as well
+            suppress(SessionTreeError),
+            Session.open(file, readonly=True, fs=self._fs) as session,
+        ):
+            lost = session.stats().lost_blobs
+        if lost:
+            warnings.warn(
+                f"{file} is restored, but {lost} of the blobs that it needs are missing or cannot "
+                "be read; 'sessiontree verify' lists them",
+                ContentLostWarning,
+                stacklevel=2,
+            )
+        return file
 
     def find_trashed(self, ref: str, *, report: Report | None = None) -> str:
         """Return the path of a trashed session, given a ref.
@@ -325,9 +348,15 @@ class Store:
         The arguments and errors are the same as for `find`; `latest` is the session that was
         trashed last.
         """
+        from sessiontree.catalog import move  # few programs use the trash
+
         where = f"in the trash of {self.root}"
         command = shlex.join(("sessiontree", "restore", "--store", self.root))
-        return lookup.find(ref, self.trashed(report=report), where, command).file
+        try:
+            return lookup.find(ref, self.trashed(report=report), where, command).file
+        except RefError:
+            move.finish(self._fs, self.root)  # a session that a killed move left in two parts
+            raise
 
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The session files, unordered; none if there is no folder."""

@@ -7,24 +7,40 @@ The trash is the folder `.trash` in the root of a store. Each session has a fold
 own there, named by the time, and in that the path that it had. This package never removes
 anything from it.
 
+A mark in the trash names the session that is being moved to it or from it. What a killed
+program began is finished before the next such move: the session is whole again where its file
+is, in its old place if that is both.
+
 Invariants: nothing is overwritten; if an exclusive writer holds a session of a project, no
 session of it is moved; no other program moves sessions of the store meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Final
 
-from sessiontree.catalog.listing import session_infos
-from sessiontree.errors import NothingToDoError, SessionBusyError, UsageError
+from sessiontree.catalog.listing import facts_of, session_infos
+from sessiontree.errors import NothingToDoError, SessionBusyError, SessionTreeError, UsageError
+from sessiontree.storage.atomic import create_file
 from sessiontree.storage.files import Report, session_files
-from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.move import move_session, moving
+from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
+from sessiontree.storage.move import (
+    bring_sidecars,
+    has_sidecars,
+    is_same,
+    make_folders,
+    move_session,
+    moving,
+)
 from sessiontree.storage.oserrors import os_errors
 
 TRASH: Final = ".trash"
 """The name of the folder of the trash, in the root."""
+
+_MARK: Final = ".moving-"
+"""Starts the name of a mark in the trash; the rest is the name of the session's folder there."""
 
 
 def rename_project(
@@ -70,9 +86,10 @@ def trash(fs: FileSystem, root: str, file: str, stamp: str) -> str:
         raise UsageError(f"{file} is not a session of {root}; name the folder of sessions it is in")
     if place.split(os.sep)[0] == TRASH:
         raise UsageError(f"{file} is in the trash of {root} already")
-    folder = os.path.join(root, TRASH, stamp, os.path.dirname(place)).rstrip(os.sep)
+    trashed = os.path.join(root, TRASH, stamp, place)
     with moving(fs, root):
-        return move_session(fs, file, folder)
+        _finish_all(fs, root)
+        return _move_marked(fs, root, file, trashed, trashed)
 
 
 def restore(fs: FileSystem, root: str, file: str) -> str:
@@ -81,9 +98,78 @@ def restore(fs: FileSystem, root: str, file: str) -> str:
     parts = place.split(os.sep) if place is not None else []
     if len(parts) < 2:
         raise UsageError(f"{file} is not in the trash of {root}; list what is there, and name one")
-    folder = os.path.join(root, *parts[1:-1])
+    target = os.path.join(root, *parts[1:])
     with moving(fs, root):
-        return move_session(fs, file, folder)
+        _finish_all(fs, root)
+        if os.path.exists(target) and not os.path.exists(file):
+            return target
+        return _move_marked(fs, root, file, target, file)
+
+
+def finish(fs: FileSystem, root: str) -> None:
+    """Finish the moves to the trash of a store, and from it, that were cut short."""
+    if _marks(fs, root):
+        with moving(fs, root):
+            _finish_all(fs, root)
+
+
+def _move_marked(fs: FileSystem, root: str, file: str, target: str, trashed: str) -> str:
+    """Move a session; keep a mark of its path in the trash on the medium meanwhile."""
+    place = os.path.relpath(trashed, os.path.join(root, TRASH))
+    mark = os.path.join(root, TRASH, _MARK + place.split(os.sep)[0])
+
+    def begin() -> None:
+        make_folders(fs, os.path.dirname(mark))
+        create_file(fs, mark, iter([os.fsencode(place)]))
+
+    try:
+        move_session(fs, file, os.path.dirname(target), begin)
+    except SessionTreeError:
+        with contextlib.suppress(SessionTreeError, OSError):
+            _finish(fs, root, mark)
+        raise
+    with contextlib.suppress(OSError):  # the next move finds nothing to finish
+        fs.unlink(mark)
+    return target
+
+
+def _marks(fs: FileSystem, root: str) -> list[str]:
+    folder = os.path.join(root, TRASH)
+    with os_errors(folder, "list"), contextlib.suppress(FileNotFoundError):
+        return [os.path.join(folder, name) for name in fs.list(folder) if name.startswith(_MARK)]
+    return []
+
+
+def _finish_all(fs: FileSystem, root: str) -> None:
+    for mark in _marks(fs, root):
+        with contextlib.suppress(SessionBusyError):  # the mark stays for the next move
+            _finish(fs, root, mark)
+
+
+def _finish(fs: FileSystem, root: str, mark: str) -> None:
+    """Bring the parts of a marked session together, where its file is, and remove the mark."""
+    with os_errors(mark, "read"), closing_fd(fs, fs.open(mark, READ_PLAIN)) as fd:
+        place = os.fsdecode(fs.read(fd, fs.size(fd), 0))
+    parts = place.split(os.sep)
+    if mark.endswith(_MARK + parts[0]) and os.pardir not in parts:
+        _bring_together(fs, os.path.join(root, TRASH, place), os.path.join(root, *parts[1:]))
+    with os_errors(mark, "remove"):
+        fs.unlink(mark)
+
+
+def _bring_together(fs: FileSystem, trashed: str, file: str) -> None:
+    if not os.path.exists(file):
+        if os.path.exists(trashed) and has_sidecars(fs, file):
+            move_session(fs, trashed, os.path.dirname(file))
+        return
+    if not os.path.exists(trashed):
+        if has_sidecars(fs, trashed):
+            bring_sidecars(fs, trashed, file)
+        return
+    if is_same(fs, trashed, file):
+        move_session(fs, trashed, os.path.dirname(file))
+    elif facts_of(trashed, fs).id == facts_of(file, fs).id:  # rewritten since, as by a repair
+        bring_sidecars(fs, trashed, file)
 
 
 def _below(folder: str, file: str) -> str | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from sessiontree.errors import (
@@ -51,8 +51,12 @@ def moving(fs: FileSystem, root: str) -> Iterator[None]:
                 fs.unlink(lock.path)
 
 
-def move_session(fs: FileSystem, file: str, folder: str) -> str:
+def move_session(
+    fs: FileSystem, file: str, folder: str, begin: Callable[[], object] = lambda: None
+) -> str:
     """Move a session and its sidecars to a folder, made if need be; return the new path.
+
+    `begin` is called when the session is locked, before anything is moved.
 
     Raises:
         SessionBusyError: a writer holds it.
@@ -67,6 +71,7 @@ def move_session(fs: FileSystem, file: str, folder: str) -> str:
         fs.stat(file)  # so that no lock is made where there is nothing to move
         with contextlib.closing(WriterLock(fs, file + LOCK)) as lock, lock.held():
             fs.stat(file)  # another program may have moved it before the lock was taken
+            begin()
             make_folders(fs, folder)
             _move_locked(fs, file, target)
     return target
@@ -77,28 +82,63 @@ def _move_locked(fs: FileSystem, file: str, target: str) -> None:
     source, there = file + LOCK, target + LOCK
     _check_free(fs, file, target)
     is_linked = link(fs, source, there, {errno.EEXIST})
-    if not is_linked and not _is_same(fs, source, there):  # no links, or a writer's lock there
+    if not is_linked and not is_same(fs, source, there):  # no links, or a writer's lock there
         with contextlib.closing(WriterLock(fs, there)) as second, second.held():
             _move_all(fs, file, target)
         return
     try:
         _move_all(fs, file, target)
     except (OSError, SessionTreeError):
-        if not _is_same(fs, file, target):  # the file is not there, so its lock is not needed
+        if not is_same(fs, file, target):  # the file is not there, so its lock is not needed
             with contextlib.suppress(OSError):
                 fs.unlink(there)
         raise
 
 
+def bring_sidecars(fs: FileSystem, source: str, file: str) -> None:
+    """Move what a move that was cut short left beside `source` to a session's file.
+
+    Calling it again finishes what a killed call began.
+
+    Raises:
+        SessionBusyError: a writer holds the session.
+        SessionExistsError: the name of a sidecar is taken there.
+        StorageError: the system refused.
+    """
+    here, there = os.path.dirname(source), os.path.dirname(file)
+    with (
+        _move_errors(source, there),
+        contextlib.closing(WriterLock(fs, file + LOCK)) as lock,
+        lock.held(),
+    ):
+        pairs = [(source + name, file + name) for name in _endings(fs, source)]
+        if (source + BLOBS, file + BLOBS) in pairs:
+            _take_over_blobs(fs, source, file)
+        for old, new in pairs:
+            _check_free(fs, old, new)
+        for old, new in pairs:
+            if is_same(fs, old, new):
+                fs.unlink(old)
+            else:
+                fs.replace(old, new)
+        fs.sync_folder(there)
+        fs.sync_folder(here)
+
+
+def _endings(fs: FileSystem, file: str) -> list[str]:
+    """What the names of a session's sidecars have after the session's; not that of the lock."""
+    session = os.path.basename(file)
+    sidecars = [name for name in fs.list(os.path.dirname(file)) if is_sidecar(name, session)]
+    return [name.removeprefix(session) for name in sidecars if name != session + LOCK]
+
+
 def _move_all(fs: FileSystem, file: str, target: str) -> None:
-    here, there = os.path.dirname(file), os.path.dirname(target)
-    names, session = fs.list(here), os.path.basename(file)
-    moved = [session]
-    moved += [name for name in names if is_sidecar(name, session) and name != session + LOCK]
-    folder = session.removesuffix(SUFFIX)
-    if folder in names and _is_own(fs, os.path.join(here, folder)):
-        moved.append(folder)
-    pairs = [(os.path.join(here, name), os.path.join(there, name)) for name in moved]
+    here = os.path.dirname(file)
+    pairs = [(file, target)]
+    pairs += [(file + ending, target + ending) for ending in _endings(fs, file)]
+    folder = file.removesuffix(SUFFIX)
+    if os.path.basename(folder) in fs.list(here) and _is_own(fs, folder):
+        pairs.append((folder, target.removesuffix(SUFFIX)))
     if (file + BLOBS, target + BLOBS) in pairs:
         _take_over_blobs(fs, file, target)
     for source, taken in pairs:
@@ -167,7 +207,15 @@ def _is_own(fs: FileSystem, folder: str) -> bool:
     return fs.stat(folder).is_folder and is_own_folder(fs.list(folder))
 
 
-def _is_same(fs: FileSystem, source: str, target: str) -> bool:
+def has_sidecars(fs: FileSystem, file: str) -> bool:
+    """Whether something that belongs to a session is beside the path of its file."""
+    with contextlib.suppress(OSError):
+        return bool(_endings(fs, file))
+    return False
+
+
+def is_same(fs: FileSystem, source: str, target: str) -> bool:
+    """Whether two paths are names of one file."""
     with contextlib.suppress(FileNotFoundError):
         return fs.stat(target).identity == fs.stat(source).identity
     return False

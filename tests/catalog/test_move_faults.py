@@ -70,6 +70,7 @@ def calls(tmp_path: Path, move: Move) -> Counter[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sessiontree.ContentLostWarning")  # the fault may hide a blob
 @pytest.mark.parametrize("move", [trash, restore, rename])
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
