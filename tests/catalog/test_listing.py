@@ -166,9 +166,7 @@ ODD: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_a_file_that_is_not_a_session_is_one_typed_error_and_hides_nothing(
-    tmp_path: Path, kind: str
-) -> None:
+def test_what_is_no_session_is_one_typed_error_and_hides_nothing(tmp_path: Path, kind: str) -> None:
     odd = tmp_path / "odd.jsonl"
     ODD[kind](odd)
     by_hand(tmp_path / "good.jsonl", "hello")

@@ -263,9 +263,7 @@ def _found_by_decoding(pattern: Pattern, lines: list[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_the_scanner_gives_whole_lines_wherever_a_block_ends(
-    tmp_path: Path, size: int, end: bytes
-) -> None:
+def test_scanned_lines_are_whole_wherever_blocks_end(tmp_path: Path, size: int, end: bytes) -> None:
     lines = [b"a" * size, b"x needle x", b"", b"b" * 100, b"needle" + b"c" * size + b"needle"]
     file = tmp_path / "lines.jsonl"
     file.write_bytes(b"\n".join(lines) + end)

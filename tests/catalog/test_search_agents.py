@@ -56,9 +56,7 @@ def assert_finds_what_is_there(file: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", PATTERNS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_search_finds_what_is_there_when_the_file_is_opened(
-    tmp_path: Path, kind: str, text: str
-) -> None:
+def test_a_search_finds_what_the_opened_file_has(tmp_path: Path, kind: str, text: str) -> None:
     (file,) = written(tmp_path, kind)
     assert_finds_what_is_there(file, text)
 
@@ -71,9 +69,7 @@ def test_a_search_of_real_transcripts_finds_what_is_there_when_they_are_opened(t
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_agents_file_is_listed_once_with_the_facts_of_the_opened_file(
-    tmp_path: Path, kind: str
-) -> None:
+def test_an_agents_file_is_listed_once_with_facts_it_opens_with(tmp_path: Path, kind: str) -> None:
     (file,) = written(tmp_path, kind)
     (listed,) = Store(tmp_path).list(report=pytest.fail)
     with Session.open(file, readonly=True) as session:
@@ -85,9 +81,7 @@ def test_an_agents_file_is_listed_once_with_the_facts_of_the_opened_file(
 
 
 @pytest.mark.parametrize("summary", ["What it was about", 'with "quotes",\nand a line'])
-def test_the_summary_at_the_end_of_a_large_document_is_its_name(
-    tmp_path: Path, summary: str
-) -> None:
+def test_a_summary_at_the_end_of_a_large_document_is_its_name(tmp_path: Path, summary: str) -> None:
     (file,) = written(tmp_path, "Gemini CLI", length=200)
     told = json.loads(file.read_bytes())
     told["messages"][5]["content"] = f'\n  "summary": "said",\n{json.dumps(told["messages"][4])}'
@@ -199,9 +193,7 @@ WORD = "part-3"
 
 
 @pytest.mark.slow
-def test_a_line_of_version_1_behind_a_torn_one_has_the_uuid_that_it_is_opened_with(
-    tmp_path: Path,
-) -> None:
+def test_a_version_1_line_behind_a_torn_one_has_the_uuid_it_is_opened_with(tmp_path: Path) -> None:
     torn = b'{"type":"message","message":{"role":"user","content":"part-3 '
     odd = (b"\n", b"[1]\n", b'{"a":\n1}\n', b'{"a":1}{"b":2}\n', b'{"a":"\xff"}\n')
     for number, between in enumerate((torn, torn + b"\n", *odd)):

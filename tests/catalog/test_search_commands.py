@@ -111,9 +111,7 @@ def test_ls_tells_what_it_left_out_and_does_not_fail(store: Store) -> None:
     assert told[-1] == "Left out: and 2 more"
 
 
-def test_ls_without_sessions_says_where_it_looked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_ls_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "none"))
     for words in (("ls",), ("ls", "--all")):
         result = run(*words)

@@ -85,7 +85,7 @@ names = st.text(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(names.filter(lambda name: name.strip()), names)
-def test_names_and_directories_in_any_script_are_found_again(
+def test_names_and_folders_in_any_script_are_found(
     tmp_path: Path, name: str, directory: str
 ) -> None:
     store = Store(tmp_path / str(len(os.listdir(tmp_path))))

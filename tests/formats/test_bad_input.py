@@ -161,9 +161,7 @@ def test_a_last_line_without_its_newline_is_a_line(made: Make, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_lines_of_other_formats_are_kept_and_reported_once_a_type(
-    made: Make, tmp_path: Path
-) -> None:
+def test_lines_of_other_formats_are_kept_and_told_once_a_type(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     lines = file.read_bytes().splitlines()
     foreign = [other(tmp_path / "other.jsonl").read_bytes().splitlines()[1] for other in LOGS]
@@ -183,9 +181,7 @@ def test_lines_of_other_formats_are_kept_and_reported_once_a_type(
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_a_file_cut_anywhere_or_damaged_anywhere_is_read_or_refused(
-    made: Make, tmp_path: Path
-) -> None:
+def test_a_file_cut_or_damaged_anywhere_is_read_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     whole = file.read_bytes()
     dice = random.Random(1)

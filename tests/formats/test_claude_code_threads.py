@@ -219,9 +219,7 @@ def test_a_compaction_at_the_end_changes_nothing_before_it(tmp_path: Path, sdk: 
     assert compared > 100
 
 
-def test_each_of_two_compactions_keeps_the_parallel_calls_before_it(
-    tmp_path: Path, sdk: Sdk
-) -> None:
+def test_each_of_two_compactions_keeps_parallel_calls_before_it(tmp_path: Path, sdk: Sdk) -> None:
     first = [
         user("a", None),
         assistant("b1", "a", "m", ["t1"]),

@@ -16,14 +16,7 @@ from hypothesis import strategies as st
 
 from sessiontree import NothingToDoError, Session, UsageError
 from sessiontree.operations.convert import ConversionResult
-from tests.formats.conftest import (
-    CLAUDE_CODE,
-    NO_CORPUS,
-    SESSION,
-    Told,
-    conversation,
-    texts_of,
-)
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told, conversation, texts_of
 from tests.formats.conftest import sdk as sdk  # a fixture
 from tests.formats.test_pi import PI_V1
 from tests.support.pi_trees import PiShaped
@@ -37,9 +30,7 @@ WORD = re.compile(r"\bw\d+\b")
 SEEDS = st.integers(0, 2**64)
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 each_seed = settings(
-    deadline=None,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -72,9 +63,7 @@ def converted(session: Session, folder: Path) -> tuple[Path, ConversionResult]:
 
 @pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
 @pytest.mark.parametrize("source", CLAUDE_CODE, ids=lambda path: path.stem)
-def test_a_real_transcript_reads_the_same_when_converted(
-    source: Path, tmp_path: Path, sdk: Sdk
-) -> None:
+def test_a_converted_real_transcript_reads_the_same(source: Path, tmp_path: Path, sdk: Sdk) -> None:
     before = sdk(source)
     with Session.open(source, readonly=True) as session:
         file, made = converted(session, tmp_path / "made")
@@ -137,9 +126,7 @@ def test_claude_code_reads_the_leaf_even_with_children_below_it(tmp_path: Path, 
     assert b"two" in file.read_bytes()
 
 
-def test_results_on_another_branch_stay_out_of_the_written_conversation(
-    tmp_path: Path, sdk: Sdk
-) -> None:
+def test_results_on_another_branch_stay_out_of_the_conversation(tmp_path: Path, sdk: Sdk) -> None:
     session = session_of("do it")
     calls: list[Any] = [
         {"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in ("a", "b")
@@ -153,18 +140,12 @@ def test_results_on_another_branch_stay_out_of_the_written_conversation(
     assert (
         sdk(file)
         == conversation(file)
-        == [
-            ("user", "do it"),
-            ("assistant", calls),
-            ("user", "never mind"),
-        ]
+        == [("user", "do it"), ("assistant", calls), ("user", "never mind")]
     )
     assert any("the id of a response" in loss.what for loss in made.losses)
 
 
-def test_a_compaction_is_written_as_a_mark_and_the_messages_before_it_stay(
-    tmp_path: Path, sdk: Sdk
-) -> None:
+def test_a_compaction_becomes_a_mark_and_messages_before_it_stay(tmp_path: Path, sdk: Sdk) -> None:
     session = session_of("old")
     kept = session.append_message({"role": "user", "content": "kept"})
     session.compact("The summary", first_kept=kept)

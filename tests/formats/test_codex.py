@@ -182,10 +182,7 @@ def _compressed(path: Path, content: bytes) -> Path:
 def test_a_compressed_rollout_reads_as_the_plain_one(tmp_path: Path) -> None:
     plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 999) for n in range(200)))
     packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
-    with (
-        Session.open(plain, readonly=True) as one,
-        Session.open(packed, readonly=True) as other,
-    ):
+    with Session.open(plain, readonly=True) as one, Session.open(packed, readonly=True) as other:
         assert [e.line for e in one.entries()] == [e.line for e in other.entries()]
         for entry in (other.leaf, *list(other.entries())[1:9]):
             assert other.original(entry) == one.original(entry.uuid)

@@ -101,9 +101,7 @@ def test_a_repeated_message_id_replaces_the_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("id", "left"), [("u2", ["one", "1"]), ("u1", []), ("gone", [])])
-def test_a_rewind_removes_the_message_and_all_after_it(
-    tmp_path: Path, id: str, left: list[str]
-) -> None:
+def test_a_rewind_removes_a_message_and_all_after(tmp_path: Path, id: str, left: list[str]) -> None:
     turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two"), gemini("g2", "2")]
     file = log(tmp_path / "s.jsonl", *turns, {"$rewindTo": id}, user("u3", "new"))
     with Session.open(file, readonly=True) as session:
@@ -138,9 +136,7 @@ def test_a_cut_document_gives_the_messages_before_the_cut(tmp_path: Path, left: 
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_the_facts_of_a_document_do_not_depend_on_its_layout(
-    tmp_path: Path, indent: int | None
-) -> None:
+def test_a_documents_facts_do_not_depend_on_its_layout(tmp_path: Path, indent: int | None) -> None:
     file = tmp_path / "session-1.json"
     chat = {**META, "lastUpdated": "2025-10-01T10:01:00.000Z", "messages": MESSAGES}
     file.write_text(json.dumps(chat, indent=indent))

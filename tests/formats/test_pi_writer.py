@@ -177,9 +177,7 @@ def test_a_session_converted_to_pi_gives_the_same_context(tmp_path_factory: Any,
 @pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(SEEDS)
-def test_every_branch_converted_to_pi_gives_the_same_context(
-    tmp_path_factory: Any, seed: int
-) -> None:
+def test_each_branch_converted_to_pi_has_the_same_context(tmp_path_factory: Any, seed: int) -> None:
     session = PiShaped(Random(seed)).grow(25).session
     file = tmp_path_factory.mktemp("pi") / "s.jsonl"
     session.convert("pi", file)

@@ -77,9 +77,7 @@ def test_lines_of_other_formats_are_imported(made: Make, tmp_path: Path, out: Pa
     assert {"next-year", "line"} <= kept
 
 
-def test_references_to_missing_entries_are_corrected_and_reported(
-    tmp_path: Path, out: Path
-) -> None:
+def test_references_to_missing_entries_are_mended_and_reported(tmp_path: Path, out: Path) -> None:
     entry, message = test_pi.entry, test_pi.message
     lines = [
         test_pi.HEADER,

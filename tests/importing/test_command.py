@@ -224,9 +224,7 @@ def test_a_long_import_shows_its_progress_on_a_terminal(tmp_path: Path, out: Pat
     assert messages(next(out.glob("*.jsonl"))) == messages(touched(file))
 
 
-def test_each_line_names_the_source_and_two_of_one_session_are_both_named(
-    tmp_path: Path, out: Path
-) -> None:
+def test_each_line_names_the_source_and_both_of_one_session(tmp_path: Path, out: Path) -> None:
     one = written(tmp_path / "p" / "one.jsonl", [user("a", None)])
     two = written(tmp_path / "p" / "two.jsonl", [user("b", None)])
     first = run("import", one, "-o", out)

@@ -185,9 +185,7 @@ def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
     assert session.read_bytes() == content
 
 
-def test_a_copy_imported_from_a_converted_session_gets_new_messages(
-    to: str, tmp_path: Path
-) -> None:
+def test_a_copy_imported_from_a_conversion_gets_new_messages(to: str, tmp_path: Path) -> None:
     file = converted(chat(tmp_path / "in"), to, tmp_path / "for")
     copy = import_session(file, tmp_path / "elsewhere").file
     before = messages(copy)[1]

@@ -47,9 +47,7 @@ def test_every_format_is_imported(made: Make, tmp_path: Path, out: Path) -> None
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_chain_with_forks_or_cycles_is_imported_sound(
-    name: str, tmp_path: Path, out: Path
-) -> None:
+def test_a_forked_or_cyclic_chain_is_imported_sound(name: str, tmp_path: Path, out: Path) -> None:
     imported(written(tmp_path / "t" / "s.jsonl", CHAINS[name]), out)
 
 
@@ -133,9 +131,7 @@ def test_result_files_beside_the_source_are_imported(tmp_path: Path, out: Path) 
     assert damage_in(tmp_path / "fork.jsonl") == []
 
 
-def test_the_result_files_of_subagents_are_in_the_sessions_folder(
-    tmp_path: Path, out: Path
-) -> None:
+def test_result_files_of_subagents_are_in_the_sessions_folder(tmp_path: Path, out: Path) -> None:
     file = written(tmp_path / "t" / "s.jsonl", [user("a", None)])
     said = "Full output saved to: /home/me/.claude/projects/-p/s/tool-results/b1.txt"
     block = {"type": "tool_result", "tool_use_id": "t", "content": said}
@@ -170,9 +166,7 @@ def test_large_content_is_imported_into_blobs(tmp_path: Path, out: Path) -> None
     assert imported(touched(file), out).new == 0
 
 
-def test_a_compressed_rollout_updates_the_session_of_the_plain_one(
-    tmp_path: Path, out: Path
-) -> None:
+def test_a_compressed_rollout_updates_the_session_of_a_plain_one(tmp_path: Path, out: Path) -> None:
     zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
     folder = tmp_path / "t"
     turns = [test_codex.said("user", f"{number}") for number in range(50)]

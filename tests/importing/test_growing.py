@@ -139,9 +139,7 @@ def test_the_main_leaf_follows_the_source(file: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["append", "branch", "switch", "lane"])
-def test_the_main_lane_stays_with_a_user_who_appended_to_the_import(
-    way: str, file: Path, out: Path
-) -> None:
+def test_the_main_lane_stays_with_a_user_who_appended(way: str, file: Path, out: Path) -> None:
     done = imported(file, out)
     with Session.open(done.file) as session:
         if way == "append":
@@ -205,9 +203,7 @@ def test_a_source_that_shrank_removes_nothing(tmp_path: Path, out: Path) -> None
     assert Path(done.file).read_bytes() == before
 
 
-def test_late_parallel_results_get_the_parents_of_reading_in_place(
-    tmp_path: Path, out: Path
-) -> None:
+def test_late_parallel_results_get_parents_as_when_read_in_place(tmp_path: Path, out: Path) -> None:
     lines = [
         user("a", None),
         assistant("b1", "a", "m", ["t1"]),
@@ -256,9 +252,7 @@ def test_an_import_follows_a_version_1_file_that_pi_migrates(tmp_path: Path, out
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL, reason=NO_CORPUS)
 @pytest.mark.parametrize("file", REAL, ids=lambda path: path.stem)
-def test_an_import_follows_a_real_session_as_it_grows(
-    file: Path, tmp_path: Path, out: Path
-) -> None:
+def test_an_import_follows_a_real_growing_session(file: Path, tmp_path: Path, out: Path) -> None:
     lines = file.read_bytes().splitlines(keepends=True)
     step = max(len(lines) // 6, 1)
     states = [b"".join(lines[:count]) for count in (*range(2, len(lines), step), len(lines))]
@@ -317,9 +311,7 @@ rollout_lines = st.one_of(
     st.builds(lambda text: test_codex.line("compacted", message=text), texts),
     st.builds(
         lambda text, kept: test_codex.line(
-            "compacted",
-            message=text,
-            replacement_history=[found["payload"] for found in kept],
+            "compacted", message=text, replacement_history=[found["payload"] for found in kept]
         ),
         texts,
         st.lists(st.builds(test_codex.said, st.just("user"), texts), max_size=2),

@@ -131,9 +131,7 @@ def test_what_a_killed_writer_was_told_is_kept_is_kept(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.soak)])
-def test_a_repair_that_is_killed_loses_nothing(
-    tmp_path: Path, record_property: Record, kills: int
-) -> None:
+def test_a_killed_repair_loses_nothing(tmp_path: Path, record_property: Record, kills: int) -> None:
     path = tmp_path / "chat.jsonl"
     Session.create(path, durability="os").close()
     acknowledged: list[str] = []

@@ -75,9 +75,7 @@ def assert_each_keep_says_what_it_left(file: Path) -> int:
     return keeps
 
 
-def test_keeps_that_race_each_other_and_main_lose_nothing_and_name_what_they_leave(
-    file: Path,
-) -> None:
+def test_keeps_racing_each_other_and_main_lose_nothing_and_name_what_they_leave(file: Path) -> None:
     def keeper(name: str) -> None:
         for number in range(8):
             with opened(file) as main, main.scratch() as trial:

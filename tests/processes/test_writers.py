@@ -384,9 +384,7 @@ def refresh(session: Session) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("look", [look_at_lines, look_at_path, look_at_tree, refresh])
-def test_threads_may_look_at_what_others_write_through(
-    path: Path, look: Callable[[Session], None]
-) -> None:
+def test_threads_may_look_at_what_others_write(path: Path, look: Callable[[Session], None]) -> None:
     """`branches()` ended in an IndexError, for the index grew while it was gone through."""
     told: list[str] = []
     done: list[bool] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 AGENT_ONLY: Final = {
-    *("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"),
+    *("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics")
 }
 _FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {
     "trajectory": (
