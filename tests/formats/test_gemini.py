@@ -15,13 +15,9 @@ from tests.support.transcripts import written
 
 Line = dict[str, Any]
 
-META: Line = {
-    "sessionId": "g-1",
-    "projectHash": "h",
-    "startTime": "2026-01-01T00:00:00.000Z",
-    "lastUpdated": "2026-01-01T00:00:00.000Z",
-    "kind": "main",
-}
+AT = "2026-01-01T00:00:00.000Z"
+META: Line = {"sessionId": "g-1", "projectHash": "h", "kind": "main"}
+META |= {"startTime": AT, "lastUpdated": AT}
 
 
 def user(id: str, content: Any) -> Line:
@@ -32,13 +28,9 @@ def gemini(id: str, content: str, **more: Any) -> Line:
     return {**user(id, content), "type": "gemini", "model": "gemini-pro", **more}
 
 
-CALL: Line = {
-    "id": "c1",
-    "name": "ls",
-    "args": {"path": "."},
-    "status": "success",
-    "result": [{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "out"}}}],
-}
+RESPONSE = {"id": "c1", "name": "ls", "response": {"output": "out"}}
+CALL: Line = {"id": "c1", "name": "ls", "args": {"path": "."}, "status": "success"}
+CALL["result"] = [{"functionResponse": RESPONSE}]
 
 
 def log(path: Path, *lines: Line) -> Path:
@@ -52,22 +44,16 @@ def document(path: Path, *messages: Line) -> Path:
 
 
 def texts(session: Session) -> list[Any]:
-    return [
-        m["content"] if isinstance(m["content"], str) else m["content"][0].get("text")
-        for m in session.context().messages
-    ]
+    contents = [message["content"] for message in session.context().messages]
+    return [said if isinstance(said, str) else said[0].get("text") for said in contents]
 
 
+THOUGHT = {"subject": "Look", "description": "around"}
+TOKENS = {"input": 3, "output": 4, "total": 7}
 MESSAGES = [
     user("u1", [{"text": "list"}]),
     {**user("i1", "a note"), "type": "info"},
-    gemini(
-        "g1",
-        "done",
-        thoughts=[{"subject": "Look", "description": "around"}],
-        toolCalls=[CALL],
-        tokens={"input": 3, "output": 4, "total": 7},
-    ),
+    gemini("g1", "done", thoughts=[THOUGHT], toolCalls=[CALL], tokens=TOKENS),
 ]
 
 

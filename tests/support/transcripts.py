@@ -49,6 +49,13 @@ def result(uuid: str, parent: str | None, call: str, **more: Any) -> Line:
     return user(uuid, parent, [block], **more)
 
 
+CALL: list[Line] = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
+"""A prompt, a call and its result."""
+
+FACTS = {"toolUseId": "t", "agentType": "Explore"}
+"""What is beside the transcript of the subagent that was called."""
+
+
 def encoded(lines: Iterable[Line]) -> list[bytes]:
     """The bytes of each line, with its LF."""
     return [json.dumps(line).encode() + b"\n" for line in lines]
@@ -59,6 +66,13 @@ def written(path: Path, lines: Iterable[Line]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(encoded(lines)))
     return path
+
+
+def with_subagent(path: Path, *lines: Line) -> Path:
+    """A transcript with a call, and with that of the subagent `one`, which has these lines."""
+    aside = path.with_suffix("") / "subagents" / "agent-one.jsonl"
+    written(aside, lines).with_suffix(".meta.json").write_text(json.dumps(FACTS))
+    return written(path, CALL)
 
 
 def folder_of_a_user(home: Path) -> Path:

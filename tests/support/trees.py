@@ -6,10 +6,12 @@ told apart can be seen. Words that are meant to stay behind are spelled `x1`.
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
 from sessiontree import NothingToDoError, Session
+from tests.support.rules import strings_in
 
 MODEL = "claude-opus-4-5"
 PIXEL = "R0lGODlhAQABAIAAAAUEBAAAACwAAAAAAQABAAACAkQBADs="
@@ -311,3 +313,8 @@ class Tree:
             self.session.append("block", messageUuid=uuid, index=index, block=self._text())
         if self.random.random() < 0.7:
             self.session.append("message_end", messageUuid=uuid, role="assistant")
+
+
+def words_in(value: Any) -> set[str]:
+    """The words that stay, in all texts of a value."""
+    return {word for text in strings_in(value) for word in re.findall(r"\bw\d+\b", text)}
