@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sessiontree import Session
 from tests.formats.conftest import SESSION
 
@@ -112,3 +114,11 @@ def session_of(*prompts: str) -> Session:
     for prompt in prompts:
         session.append_message({"role": "user", "content": prompt})
     return session
+
+
+def compressed(pieces: Iterable[bytes]) -> bytes:
+    """A frame of zstd that is flushed after each piece, as a program that logs writes it."""
+    zstandard = pytest.importorskip("zstandard", reason="the package zstandard is not installed")
+    packer = zstandard.ZstdCompressor().compressobj()
+    blocks = [packer.compress(p) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for p in pieces]
+    return b"".join(blocks) + bytes(packer.flush())
