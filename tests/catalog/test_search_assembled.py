@@ -92,7 +92,7 @@ codex_lines = st.one_of(
     codex_line("compacted", message=words),
     codex_line("compacted", message=words, replacement_history=st.lists(said, max_size=2)),
     codex_line("response_item", type="function_call_output", call_id="c", output=words | values),
-    codex_line("event_msg", type="thread_rolled_back", num_turns=1),
+    st.just(test_codex.rolled_back(1)),
 )
 
 

@@ -317,9 +317,9 @@ def tangled_pi(path: Path) -> Path:
 
 
 def tangled_codex(path: Path) -> Path:
-    far = test_codex.line("event_msg", type="thread_rolled_back", num_turns=99)
-    turns = (test_codex.output("c"), test_codex.call("c"), test_codex.said("user", "one"), far)
-    return test_codex.written(path, *turns, test_codex.said("user", "last"))
+    turns = (test_codex.output("c"), test_codex.call("c"), test_codex.said("user", "one"))
+    after = (test_codex.rolled_back(99), test_codex.said("user", "last"))
+    return test_codex.written(path, *turns, *after)
 
 
 def tangled_gemini(path: Path) -> Path:

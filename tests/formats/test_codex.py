@@ -40,6 +40,10 @@ def output(id: str) -> Line:
     return line("response_item", type="function_call_output", call_id=id, output="out")
 
 
+def rolled_back(turns: int) -> Line:
+    return line("event_msg", type="thread_rolled_back", num_turns=turns)
+
+
 def written(path: Path, *lines: Line) -> Path:
     return transcripts.written(path, [line("session_meta", **META), *lines])
 
@@ -101,7 +105,7 @@ def test_a_rollback_removes_the_last_turns(tmp_path: Path, turns: int, left: lis
     lines = [said("user", "<user_instructions>"), line("turn_context", model="m")]
     lines += [said("user", "one"), said("assistant", "1")]
     lines += [said("user", "two"), said("assistant", "2")]
-    lines += [line("event_msg", type="thread_rolled_back", num_turns=turns), said("user", "new")]
+    lines += [rolled_back(turns), said("user", "new")]
     with opened(tmp_path, *lines) as session:
         told = ["ctx" if text == "<user_instructions>" else text for text in texts(session)]
         assert told == [*left, "new"]
@@ -109,7 +113,7 @@ def test_a_rollback_removes_the_last_turns(tmp_path: Path, turns: int, left: lis
 
 
 def test_a_second_rollback_starts_above_the_first(tmp_path: Path) -> None:
-    back = line("event_msg", type="thread_rolled_back", num_turns=1)
+    back = rolled_back(1)
     turns = [said("user", "one"), said("user", "two"), back, said("user", "three"), back, back]
     with opened(tmp_path, *turns, said("user", "four")) as session:
         assert texts(session) == ["four"]
@@ -119,7 +123,7 @@ def test_a_second_rollback_starts_above_the_first(tmp_path: Path) -> None:
 def test_a_compaction_replaces_the_history(tmp_path: Path) -> None:
     items = [said("user", "kept")["payload"], said("user", "SUMMARY of it")["payload"]]
     lines = [said("user", "one"), line("compacted", message="of it", replacement_history=items)]
-    lines += [said("user", "after"), line("event_msg", type="thread_rolled_back", num_turns=1)]
+    lines += [said("user", "after"), rolled_back(1)]
     with opened(tmp_path, *lines) as session:
         assert texts(session) == ["kept", "SUMMARY of it"]
         assert session.verify() == []
