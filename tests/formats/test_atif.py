@@ -17,7 +17,8 @@ from sessiontree.operations.convert import ConversionResult
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
 from tests.formats.test_pi import PI_V1
 from tests.support.atif import check_trajectory
-from tests.support.pi_trees import PIXEL, USAGE, PiShaped
+from tests.support.pi_trees import USAGE, PiShaped
+from tests.support.saying import IMAGE
 from tests.support.transcripts import session_of, user, with_subagent
 from tests.support.trees import Tree, words_in
 
@@ -111,8 +112,7 @@ def test_a_call_and_its_result_are_in_one_step(tmp_path: Path) -> None:
     ]
     told = {"provider": "p", "model": "m", "usage": USAGE}
     session.append_message({"role": "assistant", "content": content, **told})
-    image = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
-    shown = [{"type": "text", "text": "an image"}, image]
+    shown = [{"type": "text", "text": "an image"}, IMAGE]
     session.append_message({"role": "toolResult", "toolCallId": "c2", "content": shown})
     failed = {"role": "toolResult", "toolCallId": "c1", "content": "no", "isError": True}
     session.append_message(failed)

@@ -18,7 +18,8 @@ from sessiontree import Context, Session
 from sessiontree.formats.pi.writer import OWN, new_id
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, texts_of
 from tests.formats.test_pi import PI, PI_V1, has_pi, told_by_pi
-from tests.support.pi_trees import PIXEL, PiShaped
+from tests.support.pi_trees import PiShaped
+from tests.support.saying import IMAGE, PIXEL
 from tests.support.trees import Tree, words_in
 
 Message = dict[str, Any]
@@ -215,8 +216,7 @@ def test_what_pi_cannot_express_is_among_the_losses(tmp_path: Path) -> None:
 
 def test_blobs_are_written_inline_and_a_missing_one_is_a_warning(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", spill_over=0) as session:
-        image = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
-        session.append_message({"role": "user", "content": [image]})
+        session.append_message({"role": "user", "content": [IMAGE]})
         session.append_message({"role": "user", "content": "lost"})
         kept = session.convert("pi", tmp_path / "whole.jsonl")
         assert kept.warnings == []

@@ -110,9 +110,7 @@ class Filling(Disk):
         os.close(self._full)
 
 
-needs_full = pytest.mark.skipif(
-    not os.path.exists("/dev/full"), reason="the system has no /dev/full"
-)
+needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 
 
 @pytest.fixture

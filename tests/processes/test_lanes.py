@@ -64,11 +64,8 @@ def assert_each_keep_says_what_it_left(file: Path) -> int:
             assert last_of[tip.lane] == tip
             is_left = main.uuid not in path_to(file, entry)
             assert entry.get("fromUuid") == (main.uuid if is_left else None)
-            main = next(
-                by_uuid[uuid]
-                for uuid in reversed(path_to(file, entry))
-                if by_uuid[uuid].type not in MARKERS
-            )
+            upwards = (by_uuid[uuid] for uuid in reversed(path_to(file, entry)))
+            main = next(above for above in upwards if above.type not in MARKERS)
         elif entry.lane is None:
             main = entry
         last_of[entry.lane] = entry

@@ -69,16 +69,10 @@ class CrashDisk:
 
     def _note(self, call: str) -> None:
         current = {number: bytes(content) for number, content in self._current.items()}
-        self.snapshots.append(
-            Snapshot(
-                call,
-                dict(self._durable),
-                current,
-                dict(self._durable_names),
-                tuple(change for _, change in self._changes),
-                frozenset(self._folders),
-            )
-        )
+        changes = tuple(change for _, change in self._changes)
+        durable, names = dict(self._durable), dict(self._durable_names)
+        folders = frozenset(self._folders)
+        self.snapshots.append(Snapshot(call, durable, current, names, changes, folders))
 
     def _change(self, path: str, change: NameChange) -> None:
         change(self._names)

@@ -17,17 +17,9 @@ Line = dict[str, Any]
 
 def line(uuid: str, parent: str | None, kind: str = "user", **more: Any) -> Line:
     """A line of the tree, without content by default."""
-    return {
-        "parentUuid": parent,
-        "isSidechain": False,
-        "sessionId": SESSION,
-        "cwd": "/project",
-        "version": "2.1",
-        "type": kind,
-        "uuid": uuid,
-        "timestamp": f"2026-02-10T21:11:{len(uuid) + sum(map(ord, uuid)) % 50:02}.000Z",
-        **more,
-    }
+    about = {"isSidechain": False, "sessionId": SESSION, "cwd": "/project", "version": "2.1"}
+    at = f"2026-02-10T21:11:{len(uuid) + sum(map(ord, uuid)) % 50:02}.000Z"
+    return {"parentUuid": parent, **about, "type": kind, "uuid": uuid, "timestamp": at, **more}
 
 
 def user(uuid: str, parent: str | None, content: Any = None, **more: Any) -> Line:
