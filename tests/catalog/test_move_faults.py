@@ -79,9 +79,8 @@ def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
     counts = calls(tmp_path, move)
     file = made(root, move)
     shutil.copytree(root, tmp_path / "before")
-    for fault in (
-        Fault(kind, nth, errno.EIO, stays) for kind in KINDS for nth in range(1, counts[kind] + 1)
-    ):
+    calls_made = [(kind, nth) for kind in KINDS for nth in range(1, counts[kind] + 1)]
+    for fault in (Fault(*call, errno.EIO, stays) for call in calls_made):
         shutil.rmtree(root)
         shutil.copytree(tmp_path / "before", root)
         disk = FaultyDisk()

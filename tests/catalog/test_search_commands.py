@@ -142,10 +142,7 @@ def test_search_looks_in_all_sessions_unless_told_otherwise(store: Store) -> Non
     assert len(printed_json("search", "deploy|parser", "--regex", "--cwd", ".")) == 1
     assert len(printed_json("search", "the", store.find("Parser").file)) == 1
     assert len(printed_json("search", "the", store.root, "--cwd", "/elsewhere")) == 0
-    assert len(printed_json("search", "the", "--limit", "1")) == 1
     assert len(printed_json("search", "the", "--limit", f"{10**20}")) > 1
-    assert len(printed_json("search", "the", "--since", "1h")) == 2
-    assert len(printed_json("search", "the", "--since", "2999-01-01")) == 0
 
 
 def test_search_json_has_all_of_a_hit(store: Store) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import ForeignFormatError, Session, SessionTreeError, import_session
+from sessiontree import ForeignFormatError, ReadOnlyError, Session, SessionTreeError, import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, state_of
 from tests.support.terminal import refused, run
@@ -108,9 +108,11 @@ def test_a_foreign_file_is_not_written_to(made: Make, tmp_path: Path, untouched:
     for command in (["append", "--role", "user", "--text", "x"], ["repair"], ["migrate"]):
         assert "import it" in refused(command[0], file, *command[1:])
     with Session.open(file, readonly=True) as session:
-        for write in (lambda: session.append("custom", customType="x"), session.repair):
-            with pytest.raises(SessionTreeError):
+        for write in (lambda: session.append("custom", customType="x"), session.scratch):
+            with pytest.raises(ReadOnlyError, match=rf"sessiontree import .*{file.name}"):
                 write()
+        with pytest.raises(SessionTreeError):
+            session.repair()
         with pytest.raises(SessionTreeError, match="refresh"):
             session.follow()
 

@@ -84,6 +84,12 @@ CHAINS: dict[str, list[Line]] = {
         user("y", "x", "This session goes on from another.", isCompactSummary=True),
         assistant("c", "y"),
     ],
+    "compactions that name each other": [
+        line("x", None, "system", subtype="compact_boundary", logicalParentUuid="z"),
+        user("y", "x", "One", isCompactSummary=True),
+        line("w", None, "system", subtype="compact_boundary", logicalParentUuid="y"),
+        user("z", "w", "Two", isCompactSummary=True),
+    ],
     "a boundary without a summary": [
         user("a", None),
         line("x", None, "system", subtype="compact_boundary", logicalParentUuid="a"),
@@ -217,17 +223,6 @@ def test_each_of_two_compactions_keeps_parallel_calls_before_it(tmp_path: Path, 
         path = {entry.uuid for entry in session.path()}
         assert path >= {made["uuid"] for made in lines}
         assert len(session.branches()) == 1
-    assert conversation(file) == sdk(file)
-
-
-def test_compactions_that_name_each_other_are_read_once(tmp_path: Path, sdk: Sdk) -> None:
-    lines = [
-        line("x", None, "system", subtype="compact_boundary", logicalParentUuid="z"),
-        user("y", "x", "One", isCompactSummary=True),
-        line("w", None, "system", subtype="compact_boundary", logicalParentUuid="y"),
-        user("z", "w", "Two", isCompactSummary=True),
-    ]
-    file = written(tmp_path / "t" / "s.jsonl", lines)
     assert conversation(file) == sdk(file)
 
 

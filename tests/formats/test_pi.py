@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import ForeignFormatError, ReadOnlyError, Session
+from sessiontree import ForeignFormatError, Session
 from sessiontree.formats import recognise
 from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.support.transcripts import written as written  # for the tests of other folders
@@ -243,12 +243,3 @@ def test_the_context_of_a_real_version_1_session_is_the_one_that_pi_builds(tmp_p
     (context,) = built_by_pi([PI_V1], tmp_path / "pi")
     assert len(context["messages"]) > 10
     assert built_by_us(PI_V1)["messages"] == _comparable(context)["messages"]
-
-
-def test_a_write_to_another_agents_session_is_refused_and_names_import(tmp_path: Path) -> None:
-    file = written(tmp_path / "s.jsonl", EVERYTHING)
-    with Session.open(file, readonly=True) as session:
-        with pytest.raises(ReadOnlyError, match=r"sessiontree import .*s\.jsonl"):
-            session.append_message({"role": "user", "content": "x"})
-        with pytest.raises(ReadOnlyError, match="sessiontree import"):
-            session.scratch()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, SessionExistsError, import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import SESSION, state_of
 from tests.importing.conftest import SUBAGENT, messages, touched
@@ -106,6 +106,9 @@ def test_a_dry_run_refuses_what_an_import_refuses(tmp_path: Path, out: Path) -> 
     told = refused("import", file, "-o", out)
     assert refused("import", file, "-o", out, "--dry-run") == told
     assert "is there already" in told
+    with pytest.raises(SessionExistsError, match="another folder"):
+        import_session(file, out)
+    assert target.read_text() == "something else"
 
 
 def test_imports_go_to_the_users_store_by_default(

@@ -75,6 +75,12 @@ def continued(file: Path, count: int) -> list[str]:
     return told
 
 
+@pytest.fixture
+def file(session: Path, to: str, tmp_path: Path) -> Path:
+    """The session, converted."""
+    return converted(session, to, tmp_path / "for")
+
+
 def context_and_end(file: str | Path, count: int) -> tuple[list[Any], list[Any]]:
     """The messages of a context but the last few, and the texts of those."""
     found = messages(file)[1]
@@ -121,9 +127,7 @@ def test_importing_any_converted_session_adds_only_new_messages(
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 @pytest.mark.parametrize("source", sorted(CORPUS.glob("*/*.jsonl")), ids=lambda path: path.stem)
-def test_importing_a_real_converted_session_adds_only_new_messages(
-    source: Path, to: str, tmp_path: Path
-) -> None:
+def test_a_real_conversion_adds_only_new_messages(source: Path, to: str, tmp_path: Path) -> None:
     done = import_session(source, tmp_path / "in")
     check(Path(done.file), to, tmp_path)
 
@@ -139,10 +143,7 @@ def chat(folder: Path) -> Path:
     return folder / "ours.jsonl"
 
 
-def test_importing_a_converted_session_does_not_move_the_users_leaf(
-    to: str, session: Path, tmp_path: Path
-) -> None:
-    file = converted(session, to, tmp_path / "for")
+def test_importing_a_conversion_leaves_the_users_leaf(file: Path, session: Path, to: str) -> None:
     with Session.open(session) as ours:
         ours.append_message({"role": "user", "content": "here"})
     before = messages(session)
@@ -155,11 +156,8 @@ def test_importing_a_converted_session_does_not_move_the_users_leaf(
     assert import_session(file, session.parent).new == 0
 
 
-def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(
-    to: str, session: Path, tmp_path: Path
-) -> None:
+def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(file: Path, session: Path) -> None:
     content = session.read_bytes()
-    file = converted(session, to, tmp_path / "for")
     file.write_text(file.read_text().replace("answer 0", "another answer"))
     done = import_session(file, session.parent)
     assert done.new
@@ -168,11 +166,8 @@ def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(
     assert import_session(file, session.parent).new == 0
 
 
-def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
-    to: str, session: Path, tmp_path: Path
-) -> None:
+def test_a_converted_line_of_other_facts_keeps_its_origin(file: Path, session: Path) -> None:
     content = session.read_bytes()
-    file = converted(session, to, tmp_path / "for")
     lines = lines_of(file)
     for line in lines:
         line.update(timestamp="2027-01-01T00:00:00.000Z", gitBranch="main", slug="x")
@@ -183,8 +178,7 @@ def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
     assert session.read_bytes() == content
 
 
-def test_a_copy_imported_from_a_conversion_gets_new_messages(to: str, tmp_path: Path) -> None:
-    file = converted(chat(tmp_path / "in"), to, tmp_path / "for")
+def test_a_copy_imported_from_a_conversion_gets_new_messages(file: Path, tmp_path: Path) -> None:
     copy = import_session(file, tmp_path / "elsewhere").file
     before = messages(copy)[1]
     told = continued(file, 2)

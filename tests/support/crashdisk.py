@@ -231,6 +231,7 @@ def project_dir(path: str) -> str:
 def crash_states(snapshot: Snapshot) -> Iterator[dict[str, bytes]]:
     """Every set of files that a crash at this moment may leave, by path."""
     seen: set[tuple[tuple[str, bytes], ...]] = set()
+    durable, current = snapshot.durable, snapshot.current
     for kept in _subsets(snapshot.changes):
         names = dict(snapshot.names)
         for change in kept:
@@ -239,10 +240,7 @@ def crash_states(snapshot: Snapshot) -> Iterator[dict[str, bytes]]:
             if project_dir(path) in snapshot.folders and project_dir(path) not in names:
                 del names[path]
         for how in _LOSSES:
-            files = {
-                path: how(snapshot.durable[number], snapshot.current[number])
-                for path, number in names.items()
-            }
+            files = {path: how(durable[number], current[number]) for path, number in names.items()}
             key = tuple(sorted(files.items()))
             if key not in seen:
                 seen.add(key)

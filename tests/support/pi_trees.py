@@ -58,10 +58,9 @@ class PiShaped:
     def answer(self) -> None:
         thought = {"type": "thinking", "thinking": self.word(), "thinkingSignature": "c2ln"}
         count = self.random.choice([0, 0, 1, 2])
-        calls = [
-            {"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {"path": self.word()}}
-            for n in range(count)
-        ]
+        call: dict[str, Any] = {"type": "toolCall", "name": "ls"}
+        paths = [{"path": self.word()} for _ in range(count)]
+        calls = [{**call, "id": f"c{n}", "arguments": path} for n, path in enumerate(paths)]
         blocks = self.random.choice([[], [thought], self._text(), [thought, *self._text()]])
         made: dict[str, Any] = {"role": "assistant", "content": [*blocks, *calls], "timestamp": 5}
         made |= {"api": "a", "provider": "p", "model": f"m{count}", "usage": USAGE}

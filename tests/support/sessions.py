@@ -40,9 +40,8 @@ def json_lines(file: Path, *lines: dict[str, Any]) -> Path:
 
 def by_hand(file: Path, *messages: str, id: str = "by-hand", **header: Any) -> Path:
     """A small session written without this library."""
-    lines: list[dict[str, Any]] = [
-        {"type": "session", "version": 2, "uuid": "h", "parentUuid": None, "id": id, **header}
-    ]
+    first = {"type": "session", "version": 2, "uuid": "h", "parentUuid": None, "id": id}
+    lines: list[dict[str, Any]] = [{**first, **header}]
     for n, text in enumerate(messages):
         message = {"role": "user", "content": text}
         above = lines[-1]["uuid"]
