@@ -14,7 +14,8 @@ from sessiontree import Session, Store
 from sessiontree.catalog.listing import HEAD, TAIL, SessionInfo, facts_of, session_infos
 from sessiontree.errors import FileError, SessionNotFoundError, StorageError
 from sessiontree.storage.files import session_files
-from tests.support.sessions import by_hand, chat, json_lines, version_1
+from tests.formats import test_pi
+from tests.support.sessions import by_hand, chat, version_1
 
 MUCH = "x" * 2 * TAIL
 
@@ -115,15 +116,9 @@ def test_a_file_of_version_1_is_listed_as_it_is(tmp_path: Path) -> None:
 
 
 def test_another_agents_file_is_listed_under_its_name(tmp_path: Path) -> None:
-    file = json_lines(
-        tmp_path / "pi.jsonl",
-        {"type": "session", "version": 3, "id": "pi-id", "timestamp": "2025-01-01T00:00:00.000Z"}
-        | {"cwd": "/pi"},
-        {"type": "message", "id": "aaaaaaaa", "parentId": None, "timestamp": "2025-01-02T00:00:00Z"}
-        | {"message": {"role": "user", "content": "hello"}},
-    )
-    found = facts_of(str(file))
-    assert (found.id, found.cwd, found.first_message) == ("pi-id", "/pi", "hello")
+    lines = [test_pi.HEADER, test_pi.message("e0", None, "user", "hello")]
+    found = facts_of(str(test_pi.written(tmp_path / "pi.jsonl", lines)))
+    assert (found.id, found.cwd, found.first_message) == ("s", "/project", "hello")
     assert found.agent is not None
     assert "pi" in found.agent
 
@@ -166,9 +161,7 @@ ODD: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_a_file_that_is_not_a_session_is_one_typed_error_and_hides_nothing(
-    tmp_path: Path, kind: str
-) -> None:
+def test_what_is_no_session_is_one_typed_error_and_hides_nothing(tmp_path: Path, kind: str) -> None:
     odd = tmp_path / "odd.jsonl"
     ODD[kind](odd)
     by_hand(tmp_path / "good.jsonl", "hello")
@@ -187,14 +180,12 @@ def anybodys() -> Iterator[Path]:
     """A folder that everybody may enter, for a test that is not root."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        if os.geteuid() == 0:
-            os.seteuid(NOBODY)
-            try:
-                yield Path(folder)
-            finally:
-                os.seteuid(0)
-        else:
+        effective = os.geteuid()
+        os.seteuid(effective or NOBODY)
+        try:
             yield Path(folder)
+        finally:
+            os.seteuid(effective)
 
 
 NOBODY = 65534

@@ -80,9 +80,8 @@ def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
     counts = calls(tmp_path, move)
     file = made(root, move)
     shutil.copytree(root, tmp_path / "before")
-    for fault in (
-        Fault(kind, nth, errno.EIO, stays) for kind in KINDS for nth in range(1, counts[kind] + 1)
-    ):
+    calls_made = [(kind, nth) for kind in KINDS for nth in range(1, counts[kind] + 1)]
+    for fault in (Fault(*call, errno.EIO, stays) for call in calls_made):
         shutil.rmtree(root)
         shutil.copytree(tmp_path / "before", root)
         disk = FaultyDisk()
@@ -143,36 +142,24 @@ def test_blobs_that_no_entry_names_do_not_stop_the_move_back(tmp_path: Path) -> 
     assert list(wholes(tmp_path)) == [file]
 
 
-def test_a_file_that_is_not_a_blob_stops_the_move(tmp_path: Path) -> None:
+IN_THE_WAY: dict[str, Callable[[str, Path], tuple[str, bytes]]] = {
+    "a file that is no blob": lambda file, blob: (f"{file}.blobs/notes", b"somebody's own"),
+    "another original": lambda file, blob: (f"{file}.v1", b"another file"),
+    "a damaged blob": lambda file, blob: (f"{file}.blobs/{blob.name}", b"x" * blob.stat().st_size),
+}
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_what_is_in_the_way_stops_the_move_and_stays(tmp_path: Path, what: str) -> None:
     store = Store(tmp_path)
     file = made(tmp_path, trash)
     thrown = store.trash(file)
-    os.mkdir(f"{file}.blobs")
-    Path(f"{file}.blobs/notes").write_text("somebody's own")
-    with pytest.raises(SessionExistsError, match=r"\.blobs is there already"):
-        store.restore(thrown)
-    assert Path(f"{file}.blobs/notes").read_text() == "somebody's own"
-    assert list(wholes(tmp_path)) == [thrown]
-
-
-def test_a_refused_move_leaves_no_lock_where_it_was_to_go(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    file = made(tmp_path, trash)
-    thrown = Path(str(store.trash(file)))
-    Path(f"{file}.v1").write_text("another file")
-    with pytest.raises(SessionTreeError):
-        store.restore(str(thrown))
-    assert not os.path.exists(f"{file}.lock")
-    assert list(wholes(tmp_path)) == [str(thrown)]
-
-
-def test_a_damaged_blob_in_the_way_takes_no_good_ones_place(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    file = made(tmp_path, trash)
-    thrown = Path(str(store.trash(file)))
     (blob,) = Path(f"{thrown}.blobs").iterdir()
-    Path(f"{file}.blobs").mkdir()
-    Path(f"{file}.blobs", blob.name).write_bytes(b"x" * blob.stat().st_size)
-    with pytest.raises(SessionTreeError):
-        store.restore(str(thrown))
-    assert list(wholes(tmp_path)) == [str(thrown)]
+    path, content = IN_THE_WAY[what](file, blob)
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).write_bytes(content)
+    with pytest.raises(SessionExistsError, match=r"\.(blobs|v1) is there already"):
+        store.restore(thrown)
+    assert Path(path).read_bytes() == content
+    assert not os.path.exists(f"{file}.lock")
+    assert list(wholes(tmp_path)) == [thrown]

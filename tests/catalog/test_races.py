@@ -67,9 +67,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_or_doubled_while_all_move_about(
-    store: Store, tmp_path: Path
-) -> None:
+def test_nothing_acknowledged_is_lost_or_doubled_as_all_move(store: Store, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     creators = [spawn(CREATE, store) for _ in range(2)]
     others = [spawn(MOVE, store, "/a", "/b", stop), spawn(MOVE, store, "/b", "/a", stop)]

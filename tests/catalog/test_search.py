@@ -18,6 +18,7 @@ from sessiontree.core.entry import decode_leniently
 from sessiontree.storage.lines import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.searchable import texts
+from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS
 from tests.support.sessions import chat, json_lines, version_1
 
 
@@ -178,11 +179,9 @@ def test_a_file_of_version_1_is_searched_by_the_uuids_it_will_have(tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["old.jsonl"]
 
 
-def test_another_agents_file_is_searched_as_it_is_opened(tmp_path: Path) -> None:
-    corpus = Path(__file__).parents[2] / ".." / "shared" / "corpus" / "claude-code"
-    if not corpus.is_dir():
-        pytest.skip("the real sessions are not here")
-    file = corpus / "tool_heavy.jsonl"
+@pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
+def test_another_agents_file_is_searched_as_it_is_opened() -> None:
+    file = CORPUS / "claude-code" / "tool_heavy.jsonl"
     found = hits(file, "xterm", tool="Read")
     assert found
     with Session.open(file, readonly=True) as session:
@@ -210,6 +209,7 @@ def test_a_search_reports_a_file_that_cannot_be_read(file: Path, tmp_path: Path)
     found = list(search(Pattern("needle"), files, Wanted(), problems.append))
     assert len(found) == 5
     assert [str(path) in told for path, told in zip(files, problems, strict=False)] == [True] * 3
+    assert problems[0] == f"{files[0]} is not there, or not any more; check the path"
 
 
 def test_searching_changes_nothing(file: Path) -> None:
@@ -230,9 +230,7 @@ bodies = st.recursive(
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     contents=st.lists(bodies, max_size=4),
     pattern=st.text('ab\n"\\/é😀', min_size=1, max_size=3),
@@ -263,9 +261,7 @@ def _found_by_decoding(pattern: Pattern, lines: list[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_the_scanner_gives_whole_lines_wherever_a_block_ends(
-    tmp_path: Path, size: int, end: bytes
-) -> None:
+def test_scanned_lines_are_whole_wherever_blocks_end(tmp_path: Path, size: int, end: bytes) -> None:
     lines = [b"a" * size, b"x needle x", b"", b"b" * 100, b"needle" + b"c" * size + b"needle"]
     file = tmp_path / "lines.jsonl"
     file.write_bytes(b"\n".join(lines) + end)

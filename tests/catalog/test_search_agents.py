@@ -17,17 +17,18 @@ from sessiontree.storage.files import session_files
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import role
 from sessiontree.text.searchable import texts
+from tests.formats import test_gemini
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
+from tests.support.transcripts import compressed, user
 
-REAL = Path(__file__).parents[2] / ".." / "shared" / "corpus" / "claude-code"
 PATTERNS = ("part-3", "await", "toolu_", "edit", "é", "the", "00:0", "needlezz")
 KINDS = sorted(mixed.WRITERS)
 
 
 def written(folder: Path, kind: str, count: int = 1, length: int = 25) -> list[Path]:
     conversations = islice(corpus.sessions(length), count)
-    return [
-        mixed.WRITERS[kind](folder, [json.loads(line) for line in lines]) for lines in conversations
-    ]
+    write = mixed.WRITERS[kind]
+    return [write(folder, [json.loads(line) for line in lines]) for lines in conversations]
 
 
 def found_in(file: Path, text: str, **wanted: Any) -> list[SearchHit]:
@@ -56,24 +57,20 @@ def assert_finds_what_is_there(file: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", PATTERNS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_search_finds_what_is_there_when_the_file_is_opened(
-    tmp_path: Path, kind: str, text: str
-) -> None:
+def test_a_search_finds_what_the_opened_file_has(tmp_path: Path, kind: str, text: str) -> None:
     (file,) = written(tmp_path, kind)
     assert_finds_what_is_there(file, text)
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real sessions are not here")
+@pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
 @pytest.mark.parametrize("text", ["the", "xterm", "file-history", "progress", "agent", "Read"])
 def test_a_search_of_real_transcripts_finds_what_is_there_when_they_are_opened(text: str) -> None:
-    for file in sorted(REAL.glob("*.jsonl")):
+    for file in CLAUDE_CODE:
         assert_finds_what_is_there(file, text)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_agents_file_is_listed_once_with_the_facts_of_the_opened_file(
-    tmp_path: Path, kind: str
-) -> None:
+def test_an_agents_file_is_listed_once_with_facts_it_opens_with(tmp_path: Path, kind: str) -> None:
     (file,) = written(tmp_path, kind)
     (listed,) = Store(tmp_path).list(report=pytest.fail)
     with Session.open(file, readonly=True) as session:
@@ -85,9 +82,7 @@ def test_an_agents_file_is_listed_once_with_the_facts_of_the_opened_file(
 
 
 @pytest.mark.parametrize("summary", ["What it was about", 'with "quotes",\nand a line'])
-def test_the_summary_at_the_end_of_a_large_document_is_its_name(
-    tmp_path: Path, summary: str
-) -> None:
+def test_a_summary_at_the_end_of_a_large_document_is_its_name(tmp_path: Path, summary: str) -> None:
     (file,) = written(tmp_path, "Gemini CLI", length=200)
     told = json.loads(file.read_bytes())
     told["messages"][5]["content"] = f'\n  "summary": "said",\n{json.dumps(told["messages"][4])}'
@@ -111,25 +106,10 @@ def test_a_folder_of_all_formats_hides_none_of_them(tmp_path: Path) -> None:
 def claude(folder: Path) -> Path:
     """A transcript whose folder has a subagent's transcript and an output that was taken out."""
     (file,) = written(folder, "Claude Code")
-    body = {
-        "type": "user",
-        "uuid": "names-it",
-        "parentUuid": None,
-        "isSidechain": False,
-        "sessionId": file.stem,
-        "message": {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "t",
-                    "content": f"saved to {file.stem}/tool-results/b7.txt",
-                }
-            ],
-        },
-    }
+    block = {"type": "tool_result", "tool_use_id": "t"}
+    block["content"] = f"saved to {file.stem}/tool-results/b7.txt"
     with file.open("a") as out:
-        out.write(json.dumps(body) + "\n")
+        out.write(json.dumps(user("names-it", None, [block], sessionId=file.stem)) + "\n")
     return file
 
 
@@ -199,9 +179,7 @@ WORD = "part-3"
 
 
 @pytest.mark.slow
-def test_a_line_of_version_1_behind_a_torn_one_has_the_uuid_that_it_is_opened_with(
-    tmp_path: Path,
-) -> None:
+def test_a_version_1_line_behind_a_torn_one_has_the_uuid_it_is_opened_with(tmp_path: Path) -> None:
     torn = b'{"type":"message","message":{"role":"user","content":"part-3 '
     odd = (b"\n", b"[1]\n", b'{"a":\n1}\n', b'{"a":1}{"b":2}\n', b'{"a":"\xff"}\n')
     for number, between in enumerate((torn, torn + b"\n", *odd)):
@@ -231,8 +209,7 @@ def test_what_version_1_has_of_its_own_is_found(tmp_path: Path) -> None:
 
 def chat(folder: Path, *messages: dict[str, Any], layout: int | None = 2) -> Path:
     file = folder / "session-x.json"
-    head = {"sessionId": "g-1", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z"}
-    document = {**head, "messages": messages, "summary": f"about {WORD}"}
+    document = {**test_gemini.META, "messages": messages, "summary": f"about {WORD}"}
     file.write_text(json.dumps(document, indent=layout))
     return file
 
@@ -241,13 +218,8 @@ def said(id: str, kind: str = "user", **more: Any) -> dict[str, Any]:
     return {"id": id, "type": kind, "content": f"{WORD} \u00e9", **more}
 
 
-CALL = {
-    "id": "c1",
-    "name": "ls",
-    "args": {"path": WORD},
-    "status": "success",
-    "result": [{"functionResponse": {"response": {"output": f"{WORD}\nmore"}}}],
-}
+CALL = {**test_gemini.CALL, "args": {"path": WORD}}
+CALL["result"] = [{"functionResponse": {"response": {"output": f"{WORD}\nmore"}}}]
 
 
 @pytest.mark.parametrize("layout", [2, 0, 4, None])
@@ -273,36 +245,26 @@ def test_a_document_has_what_it_has_when_opened_in_whatever_layout(
 
 
 def test_a_compressed_file_of_many_small_blocks_is_searched_alike(tmp_path: Path) -> None:
-    import zstandard
-
     (file,) = written(tmp_path, "Codex", length=200)
     content = file.read_bytes()
-    compressed = file.with_name(file.name + ".zst")
+    packed = file.with_name(file.name + ".zst")
     for cut in (len(content), 40_000):
-        with (
-            compressed.open("wb") as out,
-            zstandard.ZstdCompressor().stream_writer(out, closefd=False) as writer,
-        ):
-            for start in range(0, cut, 50):
-                writer.write(content[start : min(start + 50, cut)])
-                writer.flush(zstandard.FLUSH_BLOCK)
+        packed.write_bytes(compressed(content[at : min(at + 50, cut)] for at in range(0, cut, 50)))
         for text in (WORD, "session", "await"):
-            assert_finds_what_is_there(compressed, text)
-    whole = len(found_in(compressed, "await"))
-    compressed.write_bytes(compressed.read_bytes()[:-5])
+            assert_finds_what_is_there(packed, text)
+    whole = len(found_in(packed, "await"))
+    packed.write_bytes(packed.read_bytes()[:-5])
     problems: list[str] = []
-    found = list(search(Pattern("await"), [str(compressed)], Wanted(), problems.append))
+    found = list(search(Pattern("await"), [str(packed)], Wanted(), problems.append))
     assert (len(found), len(problems)) == (whole, 1)
 
 
 def test_a_compressed_document_has_what_it_has_when_opened(tmp_path: Path) -> None:
-    import zstandard
-
     (file,) = written(tmp_path, "Gemini CLI", length=200)
-    compressed = file.with_name("chat.jsonl.zst")
-    compressed.write_bytes(zstandard.ZstdCompressor().compress(file.read_bytes()))
+    packed = file.with_name("chat.jsonl.zst")
+    packed.write_bytes(compressed([file.read_bytes()]))
     for text in (WORD, "part-317.ts"):
-        assert_finds_what_is_there(compressed, text)
+        assert_finds_what_is_there(packed, text)
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.9])

@@ -32,64 +32,40 @@ values = st.recursive(
     max_leaves=4,
 )
 
+
+def some(**parts: Any) -> st.SearchStrategy[Line]:
+    """Objects with these keys, whose values are drawn, or are what is given."""
+    return st.fixed_dictionaries(
+        {k: v if isinstance(v, st.SearchStrategy) else st.just(v) for k, v in parts.items()}
+    )
+
+
+system = some(role="system", content=contents)
+sections = some(s=words) | some(t=words, s=words)
+roles = st.sampled_from(["user", "assistant", "hookMessage"])
 pi_entries = st.one_of(
-    st.builds(
-        lambda said, sections: {
-            "type": "message",
-            "message": {"role": "system", "content": said, "sections": sections},
-        },
-        contents,
-        st.dictionaries(st.sampled_from("st"), words, max_size=2),
-    ),
-    st.builds(
-        lambda role, said: {"type": "message", "message": {"role": role, "content": said}},
-        st.sampled_from(["user", "assistant", "hookMessage"]),
-        contents,
-    ),
-    st.builds(lambda name: {"type": "session_info", "name": name}, words),
-    st.builds(lambda text: {"type": "branch_summary", "fromId": "e0", "summary": text}, words),
-    st.builds(
-        lambda summary, said: {
-            "type": "compaction",
-            "summary": summary,
-            "firstKeptEntryId": "e0",
-            "systemMessage": {"role": "system", "content": said},
-        },
-        words,
-        contents,
-    ),
-    st.builds(
-        lambda text: {"type": "context_edit", "targetId": "e0", "replacement": {"content": text}},
-        words,
-    ),
+    some(type="message", message=system),
+    some(type="message", message=some(role="system", content=contents, sections=sections)),
+    some(type="message", message=some(role=roles, content=contents)),
+    some(type="session_info", name=words),
+    some(type="branch_summary", fromId="e0", summary=words),
+    some(type="compaction", summary=words, firstKeptEntryId="e0", systemMessage=system),
+    some(type="context_edit", targetId="e0", replacement=some(content=words)),
 )
 
 
 def pi(path: Path, entries: list[Line]) -> Path:
-    named = [
-        {"id": f"e{n}", "parentId": f"e{n - 1}" if n else None, **entry}
-        for n, entry in enumerate(entries)
-    ]
-    return test_pi.written(path, [test_pi.HEADER, *named])
+    for number, entry in enumerate(entries):
+        entry |= {"id": f"e{number}", "parentId": f"e{number - 1}" if number else None}
+    return test_pi.written(path, [test_pi.HEADER, *entries])
 
 
 claude_lines = st.one_of(
-    st.builds(
-        lambda said: {"type": "user", "message": {"role": "user", "content": said}}, contents
-    ),
-    st.builds(
-        lambda said: {
-            "type": "user",
-            "isCompactSummary": True,
-            "message": {"role": "user", "content": said},
-        },
-        contents,
-    ),
-    st.builds(
-        lambda text: {"type": "system", "subtype": "compact_boundary", "content": text}, words
-    ),
-    st.builds(lambda title: {"type": "summary", "summary": title}, words),
-    st.builds(lambda title: {"type": "custom-title", "customTitle": title}, words),
+    some(type="user", message=some(role="user", content=contents)),
+    some(type="user", isCompactSummary=True, message=some(role="user", content=contents)),
+    some(type="system", subtype="compact_boundary", content=words),
+    some(type="summary", summary=words),
+    some(type="custom-title", customTitle=words),
 )
 
 
@@ -105,32 +81,18 @@ def claude_code(path: Path, lines: list[Line]) -> Path:
     return transcripts.written(path, made)
 
 
+def codex_line(type: str, /, **payload: Any) -> st.SearchStrategy[Line]:
+    return some(**test_codex.line(type) | {"payload": some(**payload)})
+
+
+said = some(type="message", role="user", content=parts)
 codex_lines = st.one_of(
-    st.builds(
-        lambda role, said: test_codex.line(
-            "response_item", type="message", role=role, content=said
-        ),
-        st.sampled_from(["user", "assistant"]),
-        parts,
-    ),
-    st.builds(lambda said: test_codex.line("compacted", message=said), words),
-    st.builds(
-        lambda said, history: test_codex.line(
-            "compacted", message=said, replacement_history=history
-        ),
-        words,
-        st.lists(
-            st.builds(lambda said: {"type": "message", "role": "user", "content": said}, parts),
-            max_size=2,
-        ),
-    ),
-    st.builds(
-        lambda said: test_codex.line(
-            "response_item", type="function_call_output", call_id="c", output=said
-        ),
-        words | values,
-    ),
-    st.just(test_codex.line("event_msg", type="thread_rolled_back", num_turns=1)),
+    codex_line("response_item", type="message", role="user", content=parts),
+    codex_line("response_item", type="message", role="assistant", content=parts),
+    codex_line("compacted", message=words),
+    codex_line("compacted", message=words, replacement_history=st.lists(said, max_size=2)),
+    codex_line("response_item", type="function_call_output", call_id="c", output=words | values),
+    st.just(test_codex.rolled_back(1)),
 )
 
 
@@ -138,41 +100,26 @@ def codex(path: Path, lines: list[Line]) -> Path:
     return test_codex.written(path, *lines)
 
 
-calls = st.builds(
-    lambda args, response: {
-        "id": "c",
-        "name": "n",
-        "args": args,
-        "result": [{"functionResponse": {"response": response}}],
-    },
-    values,
-    st.dictionaries(st.sampled_from(["output", "error", "code"]), values, max_size=2) | values,
-)
+outputs = st.dictionaries(st.sampled_from(["output", "error", "code"]), values, max_size=2)
+response = some(functionResponse=some(response=outputs | values))
+calls = some(id="c", name="n", args=values, result=response.map(lambda found: [found]))
 gemini_messages = st.one_of(
-    st.builds(lambda said: {"type": "user", "content": said}, words | st.lists(values, max_size=2)),
-    st.builds(
-        lambda said, thoughts, made: {
-            "type": "gemini",
-            "content": said,
-            "thoughts": thoughts,
-            "toolCalls": made,
-        },
-        words,
-        st.lists(
-            st.builds(lambda a, b: {"subject": a, "description": b}, words, words), max_size=2
-        ),
-        st.lists(calls, max_size=1),
+    some(type="user", content=words | st.lists(values, max_size=2)),
+    some(
+        type="gemini",
+        content=words,
+        thoughts=st.lists(some(subject=words, description=words), max_size=2),
+        toolCalls=st.lists(calls, max_size=1),
     ),
-    st.builds(lambda said: {"type": "info", "content": said}, words),
-    st.builds(lambda summary: {"$set": {"summary": summary}}, words),
+    some(type="info", content=words),
+    some(**{"$set": some(summary=words)}),
 )
 
 
 def numbered(messages: list[Line]) -> list[Line]:
     """The messages with ids, of which some come twice where they are many."""
-    return [
-        line if "$set" in line else {"id": f"g{n % 5}", **line} for n, line in enumerate(messages)
-    ]
+    ids = [{} if "$set" in line else {"id": f"g{n % 5}"} for n, line in enumerate(messages)]
+    return [id | line for id, line in zip(ids, messages, strict=True)]
 
 
 def gemini_log(path: Path, messages: list[Line]) -> Path:
@@ -194,22 +141,18 @@ FORMATS: dict[str, tuple[Made, st.SearchStrategy[Line]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(drawn=st.data())
 def test_any_part_of_any_text_is_found(format: str, tmp_path: Path, drawn: st.DataObject) -> None:
     made, lines = FORMATS[format]
     file = made(tmp_path / "s.jsonl", drawn.draw(st.lists(lines, max_size=6)))
     with Session.open(file, readonly=True) as session:
-        said = [
-            (entry.uuid, text) for entry in session.entries() for text in texts(entry.as_stored)
-        ]
-    whole = drawn.draw(st.sampled_from([text for _, text in said if text] or ["none"]))
+        told = [(e.uuid, text) for e in session.entries() for text in texts(e.as_stored)]
+    whole = drawn.draw(st.sampled_from([text for _, text in told if text] or ["none"]))
     start = drawn.draw(st.integers(0, len(whole) - 1))
     part = whole[start : start + drawn.draw(st.integers(1, 9))]
     pattern = Pattern(part, ignore_case=drawn.draw(st.booleans()))
-    expected = {uuid for uuid, text in said if pattern.search(text)}
+    expected = {uuid for uuid, text in told if pattern.search(text)}
     found = search(pattern, [str(file)], Wanted(), pytest.fail)
     assert {hit.ref for hit in found} == expected
 
@@ -219,21 +162,15 @@ TOLD = {"agentType": "explorer", "description": "all \u00e9 callers", "toolUseId
 
 @pytest.mark.parametrize("part", ["explor", "é callers", "one", "asks-it", "say in"])
 def test_any_part_of_the_facts_of_a_subagent_is_found(tmp_path: Path, part: str) -> None:
-    lines = [
-        transcripts.user("a", None),
-        transcripts.assistant("asks-it", "a", "m", ["t"]),
-        transcripts.result("r", "asks-it", "t"),
-    ]
-    file = transcripts.written(tmp_path / "s.jsonl", lines)
-    aside = tmp_path / "s" / "subagents" / "agent-one.jsonl"
-    transcripts.written(aside, [transcripts.user("in", None, isSidechain=True, agentId="one")])
-    aside.with_suffix(".meta.json").write_text(json.dumps(TOLD, indent=2))
+    inner = transcripts.user("in", None, isSidechain=True, agentId="one")
+    file = transcripts.with_subagent(tmp_path / "s.jsonl", inner)
+    asks = [transcripts.user("a", None), transcripts.assistant("asks-it", "a", "m", ["t"])]
+    transcripts.written(file, [*asks, transcripts.result("r", "asks-it", "t")])
+    (told,) = (tmp_path / "s" / "subagents").glob("*.meta.json")
+    told.write_text(json.dumps(TOLD, indent=2))
     with Session.open(file, readonly=True) as session:
-        expected = {
-            entry.uuid
-            for entry in session.entries()
-            if any(part in text for text in texts(entry.as_stored))
-        }
+        entries = [(e.uuid, texts(e.as_stored)) for e in session.entries()]
+    expected = {uuid for uuid, said in entries if any(part in text for text in said)}
     assert expected
     found = search(Pattern(part), [str(file)], Wanted(), pytest.fail)
     assert {hit.ref for hit in found} == expected

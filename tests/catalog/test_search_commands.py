@@ -17,7 +17,7 @@ from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.cli.search import flushed, out_hits
 from sessiontree.text.pattern import Pattern
 from tests.support.sessions import by_hand, said
-from tests.support.terminal import contents, done, driving, printed_json, run
+from tests.support.terminal import contents, done, driving, printed_json, refused, run
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202egnp\u2028\x7f"
 
@@ -49,9 +49,7 @@ def test_ls_lists_the_sessions_of_this_directory_the_latest_first(store: Store) 
 
 def test_ls_json_has_the_promised_shape(store: Store) -> None:
     (row,) = printed_json("ls", "--cwd", "/elsewhere")
-    assert list(row)[:8] == [
-        *("file", "id", "cwd", "name", "firstMessage", "created", "modified", "bytes")
-    ]
+    assert " ".join([*row][:8]) == "file id cwd name firstMessage created modified bytes"
     assert row["file"] == store.list(cwd="/elsewhere")[0].file
     assert (row["id"], row["cwd"], row["name"]) == ("33333333-three", "/elsewhere", "A rollout")
     assert (row["firstMessage"], row["bytes"]) == ("deploy it", os.path.getsize(row["file"]))
@@ -111,9 +109,7 @@ def test_ls_tells_what_it_left_out_and_does_not_fail(store: Store) -> None:
     assert told[-1] == "Left out: and 2 more"
 
 
-def test_ls_without_sessions_says_where_it_looked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_ls_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "none"))
     for words in (("ls",), ("ls", "--all")):
         result = run(*words)
@@ -125,11 +121,8 @@ def test_ls_without_sessions_says_where_it_looked(
 
 def test_a_folder_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
     for words in (("ls", tmp_path / "no"), ("search", "x", tmp_path / "no")):
-        result = run(*words)
-        shown = result.stderr.splitlines()
-        assert len(shown) == 1
-        assert str(tmp_path / "no") in shown[0]
-        assert result.exit_code == 1
+        (shown,) = refused(*words).splitlines()
+        assert str(tmp_path / "no") in shown
 
 
 def test_search_prints_each_hit_below_its_file(store: Store) -> None:
@@ -149,17 +142,12 @@ def test_search_looks_in_all_sessions_unless_told_otherwise(store: Store) -> Non
     assert len(printed_json("search", "deploy|parser", "--regex", "--cwd", ".")) == 1
     assert len(printed_json("search", "the", store.find("Parser").file)) == 1
     assert len(printed_json("search", "the", store.root, "--cwd", "/elsewhere")) == 0
-    assert len(printed_json("search", "the", "--limit", "1")) == 1
     assert len(printed_json("search", "the", "--limit", f"{10**20}")) > 1
-    assert len(printed_json("search", "the", "--since", "1h")) == 2
-    assert len(printed_json("search", "the", "--since", "2999-01-01")) == 0
 
 
 def test_search_json_has_all_of_a_hit(store: Store) -> None:
     (hit,) = printed_json("search", "deploy")
-    assert list(hit) == [
-        *("file", "session", "ref", "type", "role", "timestamp", "lane", "snippet", "match")
-    ]
+    assert " ".join(hit) == "file session ref type role timestamp lane snippet match"
     with Session.open(hit["file"], readonly=True) as session:
         assert session.entry(hit["ref"])["message"]["content"] == "deploy it"
     assert hit["snippet"][slice(*hit["match"])] == "deploy"
@@ -173,23 +161,18 @@ def test_search_that_finds_nothing_says_so_and_has_not_failed(store: Store) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "status"),
+    "words",
     [
-        (("search", ""), 2),
-        (("search", "(", "--regex"), 2),
-        (("search", "x", "--since", "yesterday"), 2),
-        (("search", "x", "--limit", "0"), 2),
-        (("search",), 2),
-        (("ls", "--sort", "colour"), 2),
+        ("search", ""),
+        ("search", "(", "--regex"),
+        ("search", "x", "--since", "yesterday"),
+        ("search", "x", "--limit", "0"),
+        ("search",),
+        ("ls", "--sort", "colour"),
     ],
 )
-def test_wrong_usage_is_told_in_one_line_or_by_the_usage(
-    store: Store, words: tuple[str, ...], status: int
-) -> None:
-    result = run(*words)
-    assert result.exit_code == status
-    assert result.stdout == ""
-    assert "Error: " in result.stderr
+def test_wrong_usage_is_told(store: Store, words: tuple[str, ...]) -> None:
+    assert "Error: " in refused(*words, status=2)
 
 
 def test_nothing_from_a_session_drives_the_terminal(tmp_path: Path) -> None:
@@ -241,9 +224,7 @@ def test_a_narrow_terminal_gets_lines_that_say_all(store: Store) -> None:
 
 
 def test_ls_of_a_file_says_that_it_is_one(store: Store) -> None:
-    result = run("ls", store.list()[0].file)
-    assert result.exit_code == 1
-    assert "is a file, not a folder of sessions" in result.stderr
+    assert "is a file, not a folder of sessions" in refused("ls", store.list()[0].file)
 
 
 def test_hits_come_out_as_they_are_found(
@@ -286,13 +267,6 @@ def test_search_says_where_there_is_nothing_to_be_searched(
     result = run("search", "the", *words)
     assert (result.exit_code, result.stdout) == (0, "")
     assert f"Nothing was searched: there is no session {where}" in result.stderr
-
-
-def test_a_session_that_vanishes_while_it_is_searched_for_is_told_so(tmp_path: Path) -> None:
-    problems: list[str] = []
-    gone = str(tmp_path / "gone.jsonl")
-    assert list(search(Pattern("the"), [gone], Wanted(), problems.append)) == []
-    assert problems == [f"{gone} is not there, or not any more; check the path"]
 
 
 def test_a_search_tells_of_the_blobs_that_are_gone_with_their_folder(store: Store) -> None:

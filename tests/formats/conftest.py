@@ -25,10 +25,8 @@ Told = list[tuple[str, Any]]
 def conversation(file: Path, lane: str = "main") -> Told:
     """What sessiontree reads of a transcript, as `sdk` gives it."""
     with Session.open(file, readonly=True, lane=lane) as session:
-        messages = session.context(verbatim=True).messages
-    return [
-        ("user" if m["role"] == "compactionSummary" else m["role"], m["content"]) for m in messages
-    ]
+        told = session.context(verbatim=True).messages
+    return [("user" if m["role"] == "compactionSummary" else m["role"], m["content"]) for m in told]
 
 
 def texts_of(content: Any) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,10 +17,10 @@ from sessiontree.operations.convert import ConversionResult
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
 from tests.formats.test_pi import PI_V1
 from tests.support.atif import check_trajectory
-from tests.support.pi_trees import PIXEL, USAGE, PiShaped
-from tests.support.rules import strings_in
-from tests.support.transcripts import assistant, result, user, written
-from tests.support.trees import Tree
+from tests.support.pi_trees import USAGE, PiShaped
+from tests.support.saying import IMAGE
+from tests.support.transcripts import session_of, user, with_subagent
+from tests.support.trees import Tree, words_in
 
 MODELS: Any
 try:  # it needs a younger Python than the oldest one that is supported
@@ -29,7 +28,6 @@ try:  # it needs a younger Python than the oldest one that is supported
 except ImportError:
     MODELS = None
 
-WORD = re.compile(r"\bw\d+\b")
 SEEDS = st.integers(0, 2**64)
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 
@@ -42,10 +40,6 @@ def converted(session: Session, file: Path) -> tuple[dict[str, Any], ConversionR
     if MODELS is not None:
         MODELS.Trajectory.model_validate(found)
     return found, made
-
-
-def words_in(value: Any) -> set[str]:
-    return {word for text in strings_in(value) for word in WORD.findall(text)}
 
 
 @pytest.mark.slow
@@ -118,12 +112,10 @@ def test_a_call_and_its_result_are_in_one_step(tmp_path: Path) -> None:
     ]
     told = {"provider": "p", "model": "m", "usage": USAGE}
     session.append_message({"role": "assistant", "content": content, **told})
-    image = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
-    shown = [{"type": "text", "text": "an image"}, image]
+    shown = [{"type": "text", "text": "an image"}, IMAGE]
     session.append_message({"role": "toolResult", "toolCallId": "c2", "content": shown})
-    session.append_message(
-        {"role": "toolResult", "toolCallId": "c1", "content": "no", "isError": True}
-    )
+    failed = {"role": "toolResult", "toolCallId": "c1", "content": "no", "isError": True}
+    session.append_message(failed)
     found, made = converted(session, tmp_path / "made.json")
     assert found["agent"] == {"name": "mine", "version": "3", "model_name": "m"}
     system, prompt, answer = found["steps"]
@@ -160,20 +152,16 @@ def test_codex_reasoning_is_the_reasoning_of_a_step(tmp_path: Path, key: str) ->
 
 
 def test_a_trajectory_has_compacted_messages_and_other_branches_are_losses(tmp_path: Path) -> None:
-    session = Session.create()
-    first = session.append_message({"role": "user", "content": "old"})
+    session = session_of("old")
+    first = session.leaf
     session.append_message({"role": "user", "content": "elsewhere"})
     session.branch(first, summary="It failed")
     session.compact("The summary", first_kept=session.leaf)
     session.append_message({"role": "user", "content": "new"})
     found, made = converted(session, tmp_path / "made.json")
-    said = [(step["source"], step["message"]) for step in found["steps"]]
-    assert said == [
-        ("user", "old"),
-        ("system", "It failed"),
-        ("system", "The summary"),
-        ("user", "new"),
-    ]
+    said = [step["message"] for step in found["steps"]]
+    assert said == ["old", "It failed", "The summary", "new"]
+    assert [step["source"] for step in found["steps"]] == ["user", "system", "system", "user"]
     assert found["steps"][2]["extra"]["context_management"]["type"] == "compaction"
     assert [loss.what for loss in made.losses] == ["a message on another branch is left out"]
 
@@ -192,8 +180,7 @@ def test_the_parts_of_a_response_are_one_step_with_the_usage_of_the_last(tmp_pat
 
 
 def test_a_lane_is_a_subagent_whose_shared_steps_are_marked(tmp_path: Path) -> None:
-    session = Session.create()
-    session.append_message({"role": "user", "content": "shared"})
+    session = session_of("shared")
     with session.lane("reviewer") as lane:
         lane.append_message({"role": "assistant", "content": "well", "usage": USAGE})
     session.append_message({"role": "user", "content": "on"})
@@ -207,11 +194,8 @@ def test_a_lane_is_a_subagent_whose_shared_steps_are_marked(tmp_path: Path) -> N
 
 
 def test_a_subagents_trajectory_is_named_by_its_call(tmp_path: Path) -> None:
-    lines = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
-    file = written(tmp_path / "t" / "s.jsonl", lines)
-    folder = tmp_path / "t" / "s" / "subagents"
-    written(folder / "agent-one.jsonl", [user("s1", None, isSidechain=True, agentId="one")])
-    (folder / "agent-one.meta.json").write_text('{"toolUseId":"t","agentType":"Explore"}')
+    inner = user("s1", None, isSidechain=True, agentId="one")
+    file = with_subagent(tmp_path / "t" / "s.jsonl", inner)
     with Session.open(file, readonly=True) as session:
         found, _ = converted(session, tmp_path / "made.json")
     (given_,) = found["steps"][1]["observation"]["results"]

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from sessiontree import ForeignFormatError, Session, SessionTreeError, import_session
-from sessiontree.cli import main
+from sessiontree import ForeignFormatError, ReadOnlyError, Session, SessionTreeError, import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, state_of
+from tests.support.terminal import refused, run
 from tests.support.transcripts import assistant, line, result, user, written
 
 Make = Callable[[Path], Path]
@@ -93,9 +92,9 @@ def test_every_command_that_reads_works_and_touches_nothing(
     file = made(tmp_path / "t" / "s.jsonl")
     untouched(file.parent)
     for command in COMMANDS:
-        given = ["last", str(file)] if command == "search" else [str(file)]
+        given = ["last", file] if command == "search" else [file]
         for more in ([], ["--json"]):
-            done = CliRunner().invoke(main, [command, *given, *more])
+            done = run(command, *given, *more)
             assert done.exit_code == 0, (command, done.output, done.stderr)
             assert done.stdout or command == "verify"
 
@@ -107,14 +106,13 @@ def test_a_foreign_file_is_not_written_to(made: Make, tmp_path: Path, untouched:
     with pytest.raises(ForeignFormatError, match=f"{file} is a file of .* import it"):
         Session.open(file)
     for command in (["append", "--role", "user", "--text", "x"], ["repair"], ["migrate"]):
-        done = CliRunner().invoke(main, [command[0], str(file), *command[1:]])
-        assert done.exit_code == 1
-        assert "import it" in done.stderr
-        assert "Traceback" not in done.stderr
+        assert "import it" in refused(command[0], file, *command[1:])
     with Session.open(file, readonly=True) as session:
-        for write in (lambda: session.append("custom", customType="x"), session.repair):
-            with pytest.raises(SessionTreeError):
+        for write in (lambda: session.append("custom", customType="x"), session.scratch):
+            with pytest.raises(ReadOnlyError, match=rf"sessiontree import .*{file.name}"):
                 write()
+        with pytest.raises(SessionTreeError):
+            session.repair()
         with pytest.raises(SessionTreeError, match="refresh"):
             session.follow()
 
@@ -161,9 +159,7 @@ def test_a_last_line_without_its_newline_is_a_line(made: Make, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("made", LOGS)
-def test_lines_of_other_formats_are_kept_and_reported_once_a_type(
-    made: Make, tmp_path: Path
-) -> None:
+def test_lines_of_other_formats_are_kept_and_told_once_a_type(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     lines = file.read_bytes().splitlines()
     foreign = [other(tmp_path / "other.jsonl").read_bytes().splitlines()[1] for other in LOGS]
@@ -183,9 +179,7 @@ def test_lines_of_other_formats_are_kept_and_reported_once_a_type(
 
 
 @pytest.mark.parametrize("made", ALL)
-def test_a_file_cut_anywhere_or_damaged_anywhere_is_read_or_refused(
-    made: Make, tmp_path: Path
-) -> None:
+def test_a_file_cut_or_damaged_anywhere_is_read_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     whole = file.read_bytes()
     dice = random.Random(1)
@@ -205,11 +199,8 @@ ODD: list[Any] = [None, True, 7, -1.5, "", "x", "\ud800", [], [1], {}, {"type": 
 def odd_versions(file: Path, made: Make, *, seed: int, count: int) -> Iterator[None]:
     """Write the file with an unusual value in a random place before each step."""
     text = file.read_text()
-    lines = (
-        [json.loads(text)]
-        if made is gemini_document
-        else [json.loads(found) for found in text.split("\n")[:-1]]
-    )
+    documents = [text] if made is gemini_document else text.splitlines()
+    lines = [json.loads(document) for document in documents]
     dice = random.Random(seed)
     for _ in range(count):
         changed = json.loads(json.dumps(lines))
@@ -247,17 +238,6 @@ def test_an_integer_of_5000_digits_costs_nothing_beside_it(made: Make, tmp_path:
         assert session.context().messages == messages
 
 
-@pytest.mark.slow
-def test_a_line_of_100_mb_is_read(tmp_path: Path) -> None:
-    file = claude_code(tmp_path / "s.jsonl")
-    before, after = json.dumps(user("big", "last", "XX")).split("XX")
-    with file.open("a") as out:
-        out.write(f"{before}{'x' * 100_000_000}{after}\n")
-    with Session.open(file, readonly=True) as session:
-        assert session.leaf.uuid == "big"
-        assert len(session.context().messages[-1]["content"]) == 100_000_000
-
-
 def test_a_reader_sees_what_the_agent_adds(tmp_path: Path) -> None:
     file = claude_code(tmp_path / "s.jsonl")
     with file.open("a") as out:
@@ -281,13 +261,6 @@ def test_metadata_names_the_files_of_large_results(tmp_path: Path) -> None:
     with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
         assert session.leaf["metadata"] == {"toolResults": ["s/tool-results/b1.txt"]}
         assert session.context().messages[-1]["content"] == [block]
-
-
-def test_a_file_of_a_subagent_alone_is_its_conversation(tmp_path: Path) -> None:
-    more: dict[str, Any] = {"isSidechain": True, "agentId": "x"}
-    lines = [user("a", None, **more), assistant("b", "a", **more)]
-    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
-        assert len(session.context().messages) == 2
 
 
 def test_a_fork_of_a_foreign_session_is_a_sessiontree_file(tmp_path: Path) -> None:
@@ -346,9 +319,9 @@ def tangled_pi(path: Path) -> Path:
 
 
 def tangled_codex(path: Path) -> Path:
-    far = test_codex.line("event_msg", type="thread_rolled_back", num_turns=99)
-    turns = (test_codex.output("c"), test_codex.call("c"), test_codex.said("user", "one"), far)
-    return test_codex.written(path, *turns, test_codex.said("user", "last"))
+    turns = (test_codex.output("c"), test_codex.call("c"), test_codex.said("user", "one"))
+    after = (test_codex.rolled_back(99), test_codex.said("user", "last"))
+    return test_codex.written(path, *turns, *after)
 
 
 def tangled_gemini(path: Path) -> Path:
@@ -365,7 +338,7 @@ def test_wrong_parents_are_reported_and_every_message_is_found(
     untouched(folder)
     for command in ("ls", "search last", "tree", "context", "verify"):
         place = folder if command == "ls" else file
-        done = CliRunner().invoke(main, [*command.split(), str(place)])
+        done = run(*command.split(), place)
         assert done.exit_code == 0 or (command, done.exit_code) == ("verify", 1)
         assert done.exception is None or isinstance(done.exception, SystemExit)
         assert all(f"{file}" in said or "call" in said for said in done.stderr.splitlines())

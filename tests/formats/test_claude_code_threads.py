@@ -12,7 +12,8 @@ import pytest
 from sessiontree import Session
 from sessiontree.formats.claude_code.threads import by_uuid, main_leaf, node_of
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, Told, conversation
-from tests.support.transcripts import Line, assistant, encoded, line, result, user, written
+from tests.support import transcripts
+from tests.support.transcripts import CALL, Line, assistant, encoded, line, result, user, written
 
 Sdk = Callable[..., Told]
 
@@ -29,11 +30,12 @@ def test_a_real_transcript_reads_as_claude_code_reads_it(file: Path, sdk: Sdk) -
     assert paired.warnings == []
 
 
+PLAIN: list[Line] = [user("a", None), assistant("b", "a"), user("c", "b")]
+COMPACTED: Line = {"subtype": "compact_boundary", "compactMetadata": {"preTokens": 1234}}
 CHAINS: dict[str, list[Line]] = {
-    "plain": [user("a", None), assistant("b", "a"), user("c", "b")],
+    "plain": PLAIN,
     "progress forks the chain": [
-        user("a", None),
-        assistant("b", "a", "m", ["t"]),
+        *CALL[:2],
         line("p", "b", "progress"),
         line("q", "p", "progress"),
         result("r", "b", "t"),
@@ -59,19 +61,8 @@ CHAINS: dict[str, list[Line]] = {
         result("r2", "b2", "t2", sourceToolAssistantUUID="b1"),
         user("z", "r2"),
     ],
-    "a result before its call": [
-        result("r", "b", "t"),
-        user("a", None),
-        assistant("b", "a", "m", ["t"]),
-        assistant("c", "r", "n"),
-    ],
-    "an old branch ends later in the file": [
-        user("a", None),
-        assistant("b", "a"),
-        user("c", "b"),
-        user("d", "a"),
-        line("e", "c", "system"),
-    ],
+    "a result before its call": [CALL[2], *CALL[:2], assistant("c", "r", "n")],
+    "an old branch ends later in the file": [*PLAIN, user("d", "a"), line("e", "c", "system")],
     "meta and team say nothing": [
         user("a", None),
         user("m", "a", isMeta=True),
@@ -81,26 +72,23 @@ CHAINS: dict[str, list[Line]] = {
         user("n", "c", isMeta=True),
     ],
     "a side chain between": [
-        user("a", None),
-        assistant("b", "a", "m", ["t"]),
+        *CALL[:2],
         user("s1", None, isSidechain=True),
         assistant("s2", "s1", isSidechain=True),
         result("r", "b", "t"),
         user("s3", "s2", isSidechain=True),
     ],
     "a compaction": [
-        user("a", None),
-        assistant("b", "a"),
-        line(
-            "x",
-            None,
-            "system",
-            subtype="compact_boundary",
-            logicalParentUuid="b",
-            compactMetadata={"trigger": "auto", "preTokens": 1234},
-        ),
+        *PLAIN[:2],
+        line("x", None, "system", logicalParentUuid="b", **COMPACTED),
         user("y", "x", "This session goes on from another.", isCompactSummary=True),
         assistant("c", "y"),
+    ],
+    "compactions that name each other": [
+        line("x", None, "system", subtype="compact_boundary", logicalParentUuid="z"),
+        user("y", "x", "One", isCompactSummary=True),
+        line("w", None, "system", subtype="compact_boundary", logicalParentUuid="y"),
+        user("z", "w", "Two", isCompactSummary=True),
     ],
     "a boundary without a summary": [
         user("a", None),
@@ -117,17 +105,10 @@ CHAINS: dict[str, list[Line]] = {
     "itself": [user("a", "a"), assistant("b", "a")],
     "a parent that is missing": [user("a", "gone"), assistant("b", "a")],
     "parents after their children": [user("c", "b"), assistant("b", "a"), user("a", None)],
-    "the same line twice": [
-        user("a", None),
-        assistant("b", "a"),
-        user("a", None),
-        assistant("b", "a"),
-        user("c", "b"),
-    ],
-    "one uuid, two contents": [user("a", None), assistant("b", "a"), user("a", None, "other")],
+    "the same line twice": [*PLAIN[:2], *PLAIN],
+    "one uuid, two contents": [*PLAIN[:2], user("a", None, "other")],
     "one id of two responses": [
-        user("a", None),
-        assistant("b", "a", "m", ["t"]),
+        *CALL[:2],
         assistant("c", "b", "n", ["t"]),
         result("r", "c", "t"),
         user("z", "r"),
@@ -219,9 +200,7 @@ def test_a_compaction_at_the_end_changes_nothing_before_it(tmp_path: Path, sdk: 
     assert compared > 100
 
 
-def test_each_of_two_compactions_keeps_the_parallel_calls_before_it(
-    tmp_path: Path, sdk: Sdk
-) -> None:
+def test_each_of_two_compactions_keeps_parallel_calls_before_it(tmp_path: Path, sdk: Sdk) -> None:
     first = [
         user("a", None),
         assistant("b1", "a", "m", ["t1"]),
@@ -247,23 +226,7 @@ def test_each_of_two_compactions_keeps_the_parallel_calls_before_it(
     assert conversation(file) == sdk(file)
 
 
-def test_compactions_that_name_each_other_are_read_once(tmp_path: Path, sdk: Sdk) -> None:
-    lines = [
-        line("x", None, "system", subtype="compact_boundary", logicalParentUuid="z"),
-        user("y", "x", "One", isCompactSummary=True),
-        line("w", None, "system", subtype="compact_boundary", logicalParentUuid="y"),
-        user("z", "w", "Two", isCompactSummary=True),
-    ]
-    file = written(tmp_path / "t" / "s.jsonl", lines)
-    assert conversation(file) == sdk(file)
-
-
 def test_subagents_are_lanes_and_read_as_claude_code_reads_them(tmp_path: Path, sdk: Sdk) -> None:
-    file = written(
-        tmp_path / "t" / "s.jsonl",
-        [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")],
-    )
-    folder = tmp_path / "t" / "s" / "subagents"
     more: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
     inner = [
         user("s1", None, **more),
@@ -271,8 +234,8 @@ def test_subagents_are_lanes_and_read_as_claude_code_reads_them(tmp_path: Path, 
         assistant("s3", "s2", "n", **more),
         line("s4", "s2", "progress", **more),
     ]
-    written(folder / "agent-one.jsonl", inner)
-    (folder / "agent-one.meta.json").write_text('{"toolUseId":"t","agentType":"Explore"}')
+    file = transcripts.with_subagent(tmp_path / "t" / "s.jsonl", *inner)
+    folder = tmp_path / "t" / "s" / "subagents"
     written(folder / "workflows" / "w" / "agent-two.jsonl", [user("a", None, **more)])
     assert conversation(file) == sdk(file)
     assert conversation(file, "agent-one") == sdk(file, "one")
@@ -281,10 +244,5 @@ def test_subagents_are_lanes_and_read_as_claude_code_reads_them(tmp_path: Path, 
         told = session.find(type="custom")
         assert {entry.lane for entry in session.entries()} == {None, "agent-one", "agent-two"}
     agent = next(entry for entry in told if entry["customType"] == "claude-code:subagent")
-    assert agent["data"] == {
-        "agentId": "one",
-        "toolUseId": "t",
-        "agentType": "Explore",
-        "calledBy": "b",
-    }
+    assert agent["data"] == {"agentId": "one", "calledBy": "b", **transcripts.FACTS}
     assert conversation(folder / "agent-one.jsonl") == sdk(file, "one")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -16,37 +15,21 @@ from hypothesis import strategies as st
 
 from sessiontree import NothingToDoError, Session, UsageError
 from sessiontree.operations.convert import ConversionResult
-from tests.formats.conftest import (
-    CLAUDE_CODE,
-    NO_CORPUS,
-    SESSION,
-    Told,
-    conversation,
-    texts_of,
-)
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told, conversation, texts_of
 from tests.formats.conftest import sdk as sdk  # a fixture
 from tests.formats.test_pi import PI_V1
 from tests.support.pi_trees import PiShaped
-from tests.support.rules import strings_in
 from tests.support.transcripts import session_of
-from tests.support.trees import Tree
+from tests.support.trees import Tree, words_in
 
 Sdk = Callable[..., Told]
 
-WORD = re.compile(r"\bw\d+\b")
-SEEDS = st.integers(0, 2**64)
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-each_seed = settings(
-    deadline=None,
-    max_examples=40,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 
 
-def words_in(messages: Any) -> list[list[str]]:
+def words_of(messages: Any) -> list[list[str]]:
     """The words of each message that has any."""
-    found = [sorted({w for t in strings_in([m]) for w in WORD.findall(t)}) for m in messages]
-    return [words for words in found if words]
+    return [sorted(words) for message in messages if (words := words_in(message))]
 
 
 def without_thinking(messages: Any) -> list[Any]:
@@ -72,9 +55,7 @@ def converted(session: Session, folder: Path) -> tuple[Path, ConversionResult]:
 
 @pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
 @pytest.mark.parametrize("source", CLAUDE_CODE, ids=lambda path: path.stem)
-def test_a_real_transcript_reads_the_same_when_converted(
-    source: Path, tmp_path: Path, sdk: Sdk
-) -> None:
+def test_a_converted_real_transcript_reads_the_same(source: Path, tmp_path: Path, sdk: Sdk) -> None:
     before = sdk(source)
     with Session.open(source, readonly=True) as session:
         file, made = converted(session, tmp_path / "made")
@@ -90,9 +71,8 @@ def test_a_real_session_of_pi_reads_the_same_when_converted(tmp_path: Path, sdk:
         context = session.context(verbatim=True)
     told = sdk(file)
     texts = [text for _, content in told for text in texts_of(content)]
-    assert texts == [
-        t for m in context.messages if m["role"] != "toolResult" for t in texts_of(m["content"])
-    ]
+    said = [m["content"] for m in context.messages if m["role"] != "toolResult"]
+    assert texts == [text for content in said for text in texts_of(content)]
     calls = sum(b.get("type") == "toolCall" for m in context.messages for b in _blocks(m))
     results = sum(m["role"] == "toolResult" for m in context.messages)
     blocks = [b for _, content in told if isinstance(content, list) for b in content]
@@ -106,8 +86,8 @@ def _blocks(message: Any) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "size"), [(Tree, 24), (PiShaped, 30)])
-@each_seed
-@given(seed=SEEDS)
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**64))
 def test_the_conversation_is_the_context_in_any_shape(
     tmp_path_factory: Any, sdk: Sdk, shape: type[Tree | PiShaped], size: int, seed: int
 ) -> None:
@@ -117,19 +97,19 @@ def test_the_conversation_is_the_context_in_any_shape(
     try:
         file, _ = converted(session, folder / "one")
     except NothingToDoError:
-        assert words_in(without_thinking(context.messages)) == []
+        assert words_of(without_thinking(context.messages)) == []
         return
     told = sdk(file)
     assert conversation(file) == told
     said = [{"content": content} for _, content in told]
-    assert words_in(without_thinking(said)) == words_in(without_thinking(context.messages))
+    assert words_of(without_thinking(said)) == words_of(without_thinking(context.messages))
     again, _ = converted(session, folder / "two")
     assert again.read_bytes() == file.read_bytes()
 
 
 def test_claude_code_reads_the_leaf_even_with_children_below_it(tmp_path: Path, sdk: Sdk) -> None:
-    session = Session.create()
-    first = session.append_message({"role": "user", "content": "one"})
+    session = session_of("one")
+    first = session.leaf
     session.append_message({"role": "assistant", "content": "two"})
     session.branch(first)
     file, _ = converted(session, tmp_path / "made")
@@ -137,36 +117,23 @@ def test_claude_code_reads_the_leaf_even_with_children_below_it(tmp_path: Path, 
     assert b"two" in file.read_bytes()
 
 
-def test_results_on_another_branch_stay_out_of_the_written_conversation(
-    tmp_path: Path, sdk: Sdk
-) -> None:
+def test_results_on_another_branch_stay_out_of_the_conversation(tmp_path: Path, sdk: Sdk) -> None:
     session = session_of("do it")
-    calls: list[Any] = [
-        {"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in ("a", "b")
-    ]
+    calls: list[Any] = [{"type": "tool_use", "id": i, "name": "ls", "input": {}} for i in "ab"]
     called = session.append_message({"role": "assistant", "id": "msg_1", "content": calls})
     results = [{"type": "tool_result", "tool_use_id": "a", "content": "tried"}]
     session.append_message({"role": "user", "content": results})
     session.branch(called)
     session.append_message({"role": "user", "content": "never mind"})
     file, made = converted(session, tmp_path / "made")
-    assert (
-        sdk(file)
-        == conversation(file)
-        == [
-            ("user", "do it"),
-            ("assistant", calls),
-            ("user", "never mind"),
-        ]
-    )
+    expected = [("user", "do it"), ("assistant", calls), ("user", "never mind")]
+    assert sdk(file) == conversation(file) == expected
     assert any("the id of a response" in loss.what for loss in made.losses)
 
 
-def test_a_compaction_is_written_as_a_mark_and_the_messages_before_it_stay(
-    tmp_path: Path, sdk: Sdk
-) -> None:
-    session = session_of("old")
-    kept = session.append_message({"role": "user", "content": "kept"})
+def test_a_compaction_becomes_a_mark_and_messages_before_it_stay(tmp_path: Path, sdk: Sdk) -> None:
+    session = session_of("old", "kept")
+    kept = session.leaf
     session.compact("The summary", first_kept=kept)
     session.append_message({"role": "user", "content": "new"})
     file, _ = converted(session, tmp_path / "made")
@@ -193,11 +160,8 @@ def test_lanes_are_written_as_subagents(tmp_path: Path, sdk: Sdk) -> None:
     session.append_message({"role": "user", "content": "on"})
     file, made = converted(session, tmp_path / "made")
     assert [Path(f).name for f in made.beside] == ["agent-re-viewer.jsonl"]
-    agents = [
-        ("user", "shared"),
-        ("user", "review"),
-        ("assistant", [{"type": "text", "text": "well"}]),
-    ]
+    well = [{"type": "text", "text": "well"}]
+    agents = [("user", "shared"), ("user", "review"), ("assistant", well)]
     assert sdk(file) == conversation(file) == [("user", "shared"), ("user", "on")]
     assert sdk(file, "re-viewer") == conversation(file, "agent-re-viewer") == agents
     assert any("scratch" in loss.what for loss in made.losses)

@@ -18,14 +18,8 @@ from tests.support import transcripts
 
 Line = dict[str, Any]
 
-META = {
-    "id": "s-1",
-    "timestamp": "2026-01-01T00:00:00Z",
-    "cwd": "/project",
-    "cli_version": "0.9",
-    "model_provider": "openai",
-    "base_instructions": {"text": "Be terse."},
-}
+META: Line = {"id": "s-1", "cwd": "/project", "cli_version": "0.9", "model_provider": "openai"}
+META |= {"timestamp": "2026-01-01T00:00:00Z", "base_instructions": {"text": "Be terse."}}
 
 
 def line(type: str, /, **payload: Any) -> Line:
@@ -46,20 +40,26 @@ def output(id: str) -> Line:
     return line("response_item", type="function_call_output", call_id=id, output="out")
 
 
+def rolled_back(turns: int) -> Line:
+    return line("event_msg", type="thread_rolled_back", num_turns=turns)
+
+
 def written(path: Path, *lines: Line) -> Path:
     return transcripts.written(path, [line("session_meta", **META), *lines])
 
 
+def opened(folder: Path, *lines: Line) -> Session:
+    return Session.open(written(folder / "r.jsonl", *lines), readonly=True)
+
+
 def texts(session: Session) -> list[str]:
     """The text of each message of the context; the type of an item without content."""
-    return [
-        m["content"][0]["text"] if "content" in m else m["type"] for m in session.context().messages
-    ]
+    items = session.context().messages
+    return [item["content"][0]["text"] if "content" in item else item["type"] for item in items]
 
 
 def test_a_rollout_becomes_a_conversation(tmp_path: Path) -> None:
-    file = written(
-        tmp_path / "r.jsonl",
+    lines = [
         said("developer", "rules"),
         said("user", "<environment_context>"),
         line("turn_context", model="gpt-5", effort="high", cwd="/project"),
@@ -72,8 +72,8 @@ def test_a_rollout_becomes_a_conversation(tmp_path: Path) -> None:
         line("event_msg", type="agent_message", message="done"),
         said("assistant", "done"),
         line("response_item", type="ghost_snapshot", ghost_commit="x"),
-    )
-    with Session.open(file, readonly=True) as session:
+    ]
+    with opened(tmp_path, *lines) as session:
         assert (session.id, session.header["cwd"]) == ("s-1", "/project")
         assert session.metadata["agentSessionId"] == "s-1"
         items = ["reasoning", "function_call", "function_call_output"]
@@ -93,8 +93,7 @@ def test_a_repeated_token_count_is_counted_once(tmp_path: Path) -> None:
         usage = {"total_token_usage": {"total_tokens": total}, "last_token_usage": {"n": total}}
         return line("event_msg", type="token_count", info=usage)
 
-    file = written(tmp_path / "r.jsonl", told(5), told(5), told(9))
-    with Session.open(file, readonly=True) as session:
+    with opened(tmp_path, told(5), told(5), told(9)) as session:
         assert [entry["usage"]["n"] for entry in session.find(type="usage")] == [5, 9]
 
 
@@ -103,58 +102,42 @@ def test_a_repeated_token_count_is_counted_once(tmp_path: Path) -> None:
     [(1, ["ctx", "one", "1"]), (2, ["ctx"]), (9, ["ctx"]), (0, ["ctx", "one", "1", "two", "2"])],
 )
 def test_a_rollback_removes_the_last_turns(tmp_path: Path, turns: int, left: list[str]) -> None:
-    ctx = said("user", "<user_instructions>")
-    file = written(
-        tmp_path / "r.jsonl",
-        ctx,
-        line("turn_context", model="m"),
-        *(said("user", "one"), said("assistant", "1"), said("user", "two"), said("assistant", "2")),
-        line("event_msg", type="thread_rolled_back", num_turns=turns),
-        said("user", "new"),
-    )
-    with Session.open(file, readonly=True) as session:
+    lines = [said("user", "<user_instructions>"), line("turn_context", model="m")]
+    lines += [said("user", "one"), said("assistant", "1")]
+    lines += [said("user", "two"), said("assistant", "2")]
+    lines += [rolled_back(turns), said("user", "new")]
+    with opened(tmp_path, *lines) as session:
         told = ["ctx" if text == "<user_instructions>" else text for text in texts(session)]
         assert told == [*left, "new"]
         assert session.context().model == {"provider": "openai", "modelId": "m"}
 
 
 def test_a_second_rollback_starts_above_the_first(tmp_path: Path) -> None:
-    back = line("event_msg", type="thread_rolled_back", num_turns=1)
+    back = rolled_back(1)
     turns = [said("user", "one"), said("user", "two"), back, said("user", "three"), back, back]
-    file = written(tmp_path / "r.jsonl", *turns, said("user", "four"))
-    with Session.open(file, readonly=True) as session:
+    with opened(tmp_path, *turns, said("user", "four")) as session:
         assert texts(session) == ["four"]
         assert len(session.branches()) == 3
 
 
 def test_a_compaction_replaces_the_history(tmp_path: Path) -> None:
     items = [said("user", "kept")["payload"], said("user", "SUMMARY of it")["payload"]]
-    file = written(
-        tmp_path / "r.jsonl",
-        said("user", "one"),
-        line("compacted", message="of it", replacement_history=items),
-        said("user", "after"),
-        line("event_msg", type="thread_rolled_back", num_turns=1),
-    )
-    with Session.open(file, readonly=True) as session:
+    lines = [said("user", "one"), line("compacted", message="of it", replacement_history=items)]
+    lines += [said("user", "after"), rolled_back(1)]
+    with opened(tmp_path, *lines) as session:
         assert texts(session) == ["kept", "SUMMARY of it"]
         assert session.verify() == []
 
 
 def test_an_old_compaction_keeps_the_prompts_and_ends_with_the_summary(tmp_path: Path) -> None:
-    file = written(
-        tmp_path / "r.jsonl",
-        *(said("user", "one"), said("assistant", "1"), said("user", "two")),
-        line("compacted", message="It was so."),
-        said("user", "after"),
-    )
-    with Session.open(file, readonly=True) as session:
+    lines = [said("user", "one"), said("assistant", "1"), said("user", "two")]
+    lines += [line("compacted", message="It was so."), said("user", "after")]
+    with opened(tmp_path, *lines) as session:
         assert texts(session) == ["one", "two", "It was so.", "after"]
 
 
 def test_the_first_session_meta_of_a_fork_gives_the_id(tmp_path: Path) -> None:
-    file = written(tmp_path / "r.jsonl", line("session_meta", id="other"), said("user", "x"))
-    with Session.open(file, readonly=True) as session:
+    with opened(tmp_path, line("session_meta", id="other"), said("user", "x")) as session:
         assert session.id == "s-1"
         assert [e["data"]["payload"]["id"] for e in session.find(type="custom")] == ["other"]
 
@@ -172,20 +155,19 @@ def test_a_long_first_line_is_recognised_by_its_start(tmp_path: Path) -> None:
 zstandard = pytest.importorskip("zstandard", reason="the package zstandard is not installed")
 
 
-def _compressed(path: Path, content: bytes) -> Path:
+def _compressed(folder: Path, *lines: Line) -> Path:
+    content = written(folder / "r.jsonl", *lines).read_bytes()
     half = len(content) // 2
     frames = [content[:half], content[half:]]  # as a writer that appends leaves it
+    path = folder / "r.jsonl.zst"
     path.write_bytes(b"".join(zstandard.ZstdCompressor().compress(frame) for frame in frames))
     return path
 
 
 def test_a_compressed_rollout_reads_as_the_plain_one(tmp_path: Path) -> None:
-    plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 999) for n in range(200)))
-    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
-    with (
-        Session.open(plain, readonly=True) as one,
-        Session.open(packed, readonly=True) as other,
-    ):
+    lines = [said("user", f"{n} " * 999) for n in range(200)]
+    packed = _compressed(tmp_path, *lines)
+    with opened(tmp_path, *lines) as one, Session.open(packed, readonly=True) as other:
         assert [e.line for e in one.entries()] == [e.line for e in other.entries()]
         for entry in (other.leaf, *list(other.entries())[1:9]):
             assert other.original(entry) == one.original(entry.uuid)
@@ -193,8 +175,7 @@ def test_a_compressed_rollout_reads_as_the_plain_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 2, 5])
 def test_a_cut_compressed_rollout_gives_the_lines_before_the_cut(tmp_path: Path, cut: int) -> None:
-    plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 999) for n in range(2000)))
-    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
+    packed = _compressed(tmp_path, *(said("user", f"{n} " * 999) for n in range(2000)))
     content = packed.read_bytes()
     packed.write_bytes(content[: len(content) * cut // 6 + 1])
     with Session.open(packed, readonly=True) as session:
@@ -206,8 +187,7 @@ def test_a_cut_compressed_rollout_gives_the_lines_before_the_cut(tmp_path: Path,
 
 
 def test_a_damaged_compressed_rollout_gives_the_lines_before_the_damage(tmp_path: Path) -> None:
-    plain = written(tmp_path / "r.jsonl", *(said("user", f"{n} " * 99) for n in range(99)))
-    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
+    packed = _compressed(tmp_path, *(said("user", f"{n} " * 99) for n in range(99)))
     packed.write_bytes(packed.read_bytes() + b"garbage")
     with Session.open(packed, readonly=True) as session:
         assert len(texts(session)) == 99
@@ -217,8 +197,7 @@ def test_a_damaged_compressed_rollout_gives_the_lines_before_the_damage(tmp_path
 def test_without_a_zstd_decoder_the_error_names_the_package_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = written(tmp_path / "r.jsonl", said("user", "x"))
-    packed = _compressed(tmp_path / "r.jsonl.zst", plain.read_bytes())
+    packed = _compressed(tmp_path, said("user", "x"))
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(DecoderMissingError, match=r"pip install 'sessiontree\[zstd\]'") as caught:
@@ -227,10 +206,8 @@ def test_without_a_zstd_decoder_the_error_names_the_package_to_install(
 
 
 def test_a_search_skips_an_event_that_repeats_a_message(tmp_path: Path) -> None:
-    events: list[Line] = [
-        {"type": "event_msg", "payload": {"type": kind, "message": "a needle"}}
-        for kind in ("user_message", "error")
-    ]
+    needle = {"message": "a needle"}
+    events = [line("event_msg", type=kind, **needle) for kind in ("user_message", "error")]
     file = written(tmp_path / "rollout-1.jsonl", said("user", "a needle"), *events)
     done = import_session(file, tmp_path / "out")
     for each in (str(file), done.file):

@@ -15,13 +15,9 @@ from tests.support.transcripts import written
 
 Line = dict[str, Any]
 
-META: Line = {
-    "sessionId": "g-1",
-    "projectHash": "h",
-    "startTime": "2026-01-01T00:00:00.000Z",
-    "lastUpdated": "2026-01-01T00:00:00.000Z",
-    "kind": "main",
-}
+AT = "2026-01-01T00:00:00.000Z"
+META: Line = {"sessionId": "g-1", "projectHash": "h", "kind": "main"}
+META |= {"startTime": AT, "lastUpdated": AT}
 
 
 def user(id: str, content: Any) -> Line:
@@ -32,13 +28,9 @@ def gemini(id: str, content: str, **more: Any) -> Line:
     return {**user(id, content), "type": "gemini", "model": "gemini-pro", **more}
 
 
-CALL: Line = {
-    "id": "c1",
-    "name": "ls",
-    "args": {"path": "."},
-    "status": "success",
-    "result": [{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "out"}}}],
-}
+RESPONSE = {"id": "c1", "name": "ls", "response": {"output": "out"}}
+CALL: Line = {"id": "c1", "name": "ls", "args": {"path": "."}, "status": "success"}
+CALL["result"] = [{"functionResponse": RESPONSE}]
 
 
 def log(path: Path, *lines: Line) -> Path:
@@ -52,22 +44,16 @@ def document(path: Path, *messages: Line) -> Path:
 
 
 def texts(session: Session) -> list[Any]:
-    return [
-        m["content"] if isinstance(m["content"], str) else m["content"][0].get("text")
-        for m in session.context().messages
-    ]
+    contents = [message["content"] for message in session.context().messages]
+    return [said if isinstance(said, str) else said[0].get("text") for said in contents]
 
 
+THOUGHT = {"subject": "Look", "description": "around"}
+TOKENS = {"input": 3, "output": 4, "total": 7}
 MESSAGES = [
     user("u1", [{"text": "list"}]),
     {**user("i1", "a note"), "type": "info"},
-    gemini(
-        "g1",
-        "done",
-        thoughts=[{"subject": "Look", "description": "around"}],
-        toolCalls=[CALL],
-        tokens={"input": 3, "output": 4, "total": 7},
-    ),
+    gemini("g1", "done", thoughts=[THOUGHT], toolCalls=[CALL], tokens=TOKENS),
 ]
 
 
@@ -101,9 +87,7 @@ def test_a_repeated_message_id_replaces_the_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("id", "left"), [("u2", ["one", "1"]), ("u1", []), ("gone", [])])
-def test_a_rewind_removes_the_message_and_all_after_it(
-    tmp_path: Path, id: str, left: list[str]
-) -> None:
+def test_a_rewind_removes_a_message_and_all_after(tmp_path: Path, id: str, left: list[str]) -> None:
     turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two"), gemini("g2", "2")]
     file = log(tmp_path / "s.jsonl", *turns, {"$rewindTo": id}, user("u3", "new"))
     with Session.open(file, readonly=True) as session:
@@ -138,9 +122,7 @@ def test_a_cut_document_gives_the_messages_before_the_cut(tmp_path: Path, left: 
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_the_facts_of_a_document_do_not_depend_on_its_layout(
-    tmp_path: Path, indent: int | None
-) -> None:
+def test_a_documents_facts_do_not_depend_on_its_layout(tmp_path: Path, indent: int | None) -> None:
     file = tmp_path / "session-1.json"
     chat = {**META, "lastUpdated": "2025-10-01T10:01:00.000Z", "messages": MESSAGES}
     file.write_text(json.dumps(chat, indent=indent))

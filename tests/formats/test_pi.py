@@ -11,19 +11,21 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessiontree import ForeignFormatError, ReadOnlyError, Session
+from sessiontree import ForeignFormatError, Session
 from sessiontree.formats import recognise
 from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.support.transcripts import written as written  # for the tests of other folders
 
 PI = os.environ.get("PI_CODING_AGENT", "")
 PI_V1 = CORPUS / "pi-v1" / "large-session.jsonl"
-SCRIPT = Path(__file__).with_name("pi_context.mjs")
+NO_PI = "the variable PI_CODING_AGENT does not name the folder of pi's package"
+has_pi = pytest.mark.skipif(not (PI and shutil.which("node")), reason=NO_PI)
 
 Line = dict[str, Any]
 
@@ -45,6 +47,8 @@ def text(said: str) -> list[Line]:
 
 
 CALL = [{"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}]
+COMPACTED: Line = {"summary": "What was", "firstKeptEntryId": "e05", "tokensBefore": 9}
+COMPACTED["systemMessage"] = {"role": "system", "content": "Be brief.", "sections": {"cwd": "/x"}}
 EVERYTHING: list[Line] = [
     HEADER,
     message(
@@ -58,15 +62,7 @@ EVERYTHING: list[Line] = [
     message("e06", "e05", "assistant", CALL, provider="openai", model="gpt"),
     message("e07", "e06", "toolResult", text("out"), toolCallId="c1", toolName="read"),
     entry("e08", "e07", "usage", kind="cache_warm", provider="p", model="m", usage={"input": 1}),
-    entry(
-        "e09",
-        "e08",
-        "compaction",
-        summary="What was",
-        firstKeptEntryId="e05",
-        tokensBefore=9,
-        systemMessage={"role": "system", "content": "Be brief.", "sections": {"cwd": "/x"}},
-    ),
+    entry("e09", "e08", "compaction", **COMPACTED),
     entry("e10", "e09", "custom", customType="mine", data={"count": 1}),
     entry("e11", "e10", "custom_message", customType="mine", content="injected", display=True),
     message("e12", "e11", "system", "", sections={"skills": "two", "cwd": None}),
@@ -158,7 +154,12 @@ def built_by_pi(files: list[Path], folder: Path) -> list[Line]:
     """What pi builds from copies of the files; it rewrites the files that it opens."""
     folder.mkdir()
     copies = [shutil.copyfile(file, folder / f"{n}.jsonl") for n, file in enumerate(files)]
-    command = ["node", str(SCRIPT), PI, *map(str, copies)]
+    return told_by_pi("pi_context", copies)
+
+
+def told_by_pi(script: str, files: Iterable[Path]) -> list[Line]:
+    """What a script beside this module says of each file, with pi's own package."""
+    command = ["node", str(Path(__file__).with_name(f"{script}.mjs")), PI, *map(str, files)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in said.splitlines()]
 
@@ -205,9 +206,7 @@ def _any_session(seed: int) -> list[Line]:
         if kind < 3:
             lines.append(message(id, parent, "user", dice.choice(["x", None, text(id)])))
         elif kind < 5:
-            lines.append(
-                message(id, parent, "assistant", text(id), provider="p", model=f"m{number}")
-            )
+            lines.append(message(id, parent, "assistant", text(id), provider="p", model=id))
         elif kind == 5:
             lines.append(message(id, parent, "toolResult", text(id), toolCallId="c"))
         elif kind == 6:
@@ -220,10 +219,8 @@ def _any_session(seed: int) -> list[Line]:
             more = {"customType": "c", "content": id, "display": True}
             lines.append(entry(id, parent, "custom_message", **more))
         elif kind == 9:
-            replacement = dice.choice([None, {"content": "new"}, {"content": text("new")}])
-            lines.append(
-                entry(id, parent, "context_edit", targetId=earlier, replacement=replacement)
-            )
+            new = dice.choice([None, {"content": "new"}, {"content": text("new")}])
+            lines.append(entry(id, parent, "context_edit", targetId=earlier, replacement=new))
         elif kind == 10:
             lines.append(entry(id, parent, "thinking_level_change", thinkingLevel=id))
         else:
@@ -231,10 +228,7 @@ def _any_session(seed: int) -> list[Line]:
     return lines
 
 
-NO_PI = "the variable PI_CODING_AGENT does not name the folder of pi's package"
-
-
-@pytest.mark.skipif(not (PI and shutil.which("node")), reason=NO_PI)
+@has_pi
 def test_a_context_is_the_one_that_pi_builds(tmp_path: Path) -> None:
     files = [written(tmp_path / "all.jsonl", EVERYTHING)]
     files += [written(tmp_path / f"{n}.jsonl", _any_session(n)) for n in range(300)]
@@ -243,18 +237,9 @@ def test_a_context_is_the_one_that_pi_builds(tmp_path: Path) -> None:
         assert built_by_us(file) == _comparable(context), file.read_text()
 
 
-@pytest.mark.skipif(not (PI and shutil.which("node")), reason=NO_PI)
+@has_pi
 @pytest.mark.skipif(not PI_V1.is_file(), reason=NO_CORPUS)
 def test_the_context_of_a_real_version_1_session_is_the_one_that_pi_builds(tmp_path: Path) -> None:
     (context,) = built_by_pi([PI_V1], tmp_path / "pi")
     assert len(context["messages"]) > 10
     assert built_by_us(PI_V1)["messages"] == _comparable(context)["messages"]
-
-
-def test_a_write_to_another_agents_session_is_refused_and_names_import(tmp_path: Path) -> None:
-    file = written(tmp_path / "s.jsonl", EVERYTHING)
-    with Session.open(file, readonly=True) as session:
-        with pytest.raises(ReadOnlyError, match=r"sessiontree import .*s\.jsonl"):
-            session.append_message({"role": "user", "content": "x"})
-        with pytest.raises(ReadOnlyError, match="sessiontree import"):
-            session.scratch()

@@ -5,10 +5,7 @@ The comparison with pi needs Node and the package, as that in `tests.formats.tes
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,24 +17,15 @@ from hypothesis import strategies as st
 from sessiontree import Context, Session
 from sessiontree.formats.pi.writer import OWN, new_id
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, texts_of
-from tests.formats.test_pi import NO_PI, PI, PI_V1
-from tests.support.pi_trees import PIXEL, PiShaped
-from tests.support.rules import strings_in
-from tests.support.trees import Tree
+from tests.formats.test_pi import PI, PI_V1, has_pi, told_by_pi
+from tests.support.pi_trees import PiShaped
+from tests.support.saying import IMAGE, PIXEL
+from tests.support.trees import Tree, words_in
 
 Message = dict[str, Any]
 
-SCRIPT = Path(__file__).with_name("pi_session.mjs")
 SEEDS = st.integers(0, 2**64)
-WORD = re.compile(r"\bw\d+\b")
-has_pi = pytest.mark.skipif(not (PI and shutil.which("node")), reason=NO_PI)
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-
-
-def opened_by_pi(files: list[Path]) -> list[dict[str, Any]]:
-    command = ["node", str(SCRIPT), PI, *map(str, files)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [json.loads(line) for line in said.splitlines()]
 
 
 def knows_edits() -> bool:
@@ -66,9 +54,8 @@ def assert_says(found: list[Message], wanted: list[Message]) -> None:
     """Assert that the messages have all wanted keys; pi may add others (a time, a usage, …)."""
     told = [message for message in found if message["role"] != "system"]
     assert len(told) == len(wanted)
-    assert [
-        {key: have.get(key) for key in want} for have, want in zip(told, wanted, strict=True)
-    ] == wanted
+    pairs = zip(told, wanted, strict=True)
+    assert [{key: have.get(key) for key in want} for have, want in pairs] == wanted
 
 
 def system_of(found: list[Message]) -> str | None:
@@ -80,18 +67,11 @@ def system_of(found: list[Message]) -> str | None:
     return "\n\n".join(text for text in sections.values() if text) or None
 
 
-def words_in(message: Any) -> list[str]:
-    """The words of a message, each once, in the order of their numbers."""
-    if message.get("role") == "system":
-        return []
-    return sorted({word for text in strings_in([message]) for word in WORD.findall(text)})
-
-
 def assert_words(found: list[Any], wanted: list[Any]) -> None:
     """Assert the same words in the same order; pi may split one message into several."""
-    told = [word for message in found for word in words_in(message)]
-    for message in wanted:
-        words = words_in(message)
+    told = [word for m in found if m.get("role") != "system" for word in sorted(words_in(m))]
+    for message in (m for m in wanted if m.get("role") != "system"):
+        words = sorted(words_in(message))
         assert sorted(told[: len(words)]) == words
         told = told[len(words) :]
     assert told == []
@@ -103,7 +83,7 @@ def test_pi_builds_the_same_context_from_any_converted_session(tmp_path: Path) -
     files = [tmp_path / f"{number}.jsonl" for number in range(len(grown))]
     for session, file in zip(grown, files, strict=True):
         session.convert("pi", file)
-    for session, found in zip(grown, opened_by_pi(files), strict=True):
+    for session, found in zip(grown, told_by_pi("pi_session", files), strict=True):
         if not knows_edits() and session.find(type="context_edit"):
             continue
         context = session.context(verbatim=True)
@@ -123,7 +103,7 @@ def test_pi_gets_every_word_of_messages_in_any_providers_shape(tmp_path: Path) -
     files = [tmp_path / f"{number}.jsonl" for number in range(len(grown))]
     losses = [s.convert("pi", f).losses for s, f in zip(grown, files, strict=True)]
     compared = 0
-    for session, lost, found in zip(grown, losses, opened_by_pi(files), strict=True):
+    for session, lost, found in zip(grown, losses, told_by_pi("pi_session", files), strict=True):
         if not knows_edits() and session.find(type="context_edit"):
             continue
         what = " ".join(loss.what for loss in lost)
@@ -145,7 +125,7 @@ def test_pi_opens_real_sessions_of_other_agents(tmp_path: Path) -> None:
         with Session.open(source, readonly=True) as session:
             session.convert("pi", file)
             contexts.append(session.context(verbatim=True))
-    built = opened_by_pi(files)
+    built = told_by_pi("pi_session", files)
     assert_says(built[0]["context"]["messages"], expected(contexts[0]))
     for context, found in zip(contexts, built, strict=True):
         told = [m for m in found["context"]["messages"] if m["role"] != "system"]
@@ -177,9 +157,7 @@ def test_a_session_converted_to_pi_gives_the_same_context(tmp_path_factory: Any,
 @pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(SEEDS)
-def test_every_branch_converted_to_pi_gives_the_same_context(
-    tmp_path_factory: Any, seed: int
-) -> None:
+def test_each_branch_converted_to_pi_has_the_same_context(tmp_path_factory: Any, seed: int) -> None:
     session = PiShaped(Random(seed)).grow(25).session
     file = tmp_path_factory.mktemp("pi") / "s.jsonl"
     session.convert("pi", file)
@@ -238,8 +216,7 @@ def test_what_pi_cannot_express_is_among_the_losses(tmp_path: Path) -> None:
 
 def test_blobs_are_written_inline_and_a_missing_one_is_a_warning(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", spill_over=0) as session:
-        image = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
-        session.append_message({"role": "user", "content": [image]})
+        session.append_message({"role": "user", "content": [IMAGE]})
         session.append_message({"role": "user", "content": "lost"})
         kept = session.convert("pi", tmp_path / "whole.jsonl")
         assert kept.warnings == []

@@ -36,9 +36,7 @@ def claude_code(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("make", [codex, claude_code])
-def test_a_user_message_that_the_program_generated_begins_no_turn(
-    make: Make, tmp_path: Path
-) -> None:
+def test_a_user_message_that_a_program_generated_begins_no_turn(make: Make, tmp_path: Path) -> None:
     source = make(tmp_path / "s.jsonl")
     done = import_session(source, tmp_path / "out")
     for file in (source, Path(done.file)):

@@ -11,12 +11,9 @@ import pytest
 from sessiontree import Damage, Session
 from sessiontree.importing import ImportResult, import_session
 from tests.formats.conftest import state_of, untouched
-from tests.support.transcripts import Line, assistant, result, user
+from tests.support.transcripts import Line, assistant, user
 
 __all__ = ["untouched"]
-
-CALL: list[Line] = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
-"""A prompt, a call and its result."""
 
 _ASIDE: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
 SUBAGENT: list[Line] = [user("s1", None, **_ASIDE), assistant("s2", "s1", "n", **_ASIDE)]
@@ -30,10 +27,8 @@ def messages(file: str | Path, lane: str = "main", ref: str | None = None) -> li
 
 def without_origins(file: str | Path) -> list[list[Any]]:
     """The same without `fromUuid`, which an import may correct."""
-    return [
-        [{key: value for key, value in message.items() if key != "fromUuid"} for message in way]
-        for way in messages(file)
-    ]
+    ways = messages(file)
+    return [[{key: m[key] for key in m if key != "fromUuid"} for m in way] for way in ways]
 
 
 def damage_in(file: str | Path) -> list[Damage]:

@@ -7,36 +7,34 @@ import random
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from sessiontree import NothingToDoError, Session, SessionTreeError
-from sessiontree.cli import main
 from sessiontree.importing import import_session
 from tests.formats import test_pi
 from tests.formats.conftest import state_of
 from tests.formats.test_bad_input import ALL, LOGS, Make, odd_versions
 from tests.importing.conftest import damage_in, imported, without_origins
 from tests.support.files import kinds_in
+from tests.support.terminal import done, refused
 from tests.support.transcripts import user, written
 
 
 def assert_imported_or_refused(file: Path, out: Path) -> bool:
     """Whether a file was imported; an import is checked against the file."""
     before = state_of(file.parent)
-    said = str(file)
-    done = None
+    refusal = made = None
     try:
-        done = import_session(file, out)
+        made = import_session(file, out)
     except SessionTreeError as error:
-        said = str(error)
-    assert str(file) in said
+        refusal = str(error)
     assert state_of(file.parent) == before
-    if done is None:
+    if made is None:
+        assert str(file) in str(refusal)
         return False
-    assert without_origins(done.file) == without_origins(file)
-    assert {each.kind for each in damage_in(done.file)} <= {"utf-8"}
+    assert without_origins(made.file) == without_origins(file)
+    assert {each.kind for each in damage_in(made.file)} <= {"utf-8"}
     assert import_session(file, out).is_up_to_date
-    assert all(str(found) for found in done.damage)
+    assert all(str(found) for found in made.damage)
     return True
 
 
@@ -69,17 +67,15 @@ def test_lines_of_other_formats_are_imported(made: Make, tmp_path: Path, out: Pa
     foreign = [other(tmp_path / "other.jsonl").read_bytes().splitlines()[1] for other in LOGS]
     strange = [b'{"type":"next-year","data":[1]}', b"[1]", b"no JSON"]
     file.write_bytes(b"\n".join([lines[0], *foreign, *strange, *lines[1:], b""]))
-    done = imported(file, out)
-    (lost,) = [found for found in done.damage if found.kind == "unreadable"]
+    made_of = imported(file, out)
+    (lost,) = [found for found in made_of.damage if found.kind == "unreadable"]
     assert (lost.file, lost.line) == (str(file), 8)
-    with Session.open(done.file, readonly=True) as session:
+    with Session.open(made_of.file, readonly=True) as session:
         kept = {entry["customType"].partition(":")[2] for entry in session.find(type="custom")}
     assert {"next-year", "line"} <= kept
 
 
-def test_references_to_missing_entries_are_corrected_and_reported(
-    tmp_path: Path, out: Path
-) -> None:
+def test_references_to_missing_entries_are_mended_and_reported(tmp_path: Path, out: Path) -> None:
     entry, message = test_pi.entry, test_pi.message
     lines = [
         test_pi.HEADER,
@@ -96,9 +92,9 @@ def test_references_to_missing_entries_are_corrected_and_reported(
     ]
     file = test_pi.written(tmp_path / "source" / "s.jsonl", lines)
     assert assert_imported_or_refused(file, out)
-    done = import_session(file, tmp_path / "again")
-    assert kinds_in(done.damage) == [("reference", line) for line in (3, 6, 7, 8)]
-    with Session.open(done.file, readonly=True) as session:
+    again = import_session(file, tmp_path / "again")
+    assert kinds_in(again.damage) == [("reference", line) for line in (3, 6, 7, 8)]
+    with Session.open(again.file, readonly=True) as session:
         assert session.entry("e4")["fromUuid"] == session.header.uuid
         assert session.entry("e2")["original"]["firstKeptEntryUuid"] == "gone"
         assert session.entry("e6")["data"]["label"] == "mark"
@@ -125,7 +121,7 @@ def test_no_session_id_leads_an_import_out_of_the_folder(
     assert assert_imported_or_refused(file, out)
     assert [path.parent for path in out.rglob("*.jsonl")] == [out]
     monkeypatch.setenv("SESSIONTREE_HOME", str(out / "home"))
-    assert CliRunner().invoke(main, ["import", str(file)]).exit_code == 0
+    done("import", file)
     assert len(list((out / "home").rglob("*.jsonl"))) == 1
     found = {path for path in tmp_path.rglob("*") if out not in path.parents}
     assert found == {*before, out}
@@ -145,15 +141,12 @@ def test_lone_surrogates_and_large_numbers_are_imported(tmp_path: Path, out: Pat
 
 
 def test_a_sessiontree_file_and_an_unknown_file_are_not_imported(tmp_path: Path, out: Path) -> None:
-    with Session.create(tmp_path / "ours.jsonl"):
-        pass
+    Session.create(tmp_path / "ours.jsonl").close()
     with pytest.raises(NothingToDoError, match="already"):
         import_session(tmp_path / "ours.jsonl", out)
     newer = b'{"type":"session","version":9}'
     for content in (b"", b"\n", b"no", b"{}", newer, b"\x28\xb5\x2f\xfd"):
         (tmp_path / "bad.jsonl").write_bytes(content)
-        done = CliRunner().invoke(main, ["import", str(tmp_path / "bad.jsonl"), "-o", str(out)])
-        assert done.exit_code == 1
-        assert str(tmp_path / "bad.jsonl") in done.stderr
-        assert done.stderr.count("\n") == 1
+        (told,) = refused("import", tmp_path / "bad.jsonl", "-o", out).splitlines()
+        assert str(tmp_path / "bad.jsonl") in told
     assert not list(out.glob("*.jsonl"))

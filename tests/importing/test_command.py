@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, SessionExistsError, import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import SESSION, state_of
-from tests.importing.conftest import CALL, SUBAGENT, messages, touched
-from tests.support.terminal import done, driving, printed_json, run
-from tests.support.transcripts import assistant, user, written
+from tests.importing.conftest import SUBAGENT, messages, touched
+from tests.support.terminal import done, driving, printed_json, refused, run
+from tests.support.transcripts import assistant, user, with_subagent, written
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 
@@ -26,31 +26,25 @@ def everything(tmp_path: Path) -> Path:
     """A folder with all agents' sessions as they store them, and other files between."""
     folder = tmp_path / "agents"
     claude = folder / "projects" / "-project"
-    written(claude / f"{SESSION}.jsonl", CALL)
-    written(claude / SESSION / "subagents" / "agent-one.jsonl", SUBAGENT)
-    (claude / SESSION / "subagents" / "agent-one.meta.json").write_text('{"toolUseId":"t"}')
+    with_subagent(claude / f"{SESSION}.jsonl", *SUBAGENT)
     written(claude / OTHER / "subagents" / "agent-two.jsonl", SUBAGENT)  # its session is gone
     (claude / "sessions-index.json").write_text('{"version":1,"entries":[]}')
-    for name in ("codex", "gemini", "pi"):
-        (folder / name).mkdir()
     test_codex.written(folder / "codex" / "rollout-1-s-1.jsonl", test_codex.said("user", "x"))
     test_gemini.document(folder / "gemini" / "session-1.json", *test_gemini.MESSAGES)
     test_pi.written(folder / "pi" / "t_s.jsonl", test_pi.EVERYTHING)
     (folder / "pi" / "notes.jsonl").write_text("no session\n")
-    with Session.create(folder / "pi" / "ours.jsonl"):
-        pass
+    Session.create(folder / "pi" / "ours.jsonl").close()
     return folder
 
 
 def test_a_folder_of_all_agents_is_imported(everything: Path, out: Path) -> None:
     before = state_of(everything)
     first = run("import", everything, "-o", out)
-    assert first.exit_code == 0
     assert first.stdout.count("\n") == 5
     assert "5 imported, 0 updated, 0 up to date" in first.stderr
     assert "notes.jsonl is not a session" in first.stderr
     assert len(list(out.glob("*.jsonl"))) == 5
-    assert run("verify", *out.glob("*.jsonl")).exit_code == 0
+    done("verify", *out.glob("*.jsonl"))
     again = run("import", everything, "-o", out)
     assert "0 imported, 0 updated, 5 up to date; 0 new entries" in again.stderr
     assert again.stdout.count("up to date") == 5
@@ -71,8 +65,8 @@ def test_a_dry_run_reports_the_import_and_writes_nothing(
 
 
 def test_a_dry_run_reports_the_number_of_new_entries(tmp_path: Path, out: Path) -> None:
-    large = {**user("c", "b"), "message": {"role": "user", "content": "x" * 40_000}}
-    lines = [user("a", None), assistant("b", "a", "m"), large, user("d", "c")]
+    lines = [user("a", None), assistant("b", "a", "m")]
+    lines += [user("c", "b", "x" * 40_000), user("d", "c")]
     file = written(tmp_path / "t" / f"{SESSION}.jsonl", lines[:2])
     done("import", file, "-o", out)
     assert "up to date" in done("import", file, "-o", out, "--dry-run")
@@ -97,11 +91,7 @@ def test_an_import_of_slash_commands_is_listed_like_its_source(
         "<command-name>/model</command-name>",
         *prompts,
     ]
-    above = (None, *(f"m{number}" for number in range(len(said))))
-    lines = [
-        {**user(f"m{number}", above[number]), "message": {"role": "user", "content": text}}
-        for number, text in enumerate(said)
-    ]
+    lines = [user(f"m{n}", f"m{n - 1}" if n else None, text) for n, text in enumerate(said)]
     lines[0]["isMeta"] = True
     file = written(tmp_path / "t" / f"{SESSION}.jsonl", lines)
     done("import", file, "-o", out)
@@ -113,17 +103,19 @@ def test_a_dry_run_refuses_what_an_import_refuses(tmp_path: Path, out: Path) -> 
     file = written(tmp_path / "t" / f"{SESSION}.jsonl", [user("a", None)])
     target = Path(done("import", file, "-o", out).split("  ")[0])
     target.write_text("something else")
-    refusals = [run("import", file, "-o", out, *dry) for dry in ((), ("--dry-run",))]
-    assert [refused.exit_code for refused in refusals] == [1, 1]
-    assert refusals[0].stderr == refusals[1].stderr
-    assert "is there already" in refusals[0].stderr
+    told = refused("import", file, "-o", out)
+    assert refused("import", file, "-o", out, "--dry-run") == told
+    assert "is there already" in told
+    with pytest.raises(SessionExistsError, match="another folder"):
+        import_session(file, out)
+    assert target.read_text() == "something else"
 
 
 def test_imports_go_to_the_users_store_by_default(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "home"))
-    assert run("import", everything).exit_code == 0
+    done("import", everything)
     listed = printed_json("ls", "--all")
     assert len(listed) == 5
     of_project = printed_json("ls", "--cwd", "/project")
@@ -131,7 +123,7 @@ def test_imports_go_to_the_users_store_by_default(
     assert {found["id"] for found in of_project} == ids
     assert not any(found["program"] for found in listed)
     done("rename", next(found["file"] for found in listed if found["id"] == "s"), "Mine")
-    assert run("import", everything).exit_code == 0
+    done("import", everything)
     assert len(printed_json("ls", "--all")) == 5
 
 
@@ -158,34 +150,27 @@ def test_a_failed_import_is_reported_and_the_rest_is_imported(everything: Path, 
     assert result.exit_code == 1
     assert result.stdout.count("\n") == 1
     assert result.stderr.count("Error: ") == 2
-    alone = run("import", everything / "gone", "-o", out)
-    assert (alone.exit_code, alone.stderr.count("\n")) == (1, 1)
-    ours = run("import", everything / "pi" / "ours.jsonl", "-o", out)
-    assert ours.exit_code == 1
-    assert "already" in ours.stderr
-    empty = everything / "empty"
-    empty.mkdir()
-    assert run("import", empty, "-o", out).exit_code == 1
-    assert run("import").exit_code == 2
+    assert refused("import", everything / "gone", "-o", out).count("\n") == 1
+    assert "already" in refused("import", everything / "pi" / "ours.jsonl", "-o", out)
+    (everything / "empty").mkdir()
+    refused("import", everything / "empty", "-o", out)
+    refused("import", status=2)
     for place in (everything / "file", everything / "file" / "below"):
-        refused = run("import", good, "-o", place)
-        assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
-        assert f"{place}" in refused.stderr
-        assert "; " in refused.stderr  # what to do next
+        (told,) = refused("import", good, "-o", place).splitlines()
+        assert f"{place}" in told
+        assert "; " in told  # what to do next
 
 
 def test_an_import_into_its_own_folder_touches_no_source(everything: Path) -> None:
     folder = everything / "projects" / "-project"
     before = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     for _ in range(2):
-        assert run("import", folder, "-o", folder).exit_code == 0
+        done("import", folder, "-o", folder)
     assert all(file.read_bytes() == content for file, content in before.items())
     assert len([file for file in folder.iterdir() if file.is_file()]) == len(before) + 2
     pi = everything / "pi" / "t_s.jsonl"  # it has the very name that the import would have
     content = pi.read_bytes()
-    refused = run("import", pi, "-o", pi.parent)
-    assert refused.exit_code == 1
-    assert "into another folder" in refused.stderr
+    assert "into another folder" in refused("import", pi, "-o", pi.parent)
     assert pi.read_bytes() == content
 
 
@@ -224,9 +209,7 @@ def test_a_long_import_shows_its_progress_on_a_terminal(tmp_path: Path, out: Pat
     assert messages(next(out.glob("*.jsonl"))) == messages(touched(file))
 
 
-def test_each_line_names_the_source_and_two_of_one_session_are_both_named(
-    tmp_path: Path, out: Path
-) -> None:
+def test_each_line_names_the_source_and_both_of_one_session(tmp_path: Path, out: Path) -> None:
     one = written(tmp_path / "p" / "one.jsonl", [user("a", None)])
     two = written(tmp_path / "p" / "two.jsonl", [user("b", None)])
     first = run("import", one, "-o", out)

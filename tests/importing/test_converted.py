@@ -17,6 +17,7 @@ from sessiontree.importing import import_session
 from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.importing.conftest import damage_in, messages
 from tests.support.pi_trees import PiShaped
+from tests.support.transcripts import user, written
 
 TARGETS = ("pi", "claude-code")
 
@@ -67,14 +68,17 @@ def continued(file: Path, count: int) -> list[str]:
         parent, id = said[-1]["uuid"], said[-1]["sessionId"]
         for number, text in enumerate(told):
             uuid = f"00000000-0000-4000-8000-{number:012}"
-            line = {"parentUuid": parent, "isSidechain": False, "type": "user", "sessionId": id}
-            message = {"role": "user", "content": text}
             at = f"2027-01-01T00:00:{number:02}.000Z"
-            opened.write(
-                json.dumps({**line, "message": message, "uuid": uuid, "timestamp": at}) + "\n"
-            )
+            line = user(uuid, parent, text, sessionId=id, timestamp=at)
+            opened.write(json.dumps(line) + "\n")
             parent = uuid
     return told
+
+
+@pytest.fixture
+def file(session: Path, to: str, tmp_path: Path) -> Path:
+    """The session, converted."""
+    return converted(session, to, tmp_path / "for")
 
 
 def context_and_end(file: str | Path, count: int) -> tuple[list[Any], list[Any]]:
@@ -123,9 +127,7 @@ def test_importing_any_converted_session_adds_only_new_messages(
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 @pytest.mark.parametrize("source", sorted(CORPUS.glob("*/*.jsonl")), ids=lambda path: path.stem)
-def test_importing_a_real_converted_session_adds_only_new_messages(
-    source: Path, to: str, tmp_path: Path
-) -> None:
+def test_a_real_conversion_adds_only_new_messages(source: Path, to: str, tmp_path: Path) -> None:
     done = import_session(source, tmp_path / "in")
     check(Path(done.file), to, tmp_path)
 
@@ -141,10 +143,7 @@ def chat(folder: Path) -> Path:
     return folder / "ours.jsonl"
 
 
-def test_importing_a_converted_session_does_not_move_the_users_leaf(
-    to: str, session: Path, tmp_path: Path
-) -> None:
-    file = converted(session, to, tmp_path / "for")
+def test_importing_a_conversion_leaves_the_users_leaf(file: Path, session: Path, to: str) -> None:
     with Session.open(session) as ours:
         ours.append_message({"role": "user", "content": "here"})
     before = messages(session)
@@ -157,11 +156,8 @@ def test_importing_a_converted_session_does_not_move_the_users_leaf(
     assert import_session(file, session.parent).new == 0
 
 
-def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(
-    to: str, session: Path, tmp_path: Path
-) -> None:
+def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(file: Path, session: Path) -> None:
     content = session.read_bytes()
-    file = converted(session, to, tmp_path / "for")
     file.write_text(file.read_text().replace("answer 0", "another answer"))
     done = import_session(file, session.parent)
     assert done.new
@@ -170,11 +166,8 @@ def test_a_changed_converted_line_becomes_a_sibling_of_its_entry(
     assert import_session(file, session.parent).new == 0
 
 
-def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
-    to: str, session: Path, tmp_path: Path
-) -> None:
+def test_a_converted_line_of_other_facts_keeps_its_origin(file: Path, session: Path) -> None:
     content = session.read_bytes()
-    file = converted(session, to, tmp_path / "for")
     lines = lines_of(file)
     for line in lines:
         line.update(timestamp="2027-01-01T00:00:00.000Z", gitBranch="main", slug="x")
@@ -185,10 +178,7 @@ def test_a_converted_line_keeps_its_origin_if_only_program_facts_change(
     assert session.read_bytes() == content
 
 
-def test_a_copy_imported_from_a_converted_session_gets_new_messages(
-    to: str, tmp_path: Path
-) -> None:
-    file = converted(chat(tmp_path / "in"), to, tmp_path / "for")
+def test_a_copy_imported_from_a_conversion_gets_new_messages(file: Path, tmp_path: Path) -> None:
     copy = import_session(file, tmp_path / "elsewhere").file
     before = messages(copy)[1]
     told = continued(file, 2)
@@ -198,15 +188,8 @@ def test_a_copy_imported_from_a_converted_session_gets_new_messages(
 
 def test_the_original_keys_that_a_conversion_leaves_out_are_losses(to: str, tmp_path: Path) -> None:
     uuids = ["00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"]
-    lines: list[dict[str, Any]] = [
-        {"uuid": uuids[0], "parentUuid": None, "message": {"role": "user", "content": "a"}},
-        {"uuid": uuids[1], "parentUuid": uuids[0], "message": {"role": "user", "content": "b"}},
-    ]
-    around = {"type": "user", "sessionId": "s", "cwd": "/project", "version": "2"}
-    (tmp_path / "from").mkdir()
-    source = tmp_path / "from" / "s.jsonl"
-    told = [json.dumps({**around, **line, "slug": "kept"}) + "\n" for line in lines]
-    source.write_text("".join(told))
+    lines = [user(uuids[0], None, slug="kept"), user(uuids[1], uuids[0], slug="kept")]
+    source = written(tmp_path / "from" / "s.jsonl", lines)
     done = import_session(source, tmp_path / "in")
     with Session.open(done.file, readonly=True) as session:
         losses = session.convert(cast(Any, to), tmp_path / "x.jsonl").losses
@@ -220,12 +203,11 @@ def test_new_messages_of_a_converted_subagent_go_to_its_lane(session: Path, tmp_
     file = converted(session, "claude-code", tmp_path / "for")
     beside = next((tmp_path / "for").rglob("agent-*.jsonl"))
     last = lines_of(beside)[-1]
-    more = {"parentUuid": last["uuid"], "uuid": "00000000-0000-4000-8000-00000000000a"}
-    message = {"role": "user", "content": "more"}
-    around = {"type": "user", "isSidechain": True, "sessionId": last["sessionId"]}
+    more = {"isSidechain": True, "sessionId": last["sessionId"], "agentId": "reviewer"}
+    line = user("00000000-0000-4000-8000-00000000000a", last["uuid"], "more", **more)
     with beside.open("a") as opened:
-        opened.write(json.dumps({**around, **more, "agentId": "reviewer", "message": message}))
+        opened.write(json.dumps(line))
     assert import_session(file, session.parent).new == 1
     assert messages(session) == before
-    assert messages(session, "reviewer")[1] == [*on_lane, message]
+    assert messages(session, "reviewer")[1] == [*on_lane, line["message"]]
     assert import_session(file, session.parent).new == 0

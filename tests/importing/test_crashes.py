@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,32 +38,24 @@ class Dying(Disk):
             die()
         return super().write(fd, block)
 
-    def _or_die(self, done: Callable[[], None]) -> None:
-        if self._change():
-            die()
-        done()
-
-    def replace(self, source: str, target: str) -> None:
-        self._or_die(lambda: super(Dying, self).replace(source, target))
-
-    def link(self, source: str, target: str) -> None:
-        self._or_die(lambda: super(Dying, self).link(source, target))
-
-    def unlink(self, path: str) -> None:
-        self._or_die(lambda: super(Dying, self).unlink(path))
-
-    def make_folder(self, path: str) -> None:
-        self._or_die(lambda: super(Dying, self).make_folder(path))
-
-    def sync(self, fd: int) -> None:
-        self._or_die(lambda: super(Dying, self).sync(fd))
-
-    def sync_folder(self, path: str) -> None:
-        self._or_die(lambda: super(Dying, self).sync_folder(path))
-
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _dying(kind: str) -> Callable[..., Any]:
+    """A call of the disk, before which the process may be killed."""
+
+    def call(disk: Dying, *arguments: Any) -> Any:
+        if disk._change():
+            die()
+        return getattr(Disk, kind)(disk, *arguments)
+
+    return call
+
+
+for _kind in ("replace", "link", "unlink", "make_folder", "sync", "sync_folder"):
+    setattr(Dying, _kind, _dying(_kind))
 
 
 def was_killed(source: Path, out: Path, at: int) -> bool:

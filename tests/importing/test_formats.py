@@ -15,8 +15,8 @@ from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
 from tests.formats.test_bad_input import ALL, Make
 from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
-from tests.importing.conftest import CALL, SUBAGENT, damage_in, imported, touched
-from tests.support.transcripts import assistant, result, user, written
+from tests.importing.conftest import SUBAGENT, damage_in, imported, touched
+from tests.support.transcripts import CALL, assistant, compressed, result, user, written
 
 REAL = [*CLAUDE_CODE, *sorted((CORPUS / "pi-v1").glob("*.jsonl"))]
 
@@ -30,9 +30,8 @@ def test_a_real_session_is_imported_whole(file: Path, out: Path) -> None:
     assert done.new == done.entries
     with Session.open(file, readonly=True) as own, Session.open(done.file, readonly=True) as ours:
         assert [e.uuid for e in ours.entries()] == [e.uuid for e in own.entries()]
-        assert [e.timestamp for e in ours.entries() if e.type != "branch"] == [
-            e.timestamp for e in own.entries() if e.type != "branch"
-        ]
+        first, second = ([e for e in s.entries() if e.type != "branch"] for s in (ours, own))
+        assert [entry.timestamp for entry in first] == [entry.timestamp for entry in second]
 
 
 @pytest.mark.parametrize("made", ALL)
@@ -47,9 +46,7 @@ def test_every_format_is_imported(made: Make, tmp_path: Path, out: Path) -> None
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_chain_with_forks_or_cycles_is_imported_sound(
-    name: str, tmp_path: Path, out: Path
-) -> None:
+def test_a_forked_or_cyclic_chain_is_imported_sound(name: str, tmp_path: Path, out: Path) -> None:
     imported(written(tmp_path / "t" / "s.jsonl", CHAINS[name]), out)
 
 
@@ -71,11 +68,23 @@ def test_subagents_are_imported_as_lanes(tmp_path: Path, out: Path) -> None:
         assert [entry.uuid for entry in told] == ["a", "b", "r", "s1", "s2"]
 
 
+def test_a_growing_subagent_moves_only_its_lane(tmp_path: Path, out: Path) -> None:
+    file = written(tmp_path / "t" / "s.jsonl", CALL[:2])
+    imported(file, out)
+    beside = tmp_path / "t" / "s" / "subagents" / "agent-one.jsonl"
+    written(beside, SUBAGENT[:1])
+    assert imported(file, out).new == 2
+    written(beside, SUBAGENT)
+    done = imported(file, out)
+    assert done.new == 1
+    with Session.open(done.file, readonly=True) as session:
+        assert session.context().entries[-1] == session.entry("b")
+
+
 def test_the_keys_that_reading_leaves_out_are_in_original(tmp_path: Path, out: Path) -> None:
     told = {"stdout": "all of it", "interrupted": False}
     line = result("r", "b", "t", toolUseResult=told, requestId="req", gitBranch="main")
-    lines = [*CALL[:2], line]
-    done = imported(written(tmp_path / "t" / f"{SESSION}.jsonl", lines), out)
+    done = imported(written(tmp_path / "t" / f"{SESSION}.jsonl", [*CALL[:2], line]), out)
     with Session.open(done.file, readonly=True) as session:
         original = session.entry("r")["original"]
     assert original["toolUseResult"] == told
@@ -96,13 +105,8 @@ def test_each_source_line_can_be_rebuilt_from_the_import(tmp_path: Path, out: Pa
     folder = tmp_path / "t"
     pi = test_pi.written(folder / "pi.jsonl", test_pi.EVERYTHING)
     claude = written(folder / f"{SESSION}.jsonl", CHAINS["a compaction"])
-    names = {
-        "uuid": "id",
-        "parentUuid": "parentId",
-        "firstKeptEntryUuid": "firstKeptEntryId",
-        "fromUuid": "fromId",
-        "targetUuid": "targetId",
-    }
+    kinds = ("parent", "firstKeptEntry", "from", "target")
+    names = {"uuid": "id"} | {f"{kind}Uuid": f"{kind}Id" for kind in kinds}
     for file, renamed, key in ((pi, names, "id"), (claude, {}, "uuid")):
         done = import_session(file, out)
         with Session.open(done.file, readonly=True) as session:
@@ -117,8 +121,7 @@ def test_result_files_beside_the_source_are_imported(tmp_path: Path, out: Path) 
     said = "Full output saved to: /home/me/.claude/projects/-p/s/tool-results/b1.txt\nPreview…"
     said += " /home/me/.claude/projects/-p/s/tool-results/gone.txt"
     block = {"type": "tool_result", "tool_use_id": "t", "content": said}
-    lines = [*CALL[:2], user("r", "b", [block])]
-    file = written(tmp_path / "t" / "s.jsonl", lines)
+    file = written(tmp_path / "t" / "s.jsonl", [*CALL[:2], user("r", "b", [block])])
     folder = tmp_path / "t" / "s" / "tool-results"
     folder.mkdir(parents=True)
     (folder / "b1.txt").write_text("word\n" * 20_000)
@@ -133,9 +136,7 @@ def test_result_files_beside_the_source_are_imported(tmp_path: Path, out: Path) 
     assert damage_in(tmp_path / "fork.jsonl") == []
 
 
-def test_the_result_files_of_subagents_are_in_the_sessions_folder(
-    tmp_path: Path, out: Path
-) -> None:
+def test_result_files_of_subagents_are_in_the_sessions_folder(tmp_path: Path, out: Path) -> None:
     file = written(tmp_path / "t" / "s.jsonl", [user("a", None)])
     said = "Full output saved to: /home/me/.claude/projects/-p/s/tool-results/b1.txt"
     block = {"type": "tool_result", "tool_use_id": "t", "content": said}
@@ -170,21 +171,13 @@ def test_large_content_is_imported_into_blobs(tmp_path: Path, out: Path) -> None
     assert imported(touched(file), out).new == 0
 
 
-def test_a_compressed_rollout_updates_the_session_of_the_plain_one(
-    tmp_path: Path, out: Path
-) -> None:
-    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
+def test_a_compressed_rollout_updates_the_session_of_a_plain_one(tmp_path: Path, out: Path) -> None:
     folder = tmp_path / "t"
     turns = [test_codex.said("user", f"{number}") for number in range(50)]
     file = test_codex.written(folder / "rollout.jsonl", *turns)
     done = imported(file, out)
     packed = folder / "rollout.jsonl.zst"
-    packer = zstandard.ZstdCompressor().compressobj()
-    lines = file.read_bytes().splitlines(keepends=True)
-    blocks = [
-        packer.compress(line) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for line in lines
-    ]
-    packed.write_bytes(b"".join(blocks) + packer.flush())
+    packed.write_bytes(compressed(file.read_bytes().splitlines(keepends=True)))
     again = imported(packed, out)
     assert (again.file, again.new, again.entries) == (done.file, 0, done.entries)
     whole = packed.read_bytes()

@@ -16,7 +16,7 @@ from tests.support.transcripts import user
 
 
 @pytest.mark.slow
-def test_a_line_of_100_mb_is_imported(tmp_path: Path, out: Path) -> None:
+def test_a_line_of_100_mb_is_read_and_imported(tmp_path: Path, out: Path) -> None:
     file = claude_code(tmp_path / "source" / "s.jsonl")
     before, after = json.dumps(user("big", "last", "XX")).split("XX")
     with file.open("a") as source:
@@ -24,8 +24,10 @@ def test_a_line_of_100_mb_is_imported(tmp_path: Path, out: Path) -> None:
     done = import_session(file, out)
     assert done.blobs == 1
     assert Path(done.file).stat().st_size < 100_000
-    with Session.open(done.file, readonly=True) as session:
-        assert len(session.context().messages[-1]["content"]) == 100_000_000
+    for each in (file, done.file):
+        with Session.open(each, readonly=True) as session:
+            assert session.leaf.uuid == "big"
+            assert len(session.context().messages[-1]["content"]) == 100_000_000
 
 
 MEASURED = """
@@ -38,13 +40,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 def _memory(source: Path, out: Path) -> int:
     """The peak memory of an import, in KiB."""
-    told = subprocess.run(
-        [sys.executable, "-c", MEASURED, str(source), str(out)],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    return int(told.stdout)
+    command = [sys.executable, "-c", MEASURED, str(source), str(out)]
+    return int(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
 @pytest.mark.slow

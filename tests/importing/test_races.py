@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session, SessionExistsError
+from sessiontree import Session
 from sessiontree.importing import import_session
 from sessiontree.storage.fs import Disk
 from tests.importing.conftest import assert_same
 from tests.importing.test_crashes import FIRST, MORE, sessions_in
 from tests.support.children import read_line, running, tell
+from tests.support.files import uuids_at
 from tests.support.transcripts import user, written
 
 CHILD = """
@@ -45,8 +46,7 @@ def test_two_processes_at_once_make_one_session(was_there: bool, tmp_path: Path)
     (file,) = files
     assert sessions_in(out) == [Path(file)]
     assert_same(source, file)
-    with Session.open(file, readonly=True) as session:
-        uuids = [entry.uuid for entry in session.entries()]
+    uuids = uuids_at(file)
     assert len(uuids) == len(set(uuids))
 
 
@@ -77,14 +77,3 @@ def test_an_update_sees_what_a_user_writes_during_it(tmp_path: Path, out: Path) 
         assert session.leaf["message"]["content"] == "mine"
         assert session.entry("e").lane == "claude-code"
         assert session.verify() == []
-
-
-def test_an_import_does_not_overwrite_another_file(tmp_path: Path, out: Path) -> None:
-    source = written(tmp_path / "t" / "s.jsonl", FIRST)
-    name = Path(import_session(source, out).file).name
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / name).write_text("mine")
-    with pytest.raises(SessionExistsError, match="another folder"):
-        import_session(source, other)
-    assert (other / name).read_text() == "mine"

@@ -59,9 +59,7 @@ with Session.open(path, durability=durability) as session:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no limits on processes")
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 @pytest.mark.parametrize("limit", [20_000, 20_001])
-def test_a_limit_on_the_file_costs_the_entry_that_did_not_fit(
-    tmp_path: Path, durability: str, limit: int
-) -> None:
+def test_a_file_limit_costs_what_did_not_fit(tmp_path: Path, durability: str, limit: int) -> None:
     path = tmp_path / "chat.jsonl"
     Session.create(path).close()
     with running(LIMITED, path, limit, durability) as child:
@@ -110,9 +108,7 @@ class Filling(Disk):
         os.close(self._full)
 
 
-needs_full = pytest.mark.skipif(
-    not os.path.exists("/dev/full"), reason="the system has no /dev/full"
-)
+needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 
 
 @pytest.fixture

@@ -91,11 +91,7 @@ def check_kept(path: Path, acknowledged: list[str]) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "durability"),
-    [
-        (15, "os"),
-        pytest.param(300, "os", marks=pytest.mark.soak),
-        pytest.param(300, "fsync", marks=pytest.mark.soak),
-    ],
+    [(15, "os"), *(pytest.param(300, how, marks=pytest.mark.soak) for how in ("os", "fsync"))],
 )
 def test_what_a_killed_writer_was_told_is_kept_is_kept(
     tmp_path: Path, record_property: Record, kills: int, durability: str
@@ -107,9 +103,8 @@ def test_what_a_killed_writer_was_told_is_kept_is_kept(
         if seed % 3 == 0:
             acknowledged: list[str] = []
             Session.create(path, durability="os").close()
-        acknowledged += killed(
-            WRITER, chance, path, seed, durability, at_least=seed % 2 * 2_000_000
-        )
+        least = seed % 2 * 2_000_000
+        acknowledged += killed(WRITER, chance, path, seed, durability, at_least=least)
         torn += check_kept(path, acknowledged)
         with Session.open(path, durability="os") as session:
             above = session.leaf.uuid
@@ -131,9 +126,7 @@ def test_what_a_killed_writer_was_told_is_kept_is_kept(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.soak)])
-def test_a_repair_that_is_killed_loses_nothing(
-    tmp_path: Path, record_property: Record, kills: int
-) -> None:
+def test_a_killed_repair_loses_nothing(tmp_path: Path, record_property: Record, kills: int) -> None:
     path = tmp_path / "chat.jsonl"
     Session.create(path, durability="os").close()
     acknowledged: list[str] = []

@@ -64,20 +64,15 @@ def assert_each_keep_says_what_it_left(file: Path) -> int:
             assert last_of[tip.lane] == tip
             is_left = main.uuid not in path_to(file, entry)
             assert entry.get("fromUuid") == (main.uuid if is_left else None)
-            main = next(
-                by_uuid[uuid]
-                for uuid in reversed(path_to(file, entry))
-                if by_uuid[uuid].type not in MARKERS
-            )
+            upwards = (by_uuid[uuid] for uuid in reversed(path_to(file, entry)))
+            main = next(above for above in upwards if above.type not in MARKERS)
         elif entry.lane is None:
             main = entry
         last_of[entry.lane] = entry
     return keeps
 
 
-def test_keeps_that_race_each_other_and_main_lose_nothing_and_name_what_they_leave(
-    file: Path,
-) -> None:
+def test_keeps_racing_each_other_and_main_lose_nothing_and_name_what_they_leave(file: Path) -> None:
     def keeper(name: str) -> None:
         for number in range(8):
             with opened(file) as main, main.scratch() as trial:

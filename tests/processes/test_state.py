@@ -18,15 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sessiontree import Entry, NothingToDoError, Session
 from sessiontree.storage.fs import Disk
@@ -213,12 +207,8 @@ class WritersAgainstModel(RuleBasedStateMachine):
     def append_below(self, name: str, place: int) -> None:
         self._living(name).session.refresh()
         words, parent = self._words(), self._any(place)
-        message = user(words)
-        self._do(
-            name,
-            lambda s: [s.append_message(message, parent=parent)],
-            Known("message", parent, words),
-        )
+        message, known = user(words), Known("message", parent, words)
+        self._do(name, lambda s: [s.append_message(message, parent=parent)], known)
 
     @rule(name=writers, count=st.integers(1, 5))
     def append_a_batch(self, name: str, count: int) -> None:
@@ -318,10 +308,8 @@ class WritersAgainstModel(RuleBasedStateMachine):
     def each_writer_stands_where_it_was(self) -> None:
         for writer in self.writers.values():
             assert writer.session.leaf.uuid == writer.leaf
-            context = writer.session.context()
-            assert [text(message) for message in context.messages] == context_in(
-                self.known, writer.leaf
-            )
+            said = [text(message) for message in writer.session.context().messages]
+            assert said == context_in(self.known, writer.leaf)
 
     @invariant()
     def a_reader_sees_what_is_known(self) -> None:
@@ -342,12 +330,6 @@ def text(message: Mapping[str, object]) -> object:
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 @pytest.mark.parametrize("examples", [30, pytest.param(2000, marks=pytest.mark.soak)])
 def test_writers_that_die_and_come_back_lose_nothing_that_was_acknowledged(examples: int) -> None:
-    run_state_machine_as_test(
-        WritersAgainstModel,
-        settings=settings(
-            deadline=None,
-            max_examples=examples,
-            stateful_step_count=30,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    chosen = settings(deadline=None, max_examples=examples, stateful_step_count=30)
+    chosen = settings(chosen, suppress_health_check=list(HealthCheck))
+    stateful.run_state_machine_as_test(WritersAgainstModel, settings=chosen)

@@ -89,6 +89,9 @@ print(seen, count, flush=True)
 """
 
 
+SOAKS = [pytest.param(how, marks=pytest.mark.soak) for how in ["fsync", "os"] * 5]
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "chat.jsonl"
@@ -159,19 +162,15 @@ def let_write(
     uuids, _ = uuids_in(path)
     assert [entry.uuid for entry in given] == uuids[1:]
     assert uuids[-1] == end
-    assert sorted(map(whole, given[:-1])) == sorted(
-        (str(name), number) for name in range(writers) for number in range(count)
-    )
+    wrote = itertools.product(map(str, range(writers)), range(count))
+    assert sorted(map(whole, given[:-1])) == sorted(wrote)
     worst = [float(lines.pop().removeprefix("worst ")) for lines in told]
     assert all(len(chain) == count for chain in told)
     return told, max(worst)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "durability",
-    ["os", *(pytest.param(how, marks=pytest.mark.soak) for how in ["fsync", "os"] * 5)],
-)
+@pytest.mark.parametrize("durability", ["os", *SOAKS])
 def test_eight_processes_write_as_others_look_on(
     path: Path, record_property: Record, durability: str
 ) -> None:
@@ -272,12 +271,10 @@ def test_threads_write_through_one_session_or_their_own(path: Path, share: bool)
                 chain.append(session.append_message(message).uuid)
 
     with ExitStack() as stack:
-        one = stack.enter_context(Session.open(path, durability="os"))
-        sessions = [
-            one if share else stack.enter_context(Session.open(path, durability="os"))
-            for _ in chains
-        ]
-        assert in_threads(*map(partial, [write] * 8, sessions, chains)) == []
+        count = 1 if share else 8
+        sessions = [stack.enter_context(Session.open(path, durability="os")) for _ in range(count)]
+        one = sessions[0]
+        assert in_threads(*map(partial, [write] * 8, sessions * 8, chains)) == []
         one.refresh()
         for chain in chains:
             assert [one.entry(uuid).uuid for uuid in chain] == chain
@@ -375,7 +372,6 @@ def look_at_tree(session: Session) -> None:
     assert session.damage == []
 
 
-@pytest.mark.slow
 def refresh(session: Session) -> None:
     """The size it had read was behind what others wrote, and so it closed the file on them."""
     for _ in range(20):
@@ -384,9 +380,7 @@ def refresh(session: Session) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("look", [look_at_lines, look_at_path, look_at_tree, refresh])
-def test_threads_may_look_at_what_others_write_through(
-    path: Path, look: Callable[[Session], None]
-) -> None:
+def test_threads_may_look_at_what_others_write(path: Path, look: Callable[[Session], None]) -> None:
     """`branches()` ended in an IndexError, for the index grew while it was gone through."""
     told: list[str] = []
     done: list[bool] = []
@@ -461,13 +455,12 @@ os.close(may_go)
 assert os.waitpid(child, 0)[1] == 0
 said("after")
 """
+ACTS = ("nothing", "append", "append after", "look", "refresh", "close", "batch")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
-@pytest.mark.parametrize(
-    "act", ["nothing", "append", "append after", "look", "refresh", "close", "batch"]
-)
+@pytest.mark.parametrize("act", ACTS)
 def test_a_process_forked_in_a_batch_does_not_write_what_waits_in_it(path: Path, act: str) -> None:
     """It left the `with` block too, and wrote its parent's entries a second time."""
     with running(FORKED_IN_A_BATCH, path, act) as child:

@@ -11,46 +11,36 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-AGENT_ONLY: Final = {
-    *("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"),
-}
-_FIELDS: Final[dict[str, tuple[set[str], set[str]]]] = {
+AGENT_ONLY: Final = {"model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"}
+_FIELDS: Final = {
     "trajectory": (
-        {"schema_version", "agent", "steps"},
-        {
-            *("session_id", "trajectory_id", "notes", "final_metrics", "extra"),
-            *("continued_trajectory_ref", "subagent_trajectories"),
-        },
+        "schema_version agent steps",
+        "session_id trajectory_id notes final_metrics extra "
+        "continued_trajectory_ref subagent_trajectories",
     ),
-    "agent": ({"name", "version"}, {"model_name", "tool_definitions", "extra"}),
+    "agent": ("name version", "model_name tool_definitions extra"),
     "step": (
-        {"step_id", "source", "message"},
-        {
-            *("timestamp", "observation", "is_copied_context", "llm_call_count", "extra"),
-            *AGENT_ONLY,
-        },
+        "step_id source message",
+        "timestamp observation is_copied_context llm_call_count extra " + " ".join(AGENT_ONLY),
     ),
-    "call": ({"tool_call_id", "function_name", "arguments"}, {"extra"}),
-    "observation": ({"results"}, set()),
-    "result": (set(), {"source_call_id", "content", "subagent_trajectory_ref", "extra"}),
-    "reference": (set(), {"trajectory_id", "session_id", "trajectory_path", "extra"}),
+    "call": ("tool_call_id function_name arguments", "extra"),
+    "observation": ("results", ""),
+    "result": ("", "source_call_id content subagent_trajectory_ref extra"),
+    "reference": ("", "trajectory_id session_id trajectory_path extra"),
     "metrics": (
-        set(),
-        {
-            *("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra"),
-            *("prompt_token_ids", "completion_token_ids", "logprobs"),
-        },
+        "",
+        "prompt_tokens completion_tokens cached_tokens cost_usd extra "
+        "prompt_token_ids completion_token_ids logprobs",
     ),
     "totals": (
-        set(),
-        {
-            *("total_prompt_tokens", "total_completion_tokens", "total_cached_tokens"),
-            *("total_cost_usd", "total_steps", "extra"),
-        },
+        "",
+        "total_prompt_tokens total_completion_tokens total_cached_tokens "
+        "total_cost_usd total_steps extra",
     ),
-    "part": ({"type"}, {"text", "source"}),
-    "image": ({"media_type", "path"}, set()),
+    "part": ("type", "text source"),
+    "image": ("media_type path", ""),
 }
+"""The fields that an object of a kind must have, and those that it may have."""
 _IMAGES: Final = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 
@@ -124,7 +114,7 @@ def _check_content(content: Any, folder: Path) -> None:
 
 
 def _has_fields(found: Any, kind: str) -> None:
-    needed, allowed = _FIELDS[kind]
+    needed, allowed = (set(names.split()) for names in _FIELDS[kind])
     assert isinstance(found, dict)
     assert needed <= set(found) <= needed | allowed, (kind, sorted(found))
     assert all(value is not None for value in found.values())

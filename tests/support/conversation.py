@@ -10,14 +10,8 @@ from typing import Any
 
 from sessiontree import Context, Entry, Session
 
-HEADER: dict[str, Any] = {
-    "type": "session",
-    "version": 2,
-    "uuid": "root",
-    "parentUuid": None,
-    "id": "abc",
-    "cwd": "/project",
-}
+HEADER: dict[str, Any] = {"type": "session", "version": 2, "uuid": "root", "parentUuid": None}
+HEADER |= {"id": "abc", "cwd": "/project"}
 
 
 def user(content: Any) -> dict[str, Any]:

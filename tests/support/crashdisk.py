@@ -69,16 +69,10 @@ class CrashDisk:
 
     def _note(self, call: str) -> None:
         current = {number: bytes(content) for number, content in self._current.items()}
-        self.snapshots.append(
-            Snapshot(
-                call,
-                dict(self._durable),
-                current,
-                dict(self._durable_names),
-                tuple(change for _, change in self._changes),
-                frozenset(self._folders),
-            )
-        )
+        changes = tuple(change for _, change in self._changes)
+        durable, names = dict(self._durable), dict(self._durable_names)
+        folders = frozenset(self._folders)
+        self.snapshots.append(Snapshot(call, durable, current, names, changes, folders))
 
     def _change(self, path: str, change: NameChange) -> None:
         change(self._names)
@@ -237,6 +231,7 @@ def project_dir(path: str) -> str:
 def crash_states(snapshot: Snapshot) -> Iterator[dict[str, bytes]]:
     """Every set of files that a crash at this moment may leave, by path."""
     seen: set[tuple[tuple[str, bytes], ...]] = set()
+    durable, current = snapshot.durable, snapshot.current
     for kept in _subsets(snapshot.changes):
         names = dict(snapshot.names)
         for change in kept:
@@ -245,10 +240,7 @@ def crash_states(snapshot: Snapshot) -> Iterator[dict[str, bytes]]:
             if project_dir(path) in snapshot.folders and project_dir(path) not in names:
                 del names[path]
         for how in _LOSSES:
-            files = {
-                path: how(snapshot.durable[number], snapshot.current[number])
-                for path, number in names.items()
-            }
+            files = {path: how(durable[number], current[number]) for path, number in names.items()}
             key = tuple(sorted(files.items()))
             if key not in seen:
                 seen.add(key)

@@ -64,9 +64,8 @@ def histories(draw: st.DrawFn, shapes: Sequence[str] = SHAPES) -> list[Message]:
         elif kind == "call":
             messages.append(call(shape, *dict.fromkeys(ids), said=f"{place}"))
         else:
-            brought = result(
-                shape, *ids, text=f"{place}", then=draw(st.sampled_from(["", f"after {place}"]))
-            )
+            then = draw(st.sampled_from(["", f"after {place}"]))
+            brought = result(shape, *ids, text=f"{place}", then=then)
             if shape == "anthropic" and draw(st.booleans()):
                 brought["content"].insert(0, said(f"before {place}"))
             messages.append(brought)

@@ -7,16 +7,10 @@ from random import Random
 from typing import Any
 
 from sessiontree import Entry, Session, UsageError
+from tests.support.saying import IMAGE
 
-PIXEL = "R0lGODlhAQABAIAAAAUEBAAAACwAAAAAAQABAAACAkQBADs="
-USAGE = {
-    "input": 7,
-    "output": 3,
-    "cacheRead": 2,
-    "cacheWrite": 1,
-    "totalTokens": 13,
-    "cost": {"input": 0.1, "output": 0.2, "cacheRead": 0, "cacheWrite": 0, "total": 0.3},
-}
+COST = {"input": 0.1, "output": 0.2, "cacheRead": 0, "cacheWrite": 0, "total": 0.3}
+USAGE = {"input": 7, "output": 3, "cacheRead": 2, "cacheWrite": 1, "totalTokens": 13, "cost": COST}
 
 
 class PiShaped:
@@ -47,79 +41,72 @@ class PiShaped:
                 self.prompt()
         return self
 
-    def _word(self) -> str:
+    def word(self) -> str:
         self._number += 1
         return f"w{self._number}"
 
     def _text(self) -> list[dict[str, Any]]:
-        return [{"type": "text", "text": self._word()}]
+        return [{"type": "text", "text": self.word()}]
 
     def _somewhere(self) -> str:
         return self.random.choice(self.session.path()[1:] or [self.session.leaf]).uuid
 
     def prompt(self) -> None:
-        image = {"type": "image", "data": PIXEL, "mimeType": "image/gif"}
-        content = self.random.choice([self._word(), self._text(), [*self._text(), image], [], ""])
+        content = self.random.choice([self.word(), self._text(), [*self._text(), IMAGE], [], ""])
         self.session.append_message({"role": "user", "content": content})
 
     def answer(self) -> None:
-        thought = {"type": "thinking", "thinking": self._word(), "thinkingSignature": "c2ln"}
+        thought = {"type": "thinking", "thinking": self.word(), "thinkingSignature": "c2ln"}
         count = self.random.choice([0, 0, 1, 2])
-        calls = [
-            {"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {"path": self._word()}}
-            for n in range(count)
-        ]
+        call: dict[str, Any] = {"type": "toolCall", "name": "ls"}
+        paths = [{"path": self.word()} for _ in range(count)]
+        calls = [{**call, "id": f"c{n}", "arguments": path} for n, path in enumerate(paths)]
         blocks = self.random.choice([[], [thought], self._text(), [thought, *self._text()]])
-        made = {"api": "a", "provider": "p", "model": f"m{count}", "usage": USAGE}
-        stop = "toolUse" if calls else "stop"
-        content = [*blocks, *calls]
-        self.session.append_message(
-            {"role": "assistant", "content": content, "stopReason": stop, "timestamp": 5, **made}
-        )
+        made: dict[str, Any] = {"role": "assistant", "content": [*blocks, *calls], "timestamp": 5}
+        made |= {"api": "a", "provider": "p", "model": f"m{count}", "usage": USAGE}
+        self.session.append_message({**made, "stopReason": "toolUse" if calls else "stop"})
         for call in calls[: self.random.choice([0, 2, 2, 2])]:
             brought: dict[str, Any] = {"toolCallId": call["id"], "toolName": "ls", "isError": False}
-            said: Any = self.random.choice([self._text(), self._word()])
+            said: Any = self.random.choice([self._text(), self.word()])
             self.session.append_message({"role": "toolResult", **brought, "content": said})
 
     def aside(self) -> None:
-        said: dict[str, Any] = {"role": "bashExecution", "command": self._word(), "output": "x"}
+        said: dict[str, Any] = {"role": "bashExecution", "command": self.word(), "output": "x"}
         if self.random.random() < 0.5:
             self.session.append_message(said)
         else:
-            self.session.append(
-                "custom_message", customType="t", content=self._word(), display=True
-            )
+            self.session.append("custom_message", customType="t", content=self.word(), display=True)
 
     def branch(self) -> None:
-        more = self.random.choice([{}, {"summary": self._word()}, {"name": self._word()}])
+        more = self.random.choice([{}, {"summary": self.word()}, {"name": self.word()}])
         self.session.branch(self._somewhere(), **more)
 
     def stack(self) -> None:
         if self.random.random() < 0.5:
-            self.session.push(self._word())
+            self.session.push(self.word())
         else:
-            self.session.pop(summary=self._word())
+            self.session.pop(summary=self.word())
 
     def compact(self) -> None:
         whole = [e for e in self.session.path()[1:] if e.type not in ("block", "message_end")]
         if whole:  # a part of a message cannot be kept alone
-            self.session.compact(self._word(), first_kept=self.random.choice(whole))
+            self.session.compact(self.word(), first_kept=self.random.choice(whole))
 
     def edit(self) -> None:
         found = self.session.context(verbatim=True)
         editable = ("user", "assistant", "toolResult", "custom")
         pairs = zip(found.messages, found.entries, strict=True)
         entries = [e for m, e in pairs if m["role"] in editable and e.type != "block"]
-        content = self.random.choice([None, self._word(), {"content": self._text()}])
+        content = self.random.choice([None, self.word(), {"content": self._text()}])
         if entries:
             self.session.edit_context(self.random.choice(entries), content)
 
     def merge(self) -> None:
         other = self.random.choice(list(self.session.entries()))
-        self.session.merge(other, summary=self.random.choice([None, self._word()]))
+        self.session.merge(other, summary=self.random.choice([None, self.word()]))
 
     def note(self) -> None:
-        name = self._word()
+        name = self.word()
         acts: list[Callable[[], Entry]] = [
             lambda: self.session.label(self._somewhere(), name),
             lambda: self.session.rename(name),
@@ -132,21 +119,21 @@ class PiShaped:
 
     def set(self) -> None:
         if self.random.random() < 0.3:
-            self.session.set_model("p", f"model-{self._word()[1:]}")
+            self.session.set_model("p", f"model-{self.word()[1:]}")
         elif self.random.random() < 0.5:
-            self.session.set_thinking_level(self._word())
+            self.session.set_thinking_level(self.word())
         else:
-            self.session.append_message({"role": "system", "content": self._word()})
+            self.session.append_message({"role": "system", "content": self.word()})
 
     def lane(self) -> None:
         name = self.random.choice(["reviewer", "a/b"])
         with self.session.lane(name) as lane:
-            lane.append_message({"role": "user", "content": self._word()})
+            lane.append_message({"role": "user", "content": self.word()})
             lane.append_message({"role": "assistant", "content": self._text()})
         self.session.refresh()
 
     def stream(self) -> None:
-        uuid = self._word()
+        uuid = self.word()
         for index in range(self.random.randrange(1, 3)):
             self.session.append("block", messageUuid=uuid, index=index, block=self._text()[0])
         if self.random.random() < 0.7:

@@ -297,10 +297,8 @@ def _responses_sealed(item: dict[str, Any], rest: Sequence[dict[str, Any]]) -> N
     keys(item, "type id summary encrypted_content")
     for piece in item["summary"]:
         keys(piece, "type text")
-    after = next((i for i in rest if i["type"] not in ("reasoning", "compaction")), None)
-    led = after is not None and (
-        after["type"].endswith("_call") or after.get("role") == "assistant"
-    )
+    then = next((i for i in rest if i["type"] not in ("reasoning", "compaction")), None)
+    led = then is not None and (then["type"].endswith("_call") or then.get("role") == "assistant")
     check(led, "reasoning without its required following item")
 
 

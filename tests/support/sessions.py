@@ -40,15 +40,12 @@ def json_lines(file: Path, *lines: dict[str, Any]) -> Path:
 
 def by_hand(file: Path, *messages: str, id: str = "by-hand", **header: Any) -> Path:
     """A small session written without this library."""
-    lines: list[dict[str, Any]] = [
-        {"type": "session", "version": 2, "uuid": "h", "parentUuid": None, "id": id, **header}
-    ]
-    for number, text in enumerate(messages):
+    first = {"type": "session", "version": 2, "uuid": "h", "parentUuid": None, "id": id}
+    lines: list[dict[str, Any]] = [{**first, **header}]
+    for n, text in enumerate(messages):
         message = {"role": "user", "content": text}
         above = lines[-1]["uuid"]
-        lines.append(
-            {"type": "message", "uuid": f"m{number}", "parentUuid": above, "message": message}
-        )
+        lines.append({"type": "message", "uuid": f"m{n}", "parentUuid": above, "message": message})
     file.parent.mkdir(parents=True, exist_ok=True)
     return json_lines(file, *lines)
 

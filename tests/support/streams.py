@@ -19,12 +19,8 @@ MODEL = "claude-sonnet-4-5-20250929"
 
 THINKING: Object = {"type": "thinking", "thinking": "The user wants…", "signature": "EqQBsig=="}
 TEXT = text("I'll look at the café's file 🍰.")
-CALL: Object = {
-    "type": "tool_use",
-    "id": "toolu_01",
-    "name": "Read",
-    "input": {"file_path": "/p/a.py", "limit": 10},
-}
+CALL: Object = {"type": "tool_use", "id": "toolu_01", "name": "Read"}
+CALL["input"] = {"file_path": "/p/a.py", "limit": 10}
 START_USAGE = {"input_tokens": 10, "cache_read_input_tokens": 100, "output_tokens": 1}
 
 
@@ -36,9 +32,8 @@ class Agent:
         self._parent = parent
 
     def event(self, type: str, **fields: Any) -> Object:
-        uuid = (
-            f"{'b' if self._parent else 'a'}{next(self._numbers):07d}-1111-4000-8000-000000000000"
-        )
+        letter = "b" if self._parent else "a"
+        uuid = f"{letter}{next(self._numbers):07d}-1111-4000-8000-000000000000"
         about = {"session_id": AGENT_SESSION, "parent_tool_use_id": self._parent, "uuid": uuid}
         return {"type": type, **fields, **about}
 
@@ -51,15 +46,8 @@ class Agent:
         return self.event("stream_event", event=event)
 
     def whole(self, id: str, content: Sequence[Object], usage: Object | None = None) -> Object:
-        message = {
-            "id": id,
-            "type": "message",
-            "role": "assistant",
-            "model": MODEL,
-            "content": list(content),
-            "stop_reason": None,
-            "usage": usage or START_USAGE,
-        }
+        message: Object = {"id": id, "type": "message", "role": "assistant", "model": MODEL}
+        message |= {"content": [*content], "stop_reason": None, "usage": usage or START_USAGE}
         return self.event("assistant", message=message)
 
     def begin(self, id: str) -> Object:
@@ -124,10 +112,8 @@ def conversation(*, deltas: bool = True, whole: bool = True) -> list[Object]:
     """Two requests to a model with a tool's answer between them."""
     agent = Agent()
     found = [agent.init()]
-    for id, blocks, reason in (
-        ("msg_1", [THINKING, TEXT, CALL], "tool_use"),
-        ("msg_2", [text("Done.")], "end_turn"),
-    ):
+    first = ("msg_1", [THINKING, TEXT, CALL], "tool_use")
+    for id, blocks, reason in (first, ("msg_2", [text("Done.")], "end_turn")):
         if deltas:
             found += agent.message(id, blocks, reason, whole=whole)
         else:

@@ -55,11 +55,8 @@ def texts(file: Path) -> list[Any]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """All files of a folder but the writer's lock, which holds nothing."""
-    return {
-        file.name: file.read_bytes()
-        for file in folder.iterdir()
-        if file.is_file() and file.suffix != ".lock"
-    }
+    files = (file for file in folder.iterdir() if file.is_file() and file.suffix != ".lock")
+    return {file.name: file.read_bytes() for file in files}
 
 
 def lines(file: Path) -> list[bytes]:

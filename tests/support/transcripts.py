@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sessiontree import Session
 from tests.formats.conftest import SESSION
 
@@ -15,17 +17,9 @@ Line = dict[str, Any]
 
 def line(uuid: str, parent: str | None, kind: str = "user", **more: Any) -> Line:
     """A line of the tree, without content by default."""
-    return {
-        "parentUuid": parent,
-        "isSidechain": False,
-        "sessionId": SESSION,
-        "cwd": "/project",
-        "version": "2.1",
-        "type": kind,
-        "uuid": uuid,
-        "timestamp": f"2026-02-10T21:11:{len(uuid) + sum(map(ord, uuid)) % 50:02}.000Z",
-        **more,
-    }
+    about = {"isSidechain": False, "sessionId": SESSION, "cwd": "/project", "version": "2.1"}
+    at = f"2026-02-10T21:11:{len(uuid) + sum(map(ord, uuid)) % 50:02}.000Z"
+    return {"parentUuid": parent, **about, "type": kind, "uuid": uuid, "timestamp": at, **more}
 
 
 def user(uuid: str, parent: str | None, content: Any = None, **more: Any) -> Line:
@@ -49,6 +43,13 @@ def result(uuid: str, parent: str | None, call: str, **more: Any) -> Line:
     return user(uuid, parent, [block], **more)
 
 
+CALL: list[Line] = [user("a", None), assistant("b", "a", "m", ["t"]), result("r", "b", "t")]
+"""A prompt, a call and its result."""
+
+FACTS = {"toolUseId": "t", "agentType": "Explore"}
+"""What is beside the transcript of the subagent that was called."""
+
+
 def encoded(lines: Iterable[Line]) -> list[bytes]:
     """The bytes of each line, with its LF."""
     return [json.dumps(line).encode() + b"\n" for line in lines]
@@ -59,6 +60,13 @@ def written(path: Path, lines: Iterable[Line]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(encoded(lines)))
     return path
+
+
+def with_subagent(path: Path, *lines: Line) -> Path:
+    """A transcript with a call, and with that of the subagent `one`, which has these lines."""
+    aside = path.with_suffix("") / "subagents" / "agent-one.jsonl"
+    written(aside, lines).with_suffix(".meta.json").write_text(json.dumps(FACTS))
+    return written(path, CALL)
 
 
 def folder_of_a_user(home: Path) -> Path:
@@ -98,3 +106,11 @@ def session_of(*prompts: str) -> Session:
     for prompt in prompts:
         session.append_message({"role": "user", "content": prompt})
     return session
+
+
+def compressed(pieces: Iterable[bytes]) -> bytes:
+    """A frame of zstd that is flushed after each piece, as a program that logs writes it."""
+    zstandard = pytest.importorskip("zstandard", reason="the package zstandard is not installed")
+    packer = zstandard.ZstdCompressor().compressobj()
+    blocks = [packer.compress(p) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for p in pieces]
+    return b"".join(blocks) + bytes(packer.flush())

@@ -6,13 +6,15 @@ told apart can be seen. Words that are meant to stay behind are spelled `x1`.
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
 from sessiontree import NothingToDoError, Session
+from tests.support.rules import strings_in
+from tests.support.saying import PIXEL
 
 MODEL = "claude-opus-4-5"
-PIXEL = "R0lGODlhAQABAIAAAAUEBAAAACwAAAAAAQABAAACAkQBADs="
 IDS = ("a", "call_0", "a.b", "a_b", "call_1|fc_9", "", "é" * 3, "t" * 70, "t" * 71)
 NAMES = ("read", "mcp.server/tool", "", "n" * 90, "ünï")
 ODD_ARGUMENTS = ("", "{", "[1]", "null", '{"deep": {"a": [1, 2.5, null]}}', "{}")
@@ -39,12 +41,9 @@ class Tree:
 
     def grow(self, steps: int) -> Tree:
         """Do anything that changes what is said."""
+        changes = [self.branch, self.compact, self.edit, self.merge, self.set, self.stream]
         for _ in range(steps):
-            act = self.random.choice(
-                [self.say] * 12
-                + [self.branch, self.compact, self.edit, self.merge, self.set, self.stream]
-            )
-            act()
+            self.random.choice([self.say] * 12 + changes)()
         return self
 
     def talk(self, steps: int) -> Tree:
@@ -81,12 +80,10 @@ class Tree:
         return self.random.choice(IDS)
 
     def _aside(self) -> None:
-        random = self.random
+        random, append = self.random, self.session.append
         kind = random.randrange(6)
         if kind == 0:
-            self.session.append(
-                "custom_message", customType="t", content=self.word(), display=False
-            )
+            append("custom_message", customType="t", content=self.word(), display=False)
         elif kind == 1:
             said: dict[str, Any] = {"command": self.word()}
             said["output"] = random.choice(["", f"```\n{self.word()}\n"])
@@ -96,15 +93,12 @@ class Tree:
             said = {"command": self.word("x"), "output": "", "excludeFromContext": True}
             self.session.append_message({"role": "bashExecution", **said})
         elif kind == 3:
-            self.session.append_message(
-                {"role": random.choice(["developer", "narrator"]), "content": self.word()}
-            )
+            role = random.choice(["developer", "narrator"])
+            self.session.append_message({"role": role, "content": self.word()})
         elif kind == 4:
             self.session.rename(f"name {random.random()}")
         else:
-            self.session.append(
-                "custom_message", customType="t", content=[self._shown()], display=True
-            )
+            append("custom_message", customType="t", content=[self._shown()], display=True)
 
     def _prompt(self) -> dict[str, Any]:
         random = self.random
@@ -311,3 +305,8 @@ class Tree:
             self.session.append("block", messageUuid=uuid, index=index, block=self._text())
         if self.random.random() < 0.7:
             self.session.append("message_end", messageUuid=uuid, role="assistant")
+
+
+def words_in(value: Any) -> set[str]:
+    """The words that stay, in all texts of a value."""
+    return {word for text in strings_in(value) for word in re.findall(r"\bw\d+\b", text)}
