@@ -329,7 +329,7 @@ def test_a_users_rule_cannot_break_the_structure_of_an_entry() -> None:
 
 def test_the_help_begins_with_what_it_does_and_shows_no_expression() -> None:
     told = pydoc.plain(pydoc.render_doc(Redaction))
-    assert "Masks secrets" in "".join(told.splitlines(keepends=True)[:8])
+    assert "masks secrets" in "".join(told.splitlines(keepends=True)[:8])
     assert "re.compile" not in told
 
 
