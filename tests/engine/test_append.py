@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,19 @@ def test_a_line_that_ours_was_fused_with_without_the_lock_is_told_at_once(path: 
     with Session.open(path) as session:
         assert session.repair().remaining == []
     assert len(uuids_at(path)) == 3  # what was written and not acknowledged is there
+
+
+def test_an_entry_shares_no_line_with_a_file_rewritten_in_place_at_the_same_size(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.storage.log.TRUSTED_SECONDS", 0.0)
+    with Session.open(path) as session:
+        session.append_message(HELLO)
+        with path.open("r+b") as other:
+            other.seek(-1, os.SEEK_END)
+            other.write(b"x")
+        entry = session.append_message(HELLO)
+        assert path.read_bytes().endswith(b"x\n" + entry.line + b"\n")
+        assert entry.offset == len(path.read_bytes()) - len(entry.line) - 1
+    with Session.open(path, readonly=True) as session:
+        assert session.leaf == entry
