@@ -1,7 +1,8 @@
 """Markdown: texts made safe to put into a document.
 
 Invariants: a text stays within its place: it opens no heading of the document's own, and no code
-block, list or HTML element that goes on after it; nothing in it controls a terminal.
+block, list or HTML element that goes on after it; nothing in it controls a terminal, or is loaded
+from elsewhere by a viewer: an image becomes a link.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _TERMINAL: Final = re.compile(
 )
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&!$@])")
 _TAG: Final = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])(?![A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>)")
+_IMAGE: Final = re.compile(r"(?<!\\)((?:\\\\)*)!\[(\](?=[(\[]))?")
 _TICKS: Final = re.compile(r"`+")
 _END: Final = "the-end-of-the-text"
 
@@ -61,14 +63,14 @@ def quote(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Markdown of another author, contained: its headings lower, its HTML shown as text.
+    """Markdown of another author, contained: its headings lower, its HTML text, its images links.
 
     Text that cannot be contained becomes a block of code.
     """
     text = plain(text).strip("\n")
     if len(text) > _LARGEST:
         return block(text)
-    shown = _with_lower_headings(_without_html(text))
+    shown = _with_lower_headings(_without_html_and_images(text))
     if _is_contained(shown):
         return shown
     fences = [token.markup for token in _tokens(shown) if token.type == "fence"]
@@ -109,23 +111,29 @@ def _whole_lines(tokens: list[Token]) -> set[int]:
     }
 
 
-def _without_html(text: str) -> str:
-    """The same with every tag outside of code escaped."""
-    if not _TAG.search(text):
+def _without_html_and_images(text: str) -> str:
+    """The same with every tag outside of code escaped, and every image there a link."""
+    if not (_TAG.search(text) or _IMAGE.search(text)):
         return text
     whole = _whole_lines(_tokens(_TAG.sub("(", text)))
     shown: list[str] = []
     paragraph: list[str] = []
     for number, line in enumerate(text.split("\n")):
         if number in whole or not line.strip():
-            shown += [*_without_tags(paragraph), line]
+            shown += [*_outside_code(paragraph), line]
             paragraph = []
         else:
             paragraph.append(line)
-    return "\n".join(shown + _without_tags(paragraph))
+    return "\n".join(shown + _outside_code(paragraph))
 
 
-def _without_tags(paragraph: list[str]) -> list[str]:
+def _linked(text: str) -> str:
+    """Text without code, its tags escaped and its images links; one without a name gets one."""
+    shown = _TAG.sub(r"\\<", text)
+    return _IMAGE.sub(lambda found: f"{found[1]}[image]" if found[2] else f"{found[1]}[", shown)
+
+
+def _outside_code(paragraph: list[str]) -> list[str]:
     text = "\n".join(paragraph)
     runs = [match.span() for match in _TICKS.finditer(text)]
     parts: list[str] = []
@@ -135,11 +143,11 @@ def _without_tags(paragraph: list[str]) -> list[str]:
         others = range(number + 1, len(runs))
         closing = next((i for i in others if runs[i][1] - runs[i][0] == end - start), None)
         if closing is not None:
-            parts += [_TAG.sub(r"\\<", text[at:start]), text[start : runs[closing][1]]]
+            parts += [_linked(text[at:start]), text[start : runs[closing][1]]]
             at = runs[closing][1]
             number = closing
         number += 1
-    parts.append(_TAG.sub(r"\\<", text[at:]))
+    parts.append(_linked(text[at:]))
     return "".join(parts).split("\n") if paragraph else []
 
 
@@ -166,6 +174,6 @@ def _is_contained(text: str) -> bool:
     return not any(
         token.type == "html_block"
         or (token.type == "heading_open" and int(token.tag[1:]) <= DEEPER)
-        or any(child.type == "html_inline" for child in token.children or ())
+        or any(child.type in ("html_inline", "image") for child in token.children or ())
         for token in tokens
     )

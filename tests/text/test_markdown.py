@@ -31,7 +31,7 @@ def parsed(text: str) -> list[tuple[str, int, str]]:
     """The headings on top of a document: the tag, the level of nesting, what they say."""
     tokens = MarkdownIt("commonmark").parse(text)
     assert not [t for t in tokens if t.type == "html_block"]
-    assert not [c for t in tokens for c in t.children or () if c.type == "html_inline"]
+    assert not [c for t in tokens for c in t.children or () if c.type in ("html_inline", "image")]
     return [
         (token.tag, token.level, tokens[i + 1].content)
         for i, token in enumerate(tokens)
@@ -48,6 +48,9 @@ def parsed(text: str) -> list[tuple[str, int, str]]:
 @example("text\n---\nmore")
 @example("- # in a list")
 @example("\t# behind a tab")
+@example("\\\\![a](http://x/i.png)")
+@example("![a\nb](http://x/i.png)")
+@example("[![a](http://x/i.png)](http://x)")
 def test_no_text_opens_a_heading_or_swallows_what_follows(text: str) -> None:
     for made in (
         markdown.prose(text),
@@ -93,6 +96,10 @@ def test_nothing_drives_a_terminal(text: str) -> None:
         ("see <https://a.org>", "see <https://a.org>"),
         ("cut short:\n```sh\nls", "cut short:\n```sh\nls\n```"),
         ("\x1b[1mbold\x1b[0m", "bold"),
+        ("see ![the plan](http://x/i.png)", "see [the plan](http://x/i.png)"),
+        ("![](http://x/i.png)", "[image](http://x/i.png)"),
+        ("![][r] ![r]\n\n[r]: http://x/i.png", "[image][r] [r]\n\n[r]: http://x/i.png"),
+        ("`![a](u)`, \\![a](u)", "`![a](u)`, \\![a](u)"),
     ],
 )
 def test_ordinary_markdown_stays_readable(text: str, shown: str) -> None:
