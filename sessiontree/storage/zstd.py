@@ -3,6 +3,10 @@
 Reading continues where the last read ended; a read further back starts over. Only the
 bytes of one read are kept, so a file of any size costs the memory of one read. A file that
 ends early, or is damaged, gives the content before the damage.
+
+Invariants: a file unpacks to at most `LARGEST_RATIO` times its size, or `ALWAYS_UNPACKED` bytes
+if that is more; beyond it is an error, for a few kilobytes can hold gigabytes. One step unpacks
+at most 16 MiB: 512 bytes of blocks that repeat one byte, each 4 bytes for 128 KiB (RFC 8878, 3.1.1.2).
 """
 
 from __future__ import annotations
@@ -11,10 +15,16 @@ import importlib
 import sys
 from typing import Any, Final, Protocol
 
-from sessiontree.errors import DecoderMissingError, NotASessionError
+from sessiontree.errors import DecoderMissingError, NotASessionError, StorageError
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 """How a Zstandard frame starts."""
+
+LARGEST_RATIO: Final = 50
+ALWAYS_UNPACKED: Final = 4 * 1024 * 1024
+
+_FED: Final = 512
+"""Compressed bytes that are unpacked in one step."""
 
 _FIRST_STEP: Final = 4 * 1024
 _STEP: Final = 64 * 1024
@@ -42,11 +52,13 @@ class Decompressed:
         self._new_decoder = _decoder(file.name)
         self.cause = ""
         self._size = -1
+        self._limit = max(ALWAYS_UNPACKED, LARGEST_RATIO * file.size())
         self._start_over()
 
     def _start_over(self) -> None:
         self._decoder: Any = self._new_decoder()
         self._in = 0
+        self._out = 0
         self._has_failed = False
         self._is_inside = False
         self._start = 0
@@ -103,21 +115,41 @@ class Decompressed:
                 return out
 
     def _through(self, block: bytes) -> bytes:
-        """A block decompressed; a frame may end in it, and the next begin."""
+        """A block decompressed; a frame may end in it, and the next begin.
+
+        Raises:
+            StorageError: the file unpacks to more than the limit.
+        """
         parts: list[bytes] = []
         try:
-            while block:
-                parts.append(self._decoder.decompress(block))
-                self._is_inside = not self._decoder.eof
-                block = self._decoder.unused_data if self._decoder.eof else b""
-                if self._decoder.eof:
-                    self._decoder = self._new_decoder()
+            for start in range(0, len(block), _FED):
+                fed = block[start : start + _FED]
+                while fed:
+                    parts.append(self._decoder.decompress(fed))
+                    self._check_limit(len(parts[-1]))
+                    self._is_inside = not self._decoder.eof
+                    fed = self._decoder.unused_data if self._decoder.eof else b""
+                    if self._decoder.eof:
+                        self._decoder = self._new_decoder()
+        except (MemoryError, StorageError):
+            raise
         except Exception as error:  # each decoder raises its own kind
             self.cause = f"the compressed file is damaged near its byte {self._in}: {error}"
             self._in = self._file.size()
             self._has_failed = True
             self._is_inside = False
         return b"".join(parts)
+
+    def _check_limit(self, more: int) -> None:
+        self._out += more
+        if self._out > self._limit:
+            raise StorageError(
+                f"{self.name} is not read: it unpacks to more than {self._limit:,} bytes, which is "
+                f"the limit for its size ({LARGEST_RATIO} times the size, at least "
+                f"{ALWAYS_UNPACKED:,} bytes); if you trust it, unpack it with 'zstd -d' and read "
+                "the result, which has no limit",
+                self.name,
+            )
 
 
 def _decoder(path: str) -> Any:

@@ -1,0 +1,138 @@
+"""A compressed file unpacks within a limit that its size sets, and costs the memory of a step."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, StorageError, Store
+from sessiontree.storage import zstd
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.log import FileLog
+from sessiontree.storage.zstd import ALWAYS_UNPACKED, LARGEST_RATIO, Decompressed
+
+pytest.importorskip("zstandard", reason="needs a decoder of Zstandard: sessiontree[zstd]")
+
+BLOCK = 128 * 1024
+META = {
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "type": "session_meta",
+    "payload": {"id": "0b8f6d54-0c7e-4b6e-8a3c-5a3d2f1e0c9b", "cwd": "/p", "originator": "codex"},
+}
+
+
+def bomb(start: bytes, filler: bytes, blocks: int) -> bytes:
+    """A frame (RFC 8878, 3.1.1) of a raw block, and blocks that repeat one byte."""
+
+    def head(kind: int, size: int, *, last: bool = False) -> bytes:
+        return (last | kind << 1 | size << 3).to_bytes(3, "little")
+
+    window = bytes([(17 - 10) << 3])
+    repeated = head(1, BLOCK) + filler
+    frame = zstd.MAGIC + b"\0" + window + head(0, len(start)) + start
+    return frame + repeated * blocks + head(1, 1, last=True) + b"\n"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """96 KB that unpack to 3 GB."""
+    file = tmp_path / "rollout-2026-01-01T00-00-00-0b8f6d54.jsonl.zst"
+    file.write_bytes(bomb(json.dumps(META).encode() + b"\n", b"a", 24_000))
+    return file
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc for the memory")
+@pytest.mark.parametrize(
+    "command", [["show", "@"], ["context"], ["export"], ["verify"], ["search", "aaa"], ["import"]]
+)
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused(
+    small: Path, tmp_path: Path, command: list[str]
+) -> None:
+    arguments = [command[0], str(small), *command[1:]]
+    if command[0] == "search":
+        arguments = ["search", command[1], str(small)]
+    if command[0] == "import":
+        arguments += ["-o", str(tmp_path / "imported")]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (0 if command[0] == "search" else 1)
+    assert f"{small} is not read: it unpacks to more than" in done.stderr
+    assert "unpack it with 'zstd -d'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert int(done.stderr.rsplit("peak ", 1)[1]) < 300_000
+
+
+LIMITED = """
+import atexit, sys
+peak = lambda: open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]
+atexit.register(lambda: print("peak", peak(), file=sys.stderr))
+from sessiontree.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_list_has_a_small_file_that_unpacks_to_gigabytes(small: Path) -> None:
+    problems: list[str] = []
+    found = Store(small.parent).list(report=problems.append)
+    assert len(found) + len(problems) == 1
+
+
+def unpacked(file: Path) -> int:
+    with closing(FileLog(DISK, str(file), readonly=True)) as log:
+        return Decompressed(log).size()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_limit_is_a_multiple_of_the_size_and_never_below_a_minimum(
+    tmp_path: Path, more: int
+) -> None:
+    file = tmp_path / "x.jsonl.zst"
+    whole = ALWAYS_UNPACKED // BLOCK
+    file.write_bytes(bomb(b"", b"a", whole - 1 + more))
+    if more:
+        with pytest.raises(StorageError, match=f"{ALWAYS_UNPACKED:,} bytes"):
+            unpacked(file)
+    else:
+        assert unpacked(file) == ALWAYS_UNPACKED - BLOCK + 1
+
+
+def test_a_large_file_may_unpack_to_more(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl.zst"
+    noise = b"".join(bomb(os.urandom(BLOCK), b"a", 0) for _ in range(8))
+    file.write_bytes(noise + bomb(b"", b"a", 40 * 8))
+    assert ALWAYS_UNPACKED < unpacked(file) <= LARGEST_RATIO * len(noise)
+
+
+def test_no_step_unpacks_more_than_its_bound(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zstd, "ALWAYS_UNPACKED", 1 << 40)
+    largest = 0
+    check: Callable[[Decompressed, int], None] = Decompressed._check_limit
+
+    def noting(content: Decompressed, more: int) -> None:
+        nonlocal largest
+        largest = max(largest, more)
+        check(content, more)
+        if content._out > 1 << 28:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Decompressed, "_check_limit", noting)
+    with pytest.raises(KeyboardInterrupt):
+        unpacked(small)
+    assert BLOCK < largest <= 16 * 1024 * 1024
+
+
+def test_lack_of_memory_is_not_damage(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(content: Decompressed, more: int) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Decompressed, "_check_limit", lacking)
+    with pytest.raises(MemoryError):
+        Session.open(small, readonly=True)
