@@ -20,8 +20,8 @@ from sessiontree.errors import DecoderMissingError, NotASessionError, StorageErr
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 """How a Zstandard frame starts."""
 
-LARGEST_RATIO: Final = 50
-ALWAYS_UNPACKED: Final = 4 * 1024 * 1024
+LARGEST_RATIO: Final = 100
+ALWAYS_UNPACKED: Final = 16 * 1024 * 1024
 
 _FED: Final = 512
 """Compressed bytes that are unpacked in one step."""
