@@ -1,17 +1,20 @@
 """EntryWriter: appends entries to the log, and moves the cursor to them.
 
 Invariants: an entry is kept when the call returns it, except in a batch, which is written at
-its end. The parent of an entry is the one that the cursor last saw or wrote, whatever others
-wrote meanwhile. An annotation goes below the lane's leaf in the log and does not move the
-cursor; one that a scratch lane makes about anything but itself goes on main. A refused entry
-leaves the log unchanged. A writer that holds the log knows all of it. A batch that cannot be
-written, or that was open when the process forked, moves the cursor back to where it was.
+its end. A batch belongs to the task that opened it: what another task of the same thread appends
+is kept when its call returns, with all that waits in the batch. The parent of an entry is the one
+that the cursor last saw or wrote, whatever others wrote meanwhile. An annotation goes below the
+lane's leaf in the log and does not move the cursor; one that a scratch lane makes about anything
+but itself goes on main. A refused entry leaves the log unchanged. A writer that holds the log
+knows all of it. A batch that cannot be written, or that was open when the process forked, moves
+the cursor back to where it was.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -74,6 +77,15 @@ def fresh_uuid() -> str:
 _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
+def current_task() -> object:
+    """Return the task of asyncio or trio that calls; None outside of tasks."""
+    for library in map(sys.modules.get, ("asyncio", "trio.lowlevel")):
+        with contextlib.suppress(RuntimeError):  # no loop runs in this thread
+            if library is not None and (task := library.current_task()) is not None:
+                return task
+    return None
+
+
 class EntryWriter:
     """Appends entries at a cursor.
 
@@ -94,6 +106,7 @@ class EntryWriter:
         self._moved_to: Entry | None = None
         self._batch: dict[str, Entry] | None = None
         self._batch_process = -1
+        self._batch_task: object = None
         self._before_batch = cursor.leaf, self.tail
         self.reader.flush = self._flush_alone
         self.reader.catch_up = self.catch_up
@@ -416,6 +429,10 @@ class EntryWriter:
         if self._batch is None:
             self._put_all(entries)
             return
+        if self._batch_task is not current_task():
+            self.flush()  # in the order of the calls
+            self._put_all(entries)
+            return
         if not self._batch:
             self._before_batch = self.cursor.leaf, self.tail
         self._batch.update((entry.uuid, entry) for entry in entries)
@@ -462,9 +479,15 @@ class EntryWriter:
         """See `Session.batch`."""
         with self.holding():
             if self._batch is not None:  # of this thread; `holding` waits for others
+                if self._batch_task is not current_task():
+                    raise UsageError(
+                        "another task of this thread has a batch open; open one after it, or "
+                        "append without a batch"
+                    )
                 raise UsageError("a batch is open already; append inside it")
             self._batch = self.reader.pending = {}
             self._batch_process = os.getpid()
+            self._batch_task = current_task()
             try:
                 yield
             finally:
@@ -475,6 +498,7 @@ class EntryWriter:
 
     def _end_batch(self) -> None:
         self._batch, self.reader.pending = None, {}
+        self._batch_task = None
 
     def _is_batching(self) -> bool:
         """Whether a batch is open.

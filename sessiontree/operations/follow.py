@@ -9,6 +9,8 @@ Invariants:
 - After a file was replaced (migrated, repaired) the new file is read. Entries that were in
   the old one are not given again.
 - Damage in what is added is reported.
+- Following ends with the task of asyncio that began it: a thread that waits for an entry would
+  keep the event loop from closing.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.opening import foreign_refusal, sniff_file
 from sessiontree.engine.view import View
+from sessiontree.engine.writer import current_task
 from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFoundError
 from sessiontree.storage.lines import count_newlines, whole_lines
 from sessiontree.storage.log import Log
@@ -51,12 +54,14 @@ def follow(log: Log, known: View, of: Log, options: Options) -> Iterator[Entry]:
     The log is opened for this follower alone, and closed at the end. `known` is what the session
     knows already, of a file that may have been replaced since.
     """
-    entries = _follow(log, known, of, options)
+    entries = _follow(log, known, of, options, current_task())
     next(entries)
     return entries
 
 
-def _follow(log: Log, known: View, of: Log, options: Options) -> Generator[Any, None, None]:
+def _follow(
+    log: Log, known: View, of: Log, options: Options, task: object
+) -> Generator[Any, None, None]:
     try:
         follower = _Follower(log, known, of, options)
     except BaseException:
@@ -66,9 +71,16 @@ def _follow(log: Log, known: View, of: Log, options: Options) -> Generator[Any, 
         yield None  # the start is fixed; the rest runs when the first entry is asked for
         yield from follower.entries()
         for _ in log.changes(options.stop):
+            if _is_done(task):
+                return
             yield from follower.entries()
     finally:
         follower.file.log.close()
+
+
+def _is_done(task: object) -> bool:
+    done = getattr(task, "done", None)  # a task of trio has none: trio does not leave threads
+    return done is not None and done()
 
 
 class _Follower:

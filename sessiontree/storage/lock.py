@@ -10,6 +10,8 @@ instead: POSIX changes a folder's times whenever a name in it is made, renamed o
 
 Invariants:
 - While `held`, no other descriptor of the lock file at that path holds the lock.
+- A thread that was started inside a block that holds the lock, and would wait for the block, is
+  refused: the block may wait for the thread.
 - A forked child never takes its parent's lock for its own.
 - As long as `look` gives the same number, every name of the folder leads to the same
   file. It notices a file that is removed, renamed or replaced, also if a program restores
@@ -30,12 +32,13 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
 
 import orjson
 
-from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError
+from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError, UsageError
 from sessiontree.storage.files import is_owner_record, owner_in
 from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, closing_fd, write_all
 
@@ -112,6 +115,54 @@ _HINTS: Final = dict.fromkeys(
 """What to do about a lock file that is somebody else's, by the error."""
 
 
+class ThreadLock:
+    """Keeps the threads of this process apart; see `Log.alone` and `Log.hold`.
+
+    Attributes:
+        lock: the lock itself.
+        block: the block that holds it across calls, if one does.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.lock = threading.RLock()
+        self.block: object = None
+        self._thread = 0
+
+    def check(self) -> None:
+        """Check that the thread may wait for the block that holds the lock.
+
+        Raises:
+            UsageError: the thread was started inside the block, which may wait for it.
+        """
+        if self._thread != threading.get_ident() and self.block in _BLOCKS.get():
+            raise UsageError(
+                f"this thread was started inside a batch or a locked block of {self._name}, and "
+                "would wait for the block, which may wait for the thread; write in the block's "
+                "own thread, or start the thread after the block"
+            )
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Note that the block holds the lock, for threads that are started in it."""
+        if self.block is not None:
+            yield
+            return
+        before = _BLOCKS.get()
+        self._thread = threading.get_ident()
+        self.block = object()
+        _BLOCKS.set((*before, self.block))
+        try:
+            yield
+        finally:
+            _BLOCKS.set(before)
+            self.block = None
+
+
+_BLOCKS: Final[ContextVar[tuple[object, ...]]] = ContextVar("blocks that hold a lock", default=())
+"""The blocks that the calling code is inside of; `asyncio.to_thread` passes them on."""
+
+
 class WriterLock:
     """The lock of one session file; `path` is the lock file's.
 
@@ -133,7 +184,7 @@ class WriterLock:
         self._surroundings = Surroundings(fs, os.path.dirname(path))
         self._stood = -1  # the number of the surroundings in which it was seen at its path
         self.seen = 0
-        self._threads = threading.RLock()
+        self._threads = ThreadLock(self._file)
         self.depth = 0
         self.written = 0
         self._kept = False
@@ -146,7 +197,10 @@ class WriterLock:
         """The lock that keeps out the other threads of this process that share the session."""
         if self._process != _process:
             self._start_anew()
-        return self._threads
+        threads = self._threads
+        if threads.block is not None:
+            threads.check()
+        return threads.lock
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -155,7 +209,8 @@ class WriterLock:
             outer = self.depth
             try:
                 self.take()
-                yield
+                with self._threads.inside():
+                    yield
             finally:
                 self.give_back(outer)
 
@@ -186,7 +241,7 @@ class WriterLock:
 
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
-        with self._threads:
+        with self.alone():
             self._acquire()
             self._kept = True
             self._name_owner()
@@ -215,7 +270,7 @@ class WriterLock:
     def _start_anew(self) -> None:
         """Start over in a forked child: it shares the descriptor, and so the lock."""
         self._forget()
-        self._threads = threading.RLock()
+        self._threads = ThreadLock(self._file)
         self.depth = 0
         self._kept = False
         self._process = _process

@@ -43,7 +43,7 @@ from sessiontree.storage.fs import (
     Stat,
     write_all,
 )
-from sessiontree.storage.lock import WriterLock
+from sessiontree.storage.lock import ThreadLock, WriterLock
 from sessiontree.storage.oserrors import os_errors, real_path
 
 if TYPE_CHECKING:
@@ -556,7 +556,7 @@ class _Bytes:
         self.content = [bytearray(content)]
         self.parts: dict[str, bytes] = {}
         self.written = 0
-        self.threads = threading.RLock()
+        self.threads = ThreadLock("a session in memory")
         self.changed = threading.Condition()
 
 
@@ -600,7 +600,7 @@ class MemoryLog:
         return len(self._content)
 
     def append(self, block: bytes, at: int) -> int:
-        with self._shared.threads:
+        with self.alone():
             self.check_writable()
             content = self._content
             if not self.ends_at(at):
@@ -615,12 +615,15 @@ class MemoryLog:
         return start
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
-        return self._shared.threads
+        threads = self._shared.threads
+        if threads.block is not None:
+            threads.check()
+        return threads.lock
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         self.check_writable()
-        with self._shared.threads:
+        with self.alone(), self._shared.threads.inside():
             self.check_writable()
             yield
 

@@ -6,7 +6,8 @@ ends early, or is damaged, gives the content before the damage.
 
 Invariants: a file unpacks to at most `LARGEST_RATIO` times its size, or `ALWAYS_UNPACKED` bytes
 if that is more; beyond it is an error, for a few kilobytes can hold gigabytes. One step unpacks
-at most 16 MiB: 512 bytes of blocks that repeat one byte, each 4 bytes for 128 KiB (RFC 8878, 3.1.1.2).
+at most 16 MiB: 512 bytes of blocks that repeat one byte, each 4 bytes for 128 KiB (RFC 8878,
+3.1.1.2).
 """
 
 from __future__ import annotations
