@@ -117,13 +117,13 @@ def _repaired(file: str) -> RepairResult:
 @arguments.time("--as-of", "Use this time as the current time")
 def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     """\b
-    - gc moves an entry of a scratch lane that was not kept to an archive beside the
-      file. The entry and all entries below it must be seven days old.
+    - If a scratch lane was not kept, gc moves its entries to an archive beside the file.
+      An entry is moved when the entry and all entries below it are seven days old.
     - An archive is removed after thirty days.
     - A blob that no entry uses is removed after seven days.
     - An unfinished blob of an interrupted program is removed after seven days.
-    - When the content of a damaged blob is stored again, the damaged copy is put
-      aside. gc removes that copy after thirty days.
+    - When the content of a damaged blob is stored again, the damaged file gets another
+      name. gc removes that file after thirty days.
     """
     with reading(file) if dry_run else writing(file) as session:
         done = session.gc(dry_run=dry_run, now=as_of)

@@ -49,10 +49,10 @@ def search(
     """The command searches the sessions in DIR, or the session FILE. Without DIR or FILE, it
     searches the store (see 'sessiontree ls --help').
 
-    It searches messages, thinking, tool calls, tool results, summaries, names and labels.
-    It does not search types, roles, ids and images. An accented letter matches in any
-    Unicode form, except with --regex. Each entry is shown once, with its first match
-    marked. The exit code is 0 even if nothing is found. You can give --role more than once.
+    The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
+    The command does not search types, roles, ids or images. An accented letter matches in any
+    Unicode form, except with --regex. Each entry is shown once, with its first match marked. The
+    exit code is 0 even if nothing is found. You can give --role more than once.
     """
     try:
         looked_for = Pattern(pattern, regex=regex, ignore_case=ignore_case)

@@ -79,7 +79,7 @@ class Context:
         return self._request(anthropic.request)
 
     def to_openai(self, api: Literal["responses", "chat"] = "responses") -> Request:
-        """Return the context as arguments of OpenAI's API Responses, or Chat Completions.
+        """Return the arguments of a request to OpenAI's Responses API or Chat Completions API.
 
         Raises:
             UsageError: `api` is neither `responses` nor `chat`.

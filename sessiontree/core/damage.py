@@ -46,7 +46,7 @@ NEXT_STEP: Final = {
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """One damage that was found in a file.
+    """One case of damage in a file.
 
     Attributes:
         file: the path of the file.

@@ -172,8 +172,8 @@ class StreamAccumulator:
     def close(self) -> list[Event]:
         """Take the rest of the stream, and end open messages. A second call does nothing.
 
-        A message that is cut off is stored as far as it came, and marked. If another accumulator
-        gets the rest of the stream, it continues the message.
+        If a message is cut off, the part that arrived is stored and marked. If another accumulator
+        gets the rest of the stream, that accumulator continues the message.
         """
         if self._is_closed:
             return []

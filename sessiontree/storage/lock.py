@@ -8,10 +8,9 @@ A writer must know before each entry that its file and its lock are still at the
 Two calls of `stat` cost more than the entry. `Surroundings` asks for their folder once
 instead: POSIX changes a folder's times whenever a name in it is made, renamed or removed.
 
-Invariants:
-- While `held`, no other descriptor of the lock file at that path holds the lock.
-- A forked child never takes its parent's lock for its own.
-- As long as `look` gives the same number, every name of the folder leads to the same
+Invariants: - While `held`, no other descriptor of the lock file at that path holds the lock. - A
+forked child never takes its parent's lock for its own. - As long as `look` gives the same number,
+every name of the folder leads to the same
   file. It notices a file that is removed, renamed or replaced, also if a program restores
   the folder's time of modification, and a folder above that is renamed or replaced. It
   does not notice a file system mounted upon the file.
