@@ -153,7 +153,7 @@ class MissingHeaderError(CorruptionError):
 class BlobError(FileError):
     """A blob cannot be read as it was stored.
 
-    `sha256` is the hash of the blob, if known. `cause` is the message without the advice in it.
+    `sha256` is the hash of the blob, if known. `cause` is the message without its advice.
     """
 
     def __init__(self, message: str, file: str, sha256: str = "", cause: str = "") -> None:

@@ -180,8 +180,8 @@ class Session:
     ) -> Self:
         """Open a session.
 
-        A version 1 file is migrated on disk. With `readonly`, it is migrated in memory. A file
-        of another agent can only be read. It is translated in memory (`sessiontree.formats`).
+        A version 1 file is migrated on disk. With `readonly`, the file is migrated in memory. A
+        file of another agent can only be read; it is translated in memory (`sessiontree.formats`).
 
         Args:
             file: the session file.
@@ -352,7 +352,7 @@ class Session:
         return self.reader.children(self.entry(ref))
 
     def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
-        """Return the entries of a type, or of a tool call and its results, in file order.
+        """List the entries of a type, or the entries of a tool call and its results, in file order.
 
         Raises:
             UsageError: neither `type` nor `tool_call_id` is given.

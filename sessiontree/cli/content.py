@@ -223,7 +223,7 @@ def _out_schema(schema: HandleSchema) -> None:
 @arguments.path_option(
     "--session",
     metavar="FILE",
-    help="The session that contains the handle. Handles of blobs and of sessions need it.",
+    help="The session that contains the handle. 'blob' and 'session' handles need this option.",
 )
 @arguments.root
 @arguments.json_option("the handle, the kind of its data, and the data (bytes as base64)")

@@ -188,9 +188,9 @@ def context(
 
 @arguments.file_command("follow", json="each entry on a line of its own")
 def follow(file: str, as_json: bool) -> None:
-    """The command runs until you interrupt it. It goes on when the file is migrated or
-    repaired. It reports new damage on standard error. It cannot follow a file of another
-    agent: import that file first.
+    """The command runs until you interrupt it. If the file is migrated or repaired, the command
+    continues. The command reports new damage on standard error. A file of another agent cannot be
+    followed: import that file first.
     """
     with Session.open(file, readonly=True) as session:
         for entry in session.follow(lambda damage: tell(str(damage))):

@@ -29,8 +29,8 @@ _REST = "no running program writes it, it is a leftover"
 @arguments.command("verify", json="a list of the findings")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
 def verify(files: tuple[str, ...], as_json: bool) -> None:
-    """The command checks every line, checksum, uuid, parent and reference. It changes
-    nothing. The exit code is 1 if there is damage.
+    """The command checks every line, checksum, uuid, parent and reference. The file does not
+    change. The exit code is 1 if there is damage.
     """
     found: list[Damage] = []
     failed = False
@@ -70,10 +70,10 @@ def _verified(file: str) -> list[Damage]:
 )
 @click.option("--dry-run", is_flag=True, help="Only report what would be repaired.")
 def repair(file: str, dry_run: bool, as_json: bool) -> None:
-    """The command removes NUL bytes, blank lines, and incomplete lines of an interrupted
-    write. It splits joined lines, adds lines without a uuid to the tree, and writes a lost
-    header again. It keeps the original beside the file, and lists the damage that remains.
-    The exit code is 1 if damage remains.
+    """The command removes NUL bytes, blank lines, and incomplete lines of an interrupted write. The
+    command splits joined lines, adds lines without a uuid to the tree, and writes a lost header
+    again. The original stays beside the file. The command lists the damage that remains. The exit
+    code is 1 if damage remains.
     """
     if dry_run:
         with Session.open(file, readonly=True) as session:

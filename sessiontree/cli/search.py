@@ -29,7 +29,7 @@ from sessiontree.text.pattern import Pattern
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, as in Python.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Do not distinguish A and a.")
 @click.option("--role", "roles", metavar="ROLE", multiple=True, help="Find only entries of ROLE.")
-@click.option("--tool", metavar="NAME", help="Find only calls of this tool and their results.")
+@click.option("--tool", metavar="NAME", help="Find only calls and results of this tool.")
 @arguments.time("--since", "Find only entries since this time")
 @arguments.cwd
 @click.option("--current", is_flag=True, help="Find only entries on the current path.")

@@ -221,7 +221,7 @@ def _summary_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--summarizer",
         metavar="CMD",
-        help="Run this program. It reads the transcript from standard input "
+        help="Run a program that reads the transcript from standard input "
         "and writes the summary to standard output.",
     )
     @functools.wraps(command)
@@ -293,8 +293,8 @@ def switch(file: str, ref: str, as_json: bool) -> None:
 @arguments.file_command("rewind", json="the text of the prompt and the new entry")
 @arguments.optional_ref
 def rewind(file: str, ref: str | None, as_json: bool) -> None:
-    """REF is the prompt [default: the last prompt on the path]. The command prints the text
-    of the prompt. You can edit the text and append it again.
+    """REF is the prompt [default: the last prompt on the path]. The command prints the text of the
+    prompt. You can edit this text and append the edited text.
     """
     with writing(file) as session:
         text = session.rewind(ref)

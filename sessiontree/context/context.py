@@ -23,7 +23,7 @@ class Context:
 
     Attributes:
         leaf: the entry at the end of the path.
-        messages: the messages in order. Do not change them: the session uses the same objects.
+        messages: the messages in order. Do not change the messages: the session uses them too.
         entries: for each message, the entry that the message comes from.
         warnings: texts about corrections and missing content.
     """

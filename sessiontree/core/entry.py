@@ -110,7 +110,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """All keys and values of the line. Do not change them.
+        """All keys and values of the line. Do not change the values.
 
         If a part of a value is in a blob that cannot be read, reading the key raises BlobError.
         """
