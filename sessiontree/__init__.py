@@ -1,7 +1,6 @@
 """sessiontree: a coding agent's conversations as trees in append-only files.
 
-Names are imported when they are first used, so that a program pays only for
-what it needs.
+Names are imported when they are first used, so that a program pays only for what it needs.
 """
 
 from importlib import import_module

@@ -56,7 +56,7 @@ class HookDepthError(UsageError):
 
 
 class ReadOnlyError(UsageError):
-    """A write to a session that is read-only or closed, or whose scratch lane was kept."""
+    """The session cannot write: it is read-only or closed, or its scratch lane was kept."""
 
 
 class HandleError(UsageError):
@@ -88,7 +88,7 @@ class ResolverFailedError(ResolveError):
 
 
 class HandleCycleError(ResolveError):
-    """Handles lead back to themselves, or too many handles lead to one another."""
+    """A chain of handles leads back to its start, or has more than 16 handles."""
 
 
 class HandleDataError(ResolveError):
@@ -112,7 +112,10 @@ class FileError(SessionTreeError):
 
 
 class NotASessionError(FileError):
-    """The file is not a session: it is empty or binary, or has no header."""
+    """The file is not a session: it is, for example, empty, binary or a folder.
+
+    If only the header of a session is lost, see MissingHeaderError.
+    """
 
 
 class ForeignFormatError(FileError):
@@ -144,13 +147,13 @@ class CorruptionError(FileError):
 
 
 class MissingHeaderError(CorruptionError):
-    """A session without a header was opened for writing; it can still be opened read-only."""
+    """The header of the file is lost. The session can be opened read-only, but not for writing."""
 
 
 class BlobError(FileError):
     """A blob cannot be read as it was stored.
 
-    `sha256` is the hash of the blob, if known. `cause` is the message without the advice in it.
+    `sha256` is the hash of the blob, if known. `cause` is the message without its advice.
     """
 
     def __init__(self, message: str, file: str, sha256: str = "", cause: str = "") -> None:
@@ -178,7 +181,7 @@ class SpilledError(BlobError):
 
 
 class StorageError(SessionTreeError, OSError):
-    """The operating system reported an error, such as a full disk. `file` is the path."""
+    """The operating system reported an error, such as a full disk. `file` is the file's path."""
 
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)

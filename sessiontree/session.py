@@ -180,8 +180,8 @@ class Session:
     ) -> Self:
         """Open a session.
 
-        A version 1 file is migrated on disk. With `readonly`, it is migrated in memory. A file
-        of another agent can only be read. It is translated in memory (`sessiontree.formats`).
+        A version 1 file is migrated on disk. With `readonly`, the file is migrated in memory. A
+        file of another agent can only be read; it is translated in memory (`sessiontree.formats`).
 
         Args:
             file: the session file.
@@ -253,7 +253,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Write an open batch, close the file, and release the lock. May be called twice."""
+        """Write an open batch, close the file, and release the lock. A second call does nothing."""
         self._closing.set()
         self.writer.close()
         if not self._file.is_current:
@@ -352,7 +352,7 @@ class Session:
         return self.reader.children(self.entry(ref))
 
     def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
-        """Return the entries of a type, or of a tool call and its results, in file order.
+        """List the entries of a type, or the entries of a tool call and its results, in file order.
 
         Raises:
             UsageError: neither `type` nor `tool_call_id` is given.
@@ -397,11 +397,17 @@ class Session:
         )
 
     def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
-        """Return the messages of a path in turns: a prompt, and the messages to the next prompt."""
+        """Return the messages of a path as a list of turns.
+
+        A turn is a prompt and all messages after the prompt, up to the next prompt.
+        """
         return outline.turns(self.path(ref))
 
     def branches(self, ref: Ref | None = None) -> list[Branch]:
-        """Return all branches, or the branches below an entry, in order of the last entries."""
+        """Return all branches, or the branches below an entry.
+
+        The list is sorted by the position of the last entry of each branch in the file.
+        """
         below = None if ref is None else self.entry(ref)
         return outline.branches(self.cursor, below)
 
@@ -414,9 +420,10 @@ class Session:
         return outline.draw(self.cursor, all=all)
 
     def conversation(self, ref: Ref | None = None) -> Iterator[Event]:
-        """Yield a path as recording events (`sessiontree.recording.events`).
+        """Yield a path as events, with the same classes as the events of a recorded stream.
 
-        Each finished block is one event. There are no start events and no delta events.
+        `sessiontree.recording.events` defines the classes. Each whole block and each whole message
+        is one event. There are no start events and no delta events of blocks.
         """
         from sessiontree.recording.replay import conversation  # few sessions are taken apart
 
@@ -425,8 +432,9 @@ class Session:
     def block(self, ref: Ref, index: int) -> dict[str, Any]:
         """Return one content block of a message.
 
-        The entry is the message itself, or one part of a message that was written in blocks.
-        Block 0 of an OpenAI Responses item without a role is the item itself.
+        The entry is the message itself, or one part of a message that was written in blocks. Some
+        items of OpenAI's Responses API have no role, for example a function call. Such an item
+        counts as one block: block 0 is the item.
 
         Raises:
             UsageError: the entry is not a message, or the message has no such block.
@@ -464,7 +472,7 @@ class Session:
         return self.handles.resolve_many(handles)
 
     def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
-        """Return the entries of a path. Each has the content of its handle, or the error."""
+        """Return the entries of a path, each with the content of its handle or with the error."""
         return self.handles.resolved_path(ref)
 
     def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
@@ -474,12 +482,13 @@ class Session:
     def refresh(self) -> None:
         """Read the entries that other writers added.
 
-        A writer stays at its leaf. A reader goes to the new leaf of its lane. Without a refresh,
-        `entries`, `find`, `tree`, `render`, `branches` and `stats` already see the entries
-        written by sessions from `lane` and `scratch`.
+        A writer stays at its leaf. A reader goes to the new leaf of its lane. No refresh is needed
+        for entries of sessions that you opened with `lane()` or `scratch()`: `entries`, `find`,
+        `tree`, `render`, `branches` and `stats` see these entries at once.
 
         Raises:
-            FileReplacedError: a file that does not have this session's leaf replaced the file.
+            FileReplacedError: the file was replaced by another file, and the new file does not
+                have this session's leaf.
         """
         if not self.reader.log.readonly:
             self.writer.refresh()
@@ -498,7 +507,7 @@ class Session:
     def follow(self, damaged: Callable[[Damage], object] | None = None) -> Iterator[Entry]:
         """Yield each entry that any writer adds from now on, until the session is closed.
 
-        Only lines that end with a newline count. Damage in the new lines is added to `damage`.
+        Only lines that end with a newline count. `Session.damage` has the damage in these lines.
 
         Args:
             damaged: also called with each damage found in the new lines.
@@ -610,11 +619,12 @@ class Session:
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
-        """Copy a file or stream of any size into the folder of blobs, and write its handle.
+        """Store a file or stream of any size as a blob, and write an entry with its handle.
 
-        A model gets images (PNG, JPEG, GIF, WebP), PDF up to 20 MiB, and UTF-8 text up to
-        256 KiB. In such a text, U+FFFD replaces a few wrong bytes. For any other content, the
-        model gets only the name, and the context has a warning.
+        A model gets images (PNG, JPEG, GIF, WebP), PDF up to 20 MiB, and UTF-8 text up to 256 KiB.
+        If a text has a few bytes that are not valid UTF-8, U+FFFD replaces these bytes. Content
+        with more such bytes is not treated as text. For any other content, the model gets only the
+        name, and the context has a warning.
 
         Args:
             content: the path of a file, or a binary stream, which is read to its end.
@@ -717,7 +727,7 @@ class Session:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock during the `with` block. First go to the lane's newest leaf in the file."""
+        """Take the lock, move to the newest leaf of the lane, and hold the lock for the block."""
         with self.writer.holding():
             self.writer.go_to_tip()
             yield
@@ -758,7 +768,7 @@ class Session:
         return moves.rewind(self.writer, ref)
 
     def push(self, note: str | None = None) -> Entry:
-        """Mark the leaf, so that `pop` returns to it."""
+        """Mark the leaf; `pop` returns to the marked entry."""
         fields: dict[str, Any] = {} if note is None else {"note": note}
         return self.append("stack_push", **fields)
 
@@ -766,8 +776,8 @@ class Session:
         """Go back up the path, and add a summary of the entries that you leave.
 
         Args:
-            ref: the entry to go back to; by default the last push without a pop or, if there is
-                none, the nearest prompt that has an answer or other messages after it.
+            ref: the entry to go back to; by default the last push that has no pop yet. If there is
+                no such push: the last prompt that has a message below it, for example an answer.
             summary: text, or a summarizer; by default `sessiontree.summarize`.
 
         Returns:
@@ -794,8 +804,9 @@ class Session:
         Args:
             summary: text, or a summarizer of the replaced entries; by default
                 `sessiontree.summarize`.
-            first_kept: the first entry to keep; by default chosen by `keep`. As an exception,
-                `@` means here the last message, not a label or edit that follows the message.
+            first_kept: the first entry to keep; by default chosen by `keep`. Here `@` means the
+                last message on the path, even if the leaf is a label entry or an edit entry after
+                that message.
             keep: the approximate number of tokens to keep; 0 keeps nothing.
             count: a function that counts the tokens of one message.
             details, usage: values to store in the new entry.
@@ -817,13 +828,14 @@ class Session:
         """Add a copy of an entry of this or another session below the leaf. Returns the copy.
 
         Raises:
-            UsageError: an entry of this type belongs to its place in the tree.
+            UsageError: an entry of this type (for example a `label` or a `merge`) has a meaning
+                only at its place in the tree, so it cannot be copied.
             BlobError: the content of the entry is missing.
         """
         return merge.cherry_pick(self.writer, picked)
 
     def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
-        """Add the entries of another branch, or a summary, to the context of this path.
+        """Add the entries of another branch, or a summary of them, to the context of this path.
 
         Args:
             ref: the last entry to merge.
@@ -838,8 +850,8 @@ class Session:
     def edit_context(self, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
         """Replace or drop the content of an entry in the context.
 
-        The change applies to every context that is built at or below the new entry. Contexts on
-        other branches do not change.
+        Appends an entry that records the change. The change applies to every context that is built
+        at or below that entry. Contexts on other branches do not change.
 
         Args:
             ref: the entry.
@@ -861,8 +873,8 @@ class Session:
     def fork(self, file: PathLike, at: Ref | None = None) -> str:
         """Copy the path to an entry, by default the leaf, into a new session file.
 
-        Returns the file path of the copy. The copy has a new id, and no agent's session id. A
-        lost or damaged blob gives a ContentLostWarning.
+        Returns the file path of the copy. The copy has a new id. An agent's own session id in the
+        metadata is not copied. A lost or damaged blob gives a ContentLostWarning.
 
         Raises:
             BlobUnreadableError: the system refuses to read a blob.
@@ -882,8 +894,8 @@ class Session:
     ) -> str:
         """Copy an entry and all entries below it into a new session file; returns the path.
 
-        Scratch lanes that were never kept are left out, with a warning. The lane of the entry
-        and the lane of this session's leaf are always copied.
+        Scratch lanes that were never kept are left out, with a warning. Exceptions: the entries on
+        the lane of `ref` itself, and the entries above this session's leaf.
 
         Args:
             ref: the top entry of the subtree.
@@ -965,9 +977,10 @@ class Session:
         """Open a new scratch lane at an entry, by default the leaf, as a new session.
 
         The entries of the scratch lane move no other leaf. Unless you call `keep` on the new
-        session, `gc` removes the entries and their labels. Labels of other entries, names and
-        metadata are written on main and stay. If this session is on a scratch lane too, `keep`
-        joins the new lane to that scratch lane.
+        session, `gc` removes the entries and their labels. If the new session sets the session's
+        name or metadata, or labels an entry that is not on the scratch lane, this is written on
+        main and stays. If this session is on a scratch lane too, `keep` joins the new lane to this
+        session's lane.
 
         Raises:
             ReadOnlyError: this session is read-only.
@@ -980,17 +993,21 @@ class Session:
         return type(self)(file, writer, self.disk, self._registry, self._root, origin)
 
     def keep(self, lane: str | None = None) -> Entry:
-        """Join lane A to lane B: append a `branch` entry of B below the last entry of A.
+        """Make lane B continue from the last entry of lane A.
 
-        With `lane`, A is that lane, and B is this session's lane. The joined lane can get more
-        entries, and you can keep it again. Without `lane`, A is this session's lane, and B is
-        the lane of the parent session (the session that opened this session), or main. A
-        scratch session is read-only afterwards: continue in the parent session.
+        For this, a `branch` entry that belongs to B is appended below the last entry of A. The
+        argument `lane` decides which lanes A and B are:
+
+        - With `lane`, A is the named lane, and B is this session's lane. Lane A can get more
+          entries afterwards, and you can keep A again.
+        - Without `lane`, A is this session's lane. B is the lane of the parent session (the session
+          that opened this session), or main. If A is a scratch lane, this session is read-only
+          afterwards: continue in the parent session.
 
         Returns:
-            The new entry. If lane B got entries meanwhile, these entries are now a side branch,
-              and `fromUuid` is the last entry of the branch. `merge` adds the branch to the
-              context; `switch` goes back to the branch.
+            The new entry. If lane B got entries after lane A began, these entries are now a side
+              branch. The key `fromUuid` of the new entry names the last entry of that side branch.
+              `merge` adds the side branch to the context; `switch` goes back to the side branch.
 
         Raises:
             NothingToDoError: lane A has no entry, or was already kept.

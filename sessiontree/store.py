@@ -4,8 +4,8 @@ A session is `<root>/<project>/<timestamp>_<id>.jsonl`. The project's folder is 
 working directory, encoded (`core.project`). There is no index: a file dropped in by hand
 is found at once, whatever its name, and belongs to the project whose folder it is in.
 
-Invariants: nothing is ever overwritten or removed; what cannot be listed is reported, and
-hides nothing else.
+Invariants: nothing is ever overwritten or removed; what cannot be listed is reported and hides
+nothing.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class Store:
 
         Args:
             cwd: list only sessions of this working directory; by default of all directories.
-            report: called with a text about each file that cannot be listed; by default the
-                text is a warning.
+            report: called with a text about each file that cannot be listed; None: a warning is
+                given.
 
         Raises:
             StorageError: the root is not a folder, or cannot be read.
@@ -177,7 +177,7 @@ class Store:
     def iter_sessions(
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> Iterator[SessionInfo]:
-        """Yield the sessions in no order, each as soon as it is found; see `list`."""
+        """Yield each session as soon as it is found, in no fixed order; see `list`."""
         report = report or _warn
         yield from session_infos(self._files(cwd, report), report, self._facts)
 
@@ -224,8 +224,7 @@ class Store:
             current: whether to find only entries on the path to the leaf of a session.
             blobs: whether to search large content too, which is stored in blobs.
             limit: the maximum number of hits.
-            report: called with a text about each file or line that cannot be read; by default
-                the text is a warning.
+            report: called with a text about each unreadable file or line; None: a warning is given.
             processes: the number of processes that search; None: chosen automatically. Extra
                 processes are forked, and end when the iterator is closed.
 
@@ -315,7 +314,7 @@ class Store:
             ref: the path of the session in the trash, or a ref as for `find_trashed`.
 
         Returns:
-            The path of the restored session. If it lacks blobs, a ContentLostWarning says so.
+            The path of the restored session. If blobs are missing, a ContentLostWarning says so.
 
         Raises:
             RefError: the ref names no session in the trash, or more than one.
@@ -345,8 +344,7 @@ class Store:
     def find_trashed(self, ref: str, *, report: Report | None = None) -> str:
         """Return the path of a trashed session, given a ref.
 
-        The arguments and errors are the same as for `find`; `latest` is the session that was
-        trashed last.
+        The arguments and errors are as for `find`; `latest` is the session that was trashed last.
         """
         from sessiontree.catalog import move  # few programs use the trash
 

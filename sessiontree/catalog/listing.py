@@ -4,9 +4,8 @@ The cost of a file does not depend on its size: its last 32 KB are read, and its
 first 16 KB where those are before that. So the answers are bounded as well:
 
 - the name is the last one given in the tail; else that of the last compaction there,
-  which repeats the name in force; else the last one given in the head; else the
-  header's. A name given in the middle of a large file and never since is not seen
-  here, but is by `Session.name`.
+  which repeats the name in force; else the last one given in the head; else the header's. A name
+  given in the middle of a large file and never since is not seen here, but is by `Session.name`.
 - the first message is searched for in the first 256 KB.
 - lane and time of the last change are those of the last whole entry.
 
@@ -74,8 +73,8 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         lane: the lane of the last entry.
         writer: a text that describes the exclusive writer, or None.
         branches: the number of branches; None if the branches were not counted.
-        agent: the agent whose program wrote the file; None for a sessiontree file. The key
-            in JSON is `program`.
+        agent: the agent whose program wrote the file; None for a sessiontree file. The JSON key is
+            `program`.
     """
 
     file: str

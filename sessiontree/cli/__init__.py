@@ -27,7 +27,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "record": ("record:record", "Record a coding agent's output while it runs."),
         "import": ("import_sessions:import_", "Import the sessions of other agents."),
         "keep": ("write:keep", "Join a lane to the main lane."),
-        "label": ("write:label", "Give an entry a label, or remove it."),
+        "label": ("write:label", "Give an entry a label, or remove the label."),
         "rename": ("write:rename", "Give the session a name."),
         "edit-context": ("write:edit_context", "Drop or replace an entry in the context."),
     },
@@ -51,7 +51,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "branch-here": ("write:branch", "Do the same as branch."),
         "switch": ("write:switch", "Go to another branch or entry."),
         "rewind": ("write:rewind", "Go back to the entry above a prompt."),
-        "push": ("write:push", "Mark the leaf, so that pop returns to it."),
+        "push": ("write:push", "Mark the leaf; pop returns to the marked entry."),
         "pop": ("write:pop", "Go back up the path and add a summary."),
         "compact": ("write:compact", "Replace the older context with a summary."),
     },
@@ -189,8 +189,8 @@ def main() -> None:
 
     Each session is one append-only file that holds a tree of entries.
 
-    FILE is the path of a session file. For a session that 'ls --all' lists, FILE can also
-    be its id, the first four or more characters of its id, its name, or 'latest'.
+    FILE is the path of a session file. For a session that 'ls --all' lists, FILE can also be the id
+    of the session, the first four or more characters of the id, the name, or 'latest'.
 
     \b
     REF names an entry. These forms are possible:
@@ -201,9 +201,9 @@ def main() -> None:
       a lane name       the leaf of the lane; 'main' is the default lane
       @~3               the third entry above the current leaf
 
-    You can also add ~3 to the other forms. Only entries with content count; entries that
-    set a label or a name do not. A lane is a line of entries with a leaf of its own, for
-    example for a subagent.
+    You can also add ~3 to the other forms. Only entries with content count. For example, an entry
+    that sets a label or a name does not count. A lane is a line of entries with a leaf of its own,
+    for example for a subagent.
 
     \b
     Example:

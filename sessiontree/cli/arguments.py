@@ -152,11 +152,11 @@ def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> date
             return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
-        forms = "a date such as 2026-01-31, a date and time, or 30m, 12h, 7d, 2w for that long ago"
+        forms = "a date such as 2026-01-31, a date and time, or how long ago: 30m, 12h, 7d, 2w"
         raise click.BadParameter(f"not a time; give {forms}", ctx, option) from None
 
 
 def time(name: str, what: str) -> Callable[[Command], Command]:
     """An option for a time: a date, a date and time, or how long ago."""
-    forms = "a date, a date and time, or 30m, 12h, 7d or 2w for that long ago"
+    forms = "a date, a date and time, or how long ago: 30m, 12h, 7d or 2w"
     return click.option(name, metavar="TIME", callback=_time, help=f"{what}: {forms}.")

@@ -37,8 +37,8 @@ _PREFIX: Final = re.compile("[0-9a-f]{4,64}")
 def blob() -> None:
     """List, print and verify the blobs of a session.
 
-    A blob is a file in the folder FILE.blobs. It has large content: a text of more than
-    32 KiB, or an attached file. The name of a blob is the SHA-256 of its bytes.
+    A blob is a file in the folder FILE.blobs. A blob contains one text of more than 32 KiB, or one
+    attached file. The name of a blob is the SHA-256 of its bytes.
 
     \b
     Example:
@@ -54,8 +54,8 @@ def blob() -> None:
 def ls(file: str, as_json: bool) -> None:
     """List the blobs, the size of each blob, and the number of references to each blob.
 
-    The list also has the blobs that entries use but that are missing or have the wrong
-    size. 'blob ls' does not read the content of the blobs; 'blob verify' does.
+    The list also has the blobs that entries use but that are missing or have the wrong size. Only
+    'blob verify' reads the content of the blobs.
     """
     with reading(file) as session:
         references = Counter(blob for keys in _lines(session) for blob in blobs_needed(keys))
@@ -106,10 +106,9 @@ def _lines(session: Session) -> Iterator[Mapping[str, Any]]:
 def cat(file: str, sha: str) -> None:
     """Write the bytes of a blob to standard output.
 
-    SHA is the SHA-256 of the blob, or the first four or more digits of the SHA-256. The
-    hash is checked while the bytes are written. If the hash is wrong, the command fails,
-    and the output is incomplete. A screenshot is stored as base64 text; 'base64 -d' turns
-    the text into the picture.
+    SHA is the SHA-256 of the blob, or the first four or more digits of the SHA-256. The hash is
+    checked while the bytes are written. If the hash is wrong, the command fails, and the output is
+    incomplete. A screenshot is stored as base64 text; 'base64 -d' turns the text into the picture.
     """
     with reading(file) as session:
         found = _named(session, sha)
@@ -224,15 +223,15 @@ def _out_schema(schema: HandleSchema) -> None:
 @arguments.path_option(
     "--session",
     metavar="FILE",
-    help="The session that contains the handle. Handles of blobs and of sessions need it.",
+    help="The session that contains the handle. 'blob' and 'session' handles need this option.",
 )
 @arguments.root
 @arguments.json_option("the handle, the kind of its data, and the data (bytes as base64)")
 def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_json: bool) -> None:
     """Print what a handle points to.
 
-    Bytes are printed as they are, but not to a terminal. Put a HANDLE that contains a
-    space or a semicolon in quotation marks.
+    If the content is bytes, the command prints the bytes unchanged, but never to a terminal. Put a
+    HANDLE that contains a space or a semicolon in quotation marks.
     """
     if len(words) > 1:
         raise click.UsageError(f"give one HANDLE, in quotation marks: '{as_line(' '.join(words))}'")

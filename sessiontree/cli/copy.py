@@ -154,9 +154,8 @@ def export(
     help="The last entry to copy, given as an option instead of the argument REF.",
 )
 def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> None:
-    """REF is the last entry to copy [default: the current leaf]. FILE does not change. If a
-    blob of FILE is missing or damaged, the copy is made without the blob, and the exit
-    code is 1.
+    """REF is the last entry to copy [default: the current leaf]. FILE does not change. If a blob of
+    FILE is missing or damaged, the copy is made without the blob, and the exit code is 1.
     """
     *refs, newfile = words
     refs += [] if at is None else [at]
@@ -188,9 +187,10 @@ def export_branch(
     as_json: bool,
     **how: bool,
 ) -> None:
-    """REF is the top entry of the subtree. A scratch lane below REF is copied only if the
-    lane was kept. The lane of REF is always copied. FILE does not change. If a blob of
-    FILE is missing or damaged, the copy is made without the blob, and the exit code is 1.
+    """REF is the top entry of the subtree. A scratch lane below REF is copied only if the lane was
+    kept. If REF itself is on a scratch lane, the entries of that lane below REF are copied even if
+    the lane was not kept. FILE does not change. If a blob of FILE is missing or damaged, the copy
+    is made without the blob, and the exit code is 1.
     """
     with reading(file, root) as session:
         top = _source(session, ref, newfile)
@@ -223,7 +223,7 @@ def _header(file: str) -> Entry:
         return made.header
 
 
-@arguments.file_command("convert", json="the new files and what they could not keep")
+@arguments.file_command("convert", json="the new files and what the other format cannot keep")
 @click.option("--to", required=True, type=click.Choice(TARGETS), help="The format of the new file.")
 @arguments.path_option(
     "-o",

@@ -36,9 +36,7 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
 @arguments.file_command("show", json="the facts, or the entry as stored")
 @arguments.optional_ref
 def show(file: str, ref: str | None, as_json: bool) -> None:
-    """With REF, the command shows the whole entry. Without REF, it shows facts about the
-    session.
-    """
+    """With REF, the command shows the whole entry. Without REF, it shows facts of the session."""
     with reading(file) as session:
         if ref is not None:
             entry = session.entry(ref)
@@ -108,9 +106,11 @@ def _out_entry(session: Session, entry: Entry) -> None:
 
 
 @arguments.file_command("tree", json="a list of all entries in file order")
-@click.option("--all", "all_", is_flag=True, help="Show every entry of long runs without branches.")
+@click.option("--all", "all_", is_flag=True, help="Do not shorten long runs of entries.")
 def tree(file: str, all_: bool, as_json: bool) -> None:
-    """● marks an entry on the current path. ○ marks any other entry."""
+    """● marks an entry on the current path. ○ marks any other entry. By default, a long run of
+    entries that has no branches is shortened.
+    """
     with reading(file) as session:
         if as_json:
             out_json_list(session.tree())
@@ -188,9 +188,9 @@ def context(
 
 @arguments.file_command("follow", json="each entry on a line of its own")
 def follow(file: str, as_json: bool) -> None:
-    """The command runs until you interrupt it. It goes on when the file is migrated or
-    repaired. It reports new damage on standard error. It cannot follow a file of another
-    agent: import that file first.
+    """The command runs until you interrupt it. If the file is migrated or repaired, the command
+    continues. The command reports new damage on standard error. A file of another agent cannot be
+    followed: import that file first.
     """
     with Session.open(file, readonly=True) as session:
         for entry in session.follow(lambda damage: tell(str(damage))):

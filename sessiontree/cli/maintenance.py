@@ -29,8 +29,8 @@ _REST = "no running program writes it, it is a leftover"
 @arguments.command("verify", json="a list of the findings")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
 def verify(files: tuple[str, ...], as_json: bool) -> None:
-    """The command checks every line, checksum, uuid, parent and reference. It changes
-    nothing. The exit code is 1 if there is damage.
+    """The command checks every line, checksum, uuid, parent and reference. The file does not
+    change. The exit code is 1 if there is damage.
     """
     found: list[Damage] = []
     failed = False
@@ -70,10 +70,10 @@ def _verified(file: str) -> list[Damage]:
 )
 @click.option("--dry-run", is_flag=True, help="Only report what would be repaired.")
 def repair(file: str, dry_run: bool, as_json: bool) -> None:
-    """The command removes NUL bytes, blank lines, and incomplete lines of an interrupted
-    write. It splits joined lines, adds lines without a uuid to the tree, and writes a lost
-    header again. It keeps the original beside the file, and lists the damage that remains.
-    The exit code is 1 if damage remains.
+    """The command removes NUL bytes, blank lines, and incomplete lines of an interrupted write. The
+    command splits joined lines, adds lines without a uuid to the tree, and writes a lost header
+    again. The original stays beside the file. The command lists the damage that remains. The exit
+    code is 1 if damage remains.
     """
     if dry_run:
         with Session.open(file, readonly=True) as session:
@@ -117,13 +117,13 @@ def _repaired(file: str) -> RepairResult:
 @arguments.time("--as-of", "Use this time as the current time")
 def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     """\b
-    - gc moves an entry of a scratch lane that was not kept to an archive beside the
-      file. The entry and all entries below it must be seven days old.
+    - If a scratch lane was not kept, gc moves its entries to an archive beside the file.
+      An entry is moved when the entry and all entries below it are seven days old.
     - An archive is removed after thirty days.
     - A blob that no entry uses is removed after seven days.
     - An unfinished blob of an interrupted program is removed after seven days.
-    - When the content of a damaged blob is stored again, the damaged copy is put
-      aside. gc removes that copy after thirty days.
+    - When the content of a damaged blob is stored again, the damaged file gets another
+      name. gc removes that file after thirty days.
     """
     with reading(file) if dry_run else writing(file) as session:
         done = session.gc(dry_run=dry_run, now=as_of)

@@ -37,9 +37,9 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
     """The command reads the stream-JSON output of Claude Code from standard input, with or
     without partial messages. If FILE does not exist, the command creates FILE.
 
-    An event that was recorded before is not recorded again. So you can send a stream
-    again from its start, or continue a stream that was cut off. An event is recognized by
-    its uuid, and a message by its id. An event that has neither is recorded again.
+    An event that was recorded before is not recorded again. So you can send a stream again from its
+    start, or continue a stream that was cut off. An event is recognized by its uuid, and a message
+    by its id. An event with neither a uuid nor a message id is recorded again.
 
     \b
     Example:

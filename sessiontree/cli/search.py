@@ -29,7 +29,7 @@ from sessiontree.text.pattern import Pattern
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, as in Python.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Do not distinguish A and a.")
 @click.option("--role", "roles", metavar="ROLE", multiple=True, help="Find only entries of ROLE.")
-@click.option("--tool", metavar="NAME", help="Find only calls of this tool and their results.")
+@click.option("--tool", metavar="NAME", help="Find only calls and results of this tool.")
 @arguments.time("--since", "Find only entries since this time")
 @arguments.cwd
 @click.option("--current", is_flag=True, help="Find only entries on the current path.")
@@ -49,10 +49,10 @@ def search(
     """The command searches the sessions in DIR, or the session FILE. Without DIR or FILE, it
     searches the store (see 'sessiontree ls --help').
 
-    It searches messages, thinking, tool calls, tool results, summaries, names and labels.
-    It does not search types, roles, ids and images. An accented letter matches in any
-    Unicode form, except with --regex. Each entry is shown once, with its first match
-    marked. The exit code is 0 even if nothing is found. You can give --role more than once.
+    The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
+    The command does not search types, roles, ids or images. An accented letter matches in any
+    Unicode form, except with --regex. Each entry is shown once, with its first match marked. The
+    exit code is 0 even if nothing is found. You can give --role more than once.
     """
     try:
         looked_for = Pattern(pattern, regex=regex, ignore_case=ignore_case)

@@ -64,7 +64,7 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
     help="Sort by time (latest first), by size (largest first), or by name.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="List at most N sessions.")
-@click.option("--branches", is_flag=True, help="Also count the branches: read the whole files.")
+@click.option("--branches", is_flag=True, help="Also count the branches; this reads whole files.")
 def ls(
     folder: str | None,
     cwd: str | None,
@@ -74,16 +74,15 @@ def ls(
     branches: bool,
     as_json: bool,
 ) -> None:
-    """Without DIR, 'ls' lists the sessions whose working directory is the current one. It
-    looks for them in the store. The store is the folder that the variable SESSIONTREE_HOME
-    names. If the variable is not set, the store is the folder 'sessiontree' in your data
-    folder, on Linux ~/.local/share.
+    """Without DIR, 'ls' lists the sessions in the store whose working directory is the current one.
+    The store is the folder that the variable SESSIONTREE_HOME names. If the variable is not set,
+    the store is the folder 'sessiontree' in your data folder (on Linux: ~/.local/share).
 
     With DIR, 'ls' lists all sessions in DIR and in the folders below DIR: the files
     *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
 
-    'ls' reads only the start and the end of each file. If the name of a session is in the
-    middle of a large file, 'ls' may not show the name; 'show' does.
+    'ls' reads only the start and the end of each file. If the name of a session is in the middle of
+    a large file, 'ls' may not show the name; 'show' always shows the name.
     """
     problems: list[str] = []
     store = store_at(folder)

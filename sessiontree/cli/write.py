@@ -74,9 +74,8 @@ def append(
     input, as JSON in the shape of any provider. A model gets the content of an attached
     file if the file is an image, a PDF or text.
 
-    A scratch lane is for work that you may want to drop. The command 'keep' joins the
-    lane to the main lane. If you do not keep the lane, 'gc' removes it seven days after
-    its last entry.
+    A scratch lane is for work that you may want to drop. The command 'keep' joins the lane to the
+    main lane. If you do not keep the lane, 'gc' removes the lane seven days after its last entry.
     """
     given = sum(value is not None for value in (text, attach, handle))
     if given > 1:
@@ -129,10 +128,10 @@ def _message_read() -> Any:
 @arguments.write_command("keep")
 @click.argument("lane")
 def keep(file: str, lane: str, as_json: bool) -> None:
-    """The main lane goes on from the last entry of LANE. Entries that were written on main
-    after LANE began stay as a side branch. The command prints how to merge that branch or
-    go back to that branch. If LANE starts on another scratch lane, the part of that lane
-    above the start of LANE is joined too.
+    """The main lane goes on from the last entry of LANE. Entries that were written on main after
+    LANE began stay as a side branch. The command prints how to merge the side branch or go back to
+    the side branch. If LANE starts on another scratch lane, main also gets the entries of the other
+    lane that are above the first entry of LANE.
     """
     with writing(file) as session:
         entry = session.keep(lane)
@@ -182,8 +181,9 @@ def rename(file: str, name: str, as_json: bool) -> None:
 def edit_context(
     file: str, ref: str, drop: bool, text: str | None, content: Any, as_json: bool
 ) -> None:
-    """The change applies to every context that is built at or below the new entry. Contexts
-    on other branches do not change. The entry REF itself does not change.
+    """The command appends an entry that records the change. The change applies to every context
+    that is built at or below that entry. Contexts on other branches do not change. The entry REF
+    itself does not change.
     """
     if drop + (text is not None) + (content is not None) != 1:
         raise click.UsageError("give one of --drop, --text and --content")
@@ -221,7 +221,7 @@ def _summary_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--summarizer",
         metavar="CMD",
-        help="Run this program. It reads the transcript from standard input "
+        help="Run a program that reads the transcript from standard input "
         "and writes the summary to standard output.",
     )
     @functools.wraps(command)
@@ -293,8 +293,8 @@ def switch(file: str, ref: str, as_json: bool) -> None:
 @arguments.file_command("rewind", json="the text of the prompt and the new entry")
 @arguments.optional_ref
 def rewind(file: str, ref: str | None, as_json: bool) -> None:
-    """REF is the prompt [default: the last prompt on the path]. The command prints the text
-    of the prompt. You can edit the text and append it again.
+    """REF is the prompt [default: the last prompt on the path]. The command prints the text of the
+    prompt. You can edit this text and append the edited text.
     """
     with writing(file) as session:
         text = session.rewind(ref)
@@ -315,9 +315,9 @@ def push(file: str, note: str | None, as_json: bool) -> None:
 @arguments.optional_ref
 @_summary_options
 def pop(file: str, ref: str | None, given: _GivenSummary, as_json: bool) -> None:
-    """REF is the entry to go back to, on the current path [default: the last push without a
-    pop; if there is none, the nearest prompt that has an answer or other messages after
-    it]. In the context, the summary replaces the entries below REF. Without a summary
+    """REF is the entry to go back to [default: the last push that has no pop yet; if there is no
+    such push, the last prompt that has a message below it, for example an answer]. REF must be on
+    the current path. In the context, the summary replaces the entries below REF. Without a summary
     option, the built-in summarizer is used.
     """
     with writing(file, hold=not given.is_slow) as session:
@@ -373,9 +373,8 @@ def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
 @arguments.ref
 @_summary_options
 def merge(file: str, ref: str, given: _GivenSummary, as_json: bool) -> None:
-    """The context of the current path then also has the entries of the other branch, from
-    the fork to REF. With --summary, --summarize or --summarizer, the context has a summary
-    of these entries instead.
+    """After the merge, the context of the current path also has the entries of the other branch,
+    from the fork to REF. With a summary option, the context has a summary of these entries instead.
     """
     with writing(file, hold=not given.is_slow) as session:
         merged = session.entry(ref)

@@ -34,7 +34,7 @@ TokenCounter = Callable[[Message], int]  # takes a message of a context, gives i
 
 
 def estimate_tokens(message: Message) -> int:
-    """Estimate the tokens of a message: one for four characters, and 1,200 for an image."""
+    """Estimate a message's tokens: one token for four characters, and 1,200 tokens for an image."""
     characters, images = _size_of_content(message)
     for call in calls_of(message):
         characters += len(call.name) + _size_of_value(call.arguments)

@@ -23,7 +23,7 @@ class Context:
 
     Attributes:
         leaf: the entry at the end of the path.
-        messages: the messages in order. Do not change them: the session uses the same objects.
+        messages: the messages in order. Do not change the messages: the session uses them too.
         entries: for each message, the entry that the message comes from.
         warnings: texts about corrections and missing content.
     """
@@ -79,7 +79,7 @@ class Context:
         return self._request(anthropic.request)
 
     def to_openai(self, api: Literal["responses", "chat"] = "responses") -> Request:
-        """Return the context as arguments of OpenAI's API Responses, or Chat Completions.
+        """Return the arguments of a request to OpenAI's Responses API or Chat Completions API.
 
         Raises:
             UsageError: `api` is neither `responses` nor `chat`.

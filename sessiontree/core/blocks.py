@@ -1,6 +1,6 @@
 """Blocks and contents: messages folded from their blocks, and entries made whole.
 
-`Blocks` folds messages that were written block by block. `Contents` puts spilled strings back and
+`Blocks` folds messages that were written block by block. `Contents` restores spilled strings and
 resolves handles.
 
 Invariants: content that cannot be read is never left out in silence: a placeholder with the cause

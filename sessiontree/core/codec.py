@@ -77,8 +77,7 @@ def seal(body: bytes) -> bytes:
 def encode(fields: Mapping[str, Any]) -> bytes:
     """The line of an entry, sealed, without LF, its keys in the order of the format.
 
-    Values may be `orjson.Fragment` for bytes that are JSON already. A value that JSON cannot carry
-    is an EntryError.
+    Values may be `orjson.Fragment` for JSON bytes. A value that JSON cannot carry is an EntryError.
     """
     ordered = {key: fields[key] for key in _LEADING if key in fields} | dict(fields)
     ordered.pop("crc", None)

@@ -14,39 +14,39 @@ import msgspec
 Report = Callable[[str, int, str], None]
 # What a user can do about each kind of damage.
 NEXT_STEP: Final = {
-    "header": "the rest is read; 'repair' writes a new header and keeps the original",
+    "header": "the other lines are read; 'repair' writes a new header and keeps the original",
     "blank": "nothing is lost; 'repair' removes the line",
-    "bom": "nothing is lost; 'repair' removes it",
-    "crlf": "nothing is lost; 'repair' corrects it",
-    "torn": "no append that succeeded wrote it; 'repair' keeps a copy and removes it",
-    "nul": "they hold no data, as after a power cut; 'repair' removes them",
+    "bom": "nothing is lost; 'repair' removes the byte order mark",
+    "crlf": "nothing is lost; 'repair' replaces CR LF with LF",
+    "torn": "no successful append wrote this line; 'repair' keeps a copy and removes it",
+    "nul": "NUL bytes are not data (a power cut can write them); 'repair' removes them",
     "json": (
         "'repair' separates joined lines and removes fragments; "
         "check by hand the lines that it does not change"
     ),
     "utf-8": "the entry is used with the bad bytes replaced; look at the line",
-    "crc": "the entry is used as it is; compare it with a backup",
-    "no uuid": "an older program wrote it; 'repair' adopts it into the tree",
+    "crc": "the entry is used as it is; to check the entry, compare it with a backup",
+    "no uuid": "an older program wrote the line; 'repair' adds a uuid and a parent",
     "object": "look at the line; it is not part of the tree",
     "missing parent": "the path starts at this entry; look for the lost line in a backup",
     "late parent": "the tree is complete; the lines were reordered",
     "cycle": "the path ends here; the file was edited by hand or by a faulty program",
-    "duplicate": "children belong to the nearest one before them",
+    "duplicate": "a child belongs to the last entry with this uuid that comes before the child",
     "second header": "two files were joined; the first header counts",
-    "reference": "what it names is lost or elsewhere; look at the entry",
+    "reference": "the target is lost, or not on the path; look at the entry",
     "blob": "put the folder of blobs back beside the file, or the blob from a backup",
     "blob folder": "only the blobs that entries name were checked",
     "unreadable": "look at the line; the lines before and after it are read",
-    "cut short": "the rest is read; the program may be writing, or was stopped",
-    "foreign line": "nothing is lost; it is kept as a custom entry outside of the context",
-    "side file": "the rest is read; put a file there, or remove it",
+    "cut short": "all before the cut is read; the program may be writing, or was stopped",
+    "foreign line": "nothing is lost; the line is a custom entry, which models do not see",
+    "side file": "all other files are read; put a regular file there, or remove this one",
     "repeated": "the last line with this uuid counts, the others are custom entries",
-    "open end": "nothing is lost; the next entry starts a new line, or 'repair' ends it",
+    "open end": "nothing is lost; the next entry starts a new line, or 'repair' adds the newline",
 }
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """One damage that was found in a file.
+    """One case of damage in a file.
 
     Attributes:
         file: the path of the file.

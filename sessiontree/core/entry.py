@@ -1,8 +1,8 @@
 """The entry: one line of a session file, and the types it may have.
 
 An entry is frozen. Its structural keys are attributes, all others are read by key
-(`entry["message"]`), and `entry.line` is the line as stored. What `entry[...]` returns is shared:
-treat it as read-only.
+(`entry["message"]`), and `entry.line` is the line as stored. Do not change what `entry[...]`
+returns.
 
 A session may have a million entries. So an entry keeps no dict beside the message, the garbage
 collector does not track it (it cannot be part of a cycle), and its other keys are decoded when
@@ -97,7 +97,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.body[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or `default`. Like `entry[key]`, may raise BlobError."""
+        """Return the value of a key, or `default`. Raises the same BlobError as `entry[key]`."""
         if key == "message" and self.message_value is not UNSET:
             return self.message_value
         return self.body.get(key, default)
@@ -110,7 +110,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """All keys and values of the line. Do not change them.
+        """All keys and values of the line. Do not change the values.
 
         If a part of a value is in a blob that cannot be read, reading the key raises BlobError.
         """
@@ -123,7 +123,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def as_stored(self) -> Mapping[str, Any]:
-        """All keys and values as in the line: the text of a handle replaces a string in a blob."""
+        """All keys and values as in the line.
+
+        If a string is stored in a blob, the text of the blob's handle replaces the string.
+        """
         return self.body if self.spilled_value is UNSET else decode_object(self.line)
 
     @property
@@ -133,7 +136,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def message_as_stored(self) -> Any:
-        """The `message` as in the line, or None. No blob is read: use it for roles and calls."""
+        """The `message` as in the line, or None. Strings in blobs are handles; see `as_stored`."""
         return self.as_stored.get("message") if self.message_value is UNSET else self.message_value
 
     def __eq__(self, other: object) -> bool:

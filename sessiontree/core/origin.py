@@ -2,8 +2,7 @@
 
 The other program may go on with a converted file, which is then imported again. So each converted
 line has the key `sessiontree`: the uuid of the entry below which the next line belongs, and a
-checksum of the line's content. Programs keep this key, as all keys they do not know, in lines that
-they do not change.
+checksum of the line's content. Programs keep this key, as all unknown keys, in unchanged lines.
 
 Invariants: a line whose content was changed has no origin; its place, and the facts around it
 (times, ids, folders, versions), may change.

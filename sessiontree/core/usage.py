@@ -39,7 +39,7 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(*map(add, astuple(self), astuple(other)))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object that `stats --json` prints."""
+        """Return the object that `stats --json` prints for `usage` and for each of the `models`."""
         return {
             "input": self.input,
             "output": self.output,

@@ -33,8 +33,8 @@ class Hook(Protocol):
 
     `before_append` and `after_append` are called for every entry. A before-method may raise
     `HookRejectedError`; then nothing is written. The entry that a before-method gets has no
-    offset yet. After another writer moved the leaf of this session's lane, `on_conflict` is
-    called; `entry` is the new leaf.
+    offset yet. `on_conflict` is called after another writer has appended to the lane of this
+    session; `entry` is then the new last entry of the lane.
     """
 
     def before_append(self, session: Session, entry: Entry) -> None: ...

@@ -1,8 +1,7 @@
 """Files of version 1: migrated in memory for a reader, on disk for a writer.
 
-Invariants: the original stays, under its own name for a reader and as `NAME.v1` for a
-writer; a migration cut short leaves the old file or the new one; both ways give the same
-uuids.
+Invariants: the original stays, under its own name for a reader and as `NAME.v1` for a writer; a
+migration cut short leaves the old file or the new one; both ways give the same uuids.
 """
 
 from __future__ import annotations

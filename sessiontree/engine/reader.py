@@ -3,9 +3,8 @@
 The reader does not know its writer. A writer sets `pending`, `flush` and `catch_up`, so that
 the reader finds the entries of an open batch.
 
-Invariants: the reader changes nothing on disk. A look-up by uuid searches backwards from the
-end. Names, short uuids and whole-tree questions read the whole log once, and later only what
-was added.
+Invariants: the reader changes nothing on disk. A look-up by uuid searches backwards from the end.
+Names, short uuids and whole-tree questions read the whole log once, and later only what was added.
 """
 
 from __future__ import annotations

@@ -30,8 +30,7 @@ def check_name(name: object, what: str) -> str:
     """Return a label, branch or lane name that a ref can spell.
 
     Raises:
-        InvalidNameError: it is empty, or contains one of `@ ~ :`, a space or a control
-            character.
+        InvalidNameError: it is empty, or contains one of `@ ~ :`, a space or a control character.
     """
     if not isinstance(name, str) or not name:
         raise InvalidNameError(f"a {what} is a string that is not empty, not {name!r}")

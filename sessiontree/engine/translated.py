@@ -1,8 +1,7 @@
 """Another agent's file, opened to read: its lines as version 2, in memory.
 
-Invariants: the file, and what is beside it, is read and never written; the line of an
-entry is read again from the file, and not kept a second time; damage is reported at the
-places of the original.
+Invariants: the file, and what is beside it, is read and never written; the line of an entry is read
+again from the file, and not kept a second time; damage is reported at the places of the original.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """View: a log as a tree of entries, as far as it is known.
 
-A view knows the log up to `size`; `grow` extends it. It collects the damage that its readers
-meet.
+A view knows the log up to `size`; `grow` extends it. It collects the damage that its readers meet.
 
 Invariants: a log only grows, so what a view knows stays true; each fault is reported once.
 """

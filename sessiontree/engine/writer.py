@@ -503,8 +503,7 @@ class EntryWriter:
     def _is_batching(self) -> bool:
         """Whether a batch is open.
 
-        A batch that was open when this process was forked is dropped: the parent process
-        writes it.
+        A batch that was open when this process was forked is dropped: the parent process writes it.
         """
         if self._batch is not None and self._batch_process != os.getpid():
             if self._batch:

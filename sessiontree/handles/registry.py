@@ -65,7 +65,7 @@ class Resolver(Protocol):
         """A schema for each form of handle that the object resolves."""
 
     def resolve(self, handle: Handle, scope: Scope) -> Any:
-        """Return the data of a handle, of the kind in the schema.
+        """Return the data of a handle. The data is of the kind that the schema names.
 
         Return a `ResolvedHandle` instead if the kind or the media type depends on the content.
         """
@@ -261,7 +261,7 @@ class Registry:
         return schema
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """Resolve one handle. `scope` has the session and the folder for resolvers."""
+        """Resolve one handle. `scope` has the session and the root folder of `file` handles."""
         resolver, schema = self._found(handle)
         schema.check(handle)
         return _resolved(handle, schema, _asked(resolver.resolve, handle, scope.entered(handle)))

@@ -98,7 +98,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
         return conditions
 
     def includes(self, version: str) -> bool:
-        """Return whether the schema is for a well-formed version."""
+        """Return whether the schema covers this version. The version must be well formed."""
         found = _precedence(version)
         return all(holds(found) for holds in self._conditions())
 

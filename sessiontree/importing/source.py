@@ -1,8 +1,7 @@
 """The source: a file of another agent, or of version 1, as version 2 lines.
 
-Invariants: the file and those beside it are opened to read and never written; an import
-sees the file as it was when it was opened, whatever its program appends; the same file
-gives the same lines.
+Invariants: the file and those beside it are opened to read and never written; an import sees the
+file as it was when it was opened, whatever its program appends; the same file gives the same lines.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The update of a session from the source that it was imported from.
 
-Nothing in the session changes. An entry that the session has as the source has it is
-skipped, a new one is appended, and one that the source has changed (its parent is another,
-or it was replaced) is appended under a uuid derived from its line, with the entries below
-it.
+Nothing in the session changes. An entry that the session has as the source has it is skipped, a new
+one is appended, and one that the source has changed (its parent is another, or it was replaced) is
+appended under a uuid derived from its line, with the entries below it.
 
 The main leaf follows the source, unless a user appended to the session: then the main lane
 is the user's, and new entries go to a lane with the agent's name.

@@ -167,7 +167,7 @@ def _lasting_below(original: Original, top: int) -> bytearray:
     if left:
         warnings.warn(
             f"{len(left)} {'entry' if len(left) == 1 else 'entries'} of scratch lanes that were "
-            "never kept stayed behind; to copy them, keep the lane first, or export an entry of it",
+            "never kept were not copied; to copy them, keep the lane first, or export one of them",
             SessionTreeWarning,
             stacklevel=4,
         )

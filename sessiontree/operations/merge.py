@@ -25,7 +25,7 @@ def cherry_pick(writer: EntryWriter, picked: Ref) -> Entry:
     entry = picked if isinstance(picked, Entry) else writer.cursor.entry(picked)
     if entry.type not in _PICKABLE:
         raise UsageError(
-            f"a {entry.type} cannot be picked: it belongs to its place in the tree; "
+            f"a {entry.type} cannot be picked: it has a meaning only at its place in the tree; "
             f"pick one of {', '.join(sorted(_PICKABLE))}"
         )
     try:

@@ -1,8 +1,8 @@
 """Events: the pieces of a conversation, each with its position.
 
-Recording a stream gives them as they come. `session.conversation()` gives the events that end
-something for a stored session, at the same positions. As JSON each is an object with a `type` such
-as `content_delta`.
+Recording a stream gives them as they come. `session.conversation()` gives the events of whole
+blocks and messages of a stored session. As JSON, an event is an object with a `type` such as
+`content_delta`.
 """
 
 from __future__ import annotations

@@ -107,20 +107,21 @@ _RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_u
 
 
 class StreamAccumulator:
-    """An object that appends the content of a stream to a session. It is a context manager.
+    """A context manager that appends the content of a stream to a session.
 
     Args:
-        session: the session that gets the content below its leaf. `close` does not close it.
+        session: the session that gets the content below its leaf. `close` does not close the
+            session.
         granularity: `block`: store each block as soon as it is complete. `message`: store each
             complete message; a message that is cut off is stored in blocks.
         prompt: the prompt of the agent, if the prompt is not in the stream. The prompt is written
-            before the agent's messages, but not if the stream was recorded before or continues
-            after a cut. A stream is identified by the uuid of its start event, or, without a uuid,
-            by the id of its first message.
+            before the agent's messages. The prompt is not written if the stream was recorded before
+            or continues after a cut. A stream is identified by the uuid of its start event, or,
+            without a uuid, by the id of its first message.
 
     Attributes:
         recognized: the number of events that the recorder knows; 0 means that the stream is of
-            another kind, and that all of it was stored unchanged.
+            another kind and was stored unchanged.
     """
 
     def __init__(
@@ -172,8 +173,8 @@ class StreamAccumulator:
     def close(self) -> list[Event]:
         """Take the rest of the stream, and end open messages. A second call does nothing.
 
-        A message that is cut off is stored as far as it came, and marked. If another accumulator
-        gets the rest of the stream, it continues the message.
+        If a message is cut off, the part that arrived is stored and marked. If another accumulator
+        gets the rest of the stream, that accumulator continues the message.
         """
         if self._is_closed:
             return []

@@ -45,8 +45,8 @@ class MessageStream:
     Attributes:
         uuid: with granularity `block`, the `messageUuid` of each block entry; with `message`, the
             uuid of the entry.
-        entries: the entries written so far; after `end`, the last one is the `message_end` entry
-            or the message.
+        entries: the entries written so far; after `end`, the last entry is the `message_end` entry
+            or the message entry.
         blocks: the blocks of the message, by index.
     """
 

@@ -114,7 +114,7 @@ class Redaction:
         return self._text(text, entry, None, 0)
 
     def value(self, value: Any, entry: str | None = None) -> Any:
-        """Return the keys of an entry, or another JSON value, with all secrets masked.
+        """Return a copy of a JSON value, such as the object of an entry, with all secrets masked.
 
         Images and other bytes are left out, because they cannot be searched.
         """

@@ -1,9 +1,8 @@
 """The session files in a folder and the folders in it, by their names.
 
-A session file is `….jsonl`, also those of most agents; Codex compresses old ones to
-`….jsonl.zst`, and the older chats of Gemini CLI are `session-….json`. What Claude Code
-keeps beside a session, in `<session id>/subagents` and `<session id>/tool-results`, is
-part of that session.
+A session file is `….jsonl`, also those of most agents; Codex compresses old ones to `….jsonl.zst`,
+and the older chats of Gemini CLI are `session-….json`. What Claude Code keeps beside a session, in
+`<session id>/subagents` and `<session id>/tool-results`, is part of that session.
 """
 
 from __future__ import annotations

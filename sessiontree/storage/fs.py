@@ -4,10 +4,9 @@ Nothing else in the package opens for writing, writes, renames, syncs or
 unlinks. Another implementation of `FileSystem` may stand in its place: one in
 memory for sessions without a file, one that fails or records for tests.
 
-Media assumptions: `flock` works and ends with its process (no NFS); a file that
-was synced, and its name in a folder that was synced, survive a power cut;
-renaming within a folder is atomic; bytes appended to a file do not change those
-before them.
+Media assumptions: `flock` works and ends with its process (no NFS); a file that was synced, and its
+name in a folder that was synced, survive a power cut; renaming within a folder is atomic; bytes
+appended to a file do not change those before them.
 """
 
 from __future__ import annotations

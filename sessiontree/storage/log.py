@@ -115,8 +115,7 @@ class Log(Protocol):
     def append(self, block: bytes, at: int) -> int:
         """Append a block of whole lines at the offset `at`; return the offset of its first line.
 
-        If the log ends in the middle of a line, a newline is written first. The thread must be
-        `alone`.
+        If the log ends in the middle of a line, a newline comes first. The thread must be `alone`.
 
         Raises:
             Moved: the log ends at another offset, or another log replaced it.

@@ -3,13 +3,12 @@
 That is its sidecars, and of a transcript of Claude Code the folder of its own name, with
 the subagents' transcripts and long results.
 
-Invariants: nothing is overwritten. At every moment, and after a power cut, the session is
-whole in one of the two places, or its file is in the first, to be moved again. With hard
-links it is then in both, one file with two names; it is in parts only if it has two
-folders. A move that is refused midway is undone; one that was cut short is finished by
-moving again. The writer's lock is held meanwhile, in both places before the file is in
-the second, so that a program that finds it there waits for the rest. The lock does not
-keep the folders where they are: `moving` does.
+Invariants: nothing is overwritten. At every moment, and after a power cut, the session is whole in
+one of the two places, or its file is in the first, to be moved again. With hard links it is then in
+both, one file with two names; it is in parts only if it has two folders. A move that is refused
+midway is undone; one that was cut short is finished by moving again. The writer's lock is held
+meanwhile, in both places before the file is in the second, so that a program that finds it there
+waits for the rest. The lock does not keep the folders where they are: `moving` does.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_export_branch_says_what_of_scratch_lanes_stayed_behind(forked: Path) ->
     copy = forked.with_name("copy.jsonl")
     result = run("export-branch", forked, "@", copy)
     assert result.exit_code == 0
-    assert "Warning: 1 entry of scratch lanes that were never kept stayed behind" in result.stderr
+    assert "Warning: 1 entry of scratch lanes that were never kept were not copied" in result.stderr
     assert "tried" not in copy.read_text()
 
 

@@ -11,7 +11,7 @@ from sessiontree import Entry, Session, SessionTreeWarning
 from sessiontree.core.handle import Handle
 from tests.support.conversation import said_in, scratch, talk, user
 
-STAYED_BEHIND = "of scratch lanes that were never kept stayed behind"
+STAYED_BEHIND = "of scratch lanes that were never kept were not copied"
 
 
 def says(file: Path) -> set[str]:
