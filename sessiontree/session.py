@@ -722,6 +722,12 @@ class Session:
         keep the block short. If you read the session inside the block, the entries appended so
         far are written first. A batch is not atomic. After a crash, the file may have only the
         first part of the batch. An exception does not undo the entries appended before.
+
+        The batch belongs to the asyncio or trio task that opened it. If another task appends
+        an entry meanwhile, the waiting entries and this entry are written at once.
+
+        Raises:
+            UsageError: this task, or another task of this thread, has a batch open.
         """
         return self.writer.batch()
 
