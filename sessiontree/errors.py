@@ -177,7 +177,7 @@ class BlobUnreadableError(BlobError):
 
 
 class SpilledError(BlobError):
-    """The `spilled` key of an entry does not fit the entry."""
+    """The key `spilled`, which lists the strings in blobs, does not fit its entry."""
 
 
 class StorageError(SessionTreeError, OSError):

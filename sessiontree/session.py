@@ -724,7 +724,7 @@ class Session:
         first part of the batch. An exception does not undo the entries appended before.
 
         The batch belongs to the asyncio or trio task that opened it. If another task appends
-        an entry meanwhile, the waiting entries and this entry are written at once.
+        an entry meanwhile, the waiting entries and this entry are written immediately.
 
         Raises:
             UsageError: this task, or another task of this thread, has a batch open.
@@ -900,8 +900,8 @@ class Session:
     ) -> str:
         """Copy an entry and all entries below it into a new session file; returns the path.
 
-        Scratch lanes that were never kept are left out, with a warning. Exceptions: the entries on
-        the lane of `ref` itself, and the entries above this session's leaf.
+        Scratch lanes that were never kept are left out, with a warning. Entries on the lane of
+        `ref`, and on the path to this session's leaf, are copied even if their lane was not kept.
 
         Args:
             ref: the top entry of the subtree.
@@ -999,10 +999,9 @@ class Session:
         return type(self)(file, writer, self.disk, self._registry, self._root, origin)
 
     def keep(self, lane: str | None = None) -> Entry:
-        """Make lane B continue from the last entry of lane A.
+        """Join lane A, for example a scratch lane, to lane B, for example main.
 
-        For this, a `branch` entry that belongs to B is appended below the last entry of A. The
-        argument `lane` decides which lanes A and B are:
+        B continues from the last entry of A: a `branch` entry of B is appended below that entry.
 
         - With `lane`, A is the named lane, and B is this session's lane. Lane A can get more
           entries afterwards, and you can keep A again.

@@ -161,7 +161,7 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
 @click.option(
     "--to",
     type=click.Choice(["anthropic", "openai-responses", "openai-chat"]),
-    help="Print the arguments of a request to this API as JSON, without the model.",
+    help="Print the arguments of a request to this API as JSON, without the argument 'model'.",
 )
 @arguments.root
 def context(

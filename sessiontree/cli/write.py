@@ -130,8 +130,8 @@ def _message_read() -> Any:
 def keep(file: str, lane: str, as_json: bool) -> None:
     """The main lane goes on from the last entry of LANE. Entries that were written on main after
     LANE began stay as a side branch. The command prints how to merge the side branch or go back to
-    the side branch. If LANE starts on another scratch lane, main also gets the entries of the other
-    lane that are above the first entry of LANE.
+    the side branch. If the first entry of LANE is below an entry of another scratch lane, the path
+    of main then also has the entries of that scratch lane down to this entry.
     """
     with writing(file) as session:
         entry = session.keep(lane)

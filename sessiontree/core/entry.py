@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         timestamp: the time as stored (RFC 3339); None if the line has no timestamp.
         message_value: the value of `message`. UNSET if the entry has no `message`, or if some
             strings of the entry are in blobs.
-        spilled_value: the value of `spilled`; UNSET if the entry has no `spilled`.
+        spilled_value: the value of `spilled`, the list of strings that are in blobs; or UNSET.
     """
 
     type: str

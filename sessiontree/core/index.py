@@ -44,8 +44,8 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         leaf: the uuid of the last entry with content.
         fork: the uuid of the entry where this branch separates from other branches, or where its
-            lane starts on another lane; None if there is no such entry. If lane B starts on lane A,
-            the start is the fork of the branch on B. This start does not split the branch on A.
+            lane starts on another lane; None if there is no such entry. If the first entry of lane
+            B is below entry X of lane A, X is the fork of the branch on B. The branch on A goes on.
         length: the number of entries with content below the fork.
         current: whether the session is at the end of this branch.
         lane: the lane of the last entry; None for main.

@@ -217,7 +217,7 @@ class Registry:
             return Registry._default
 
     def register(self, resolver: Resolver) -> None:
-        """Add a resolver before the other resolvers.
+        """Add a resolver, which is tried before all resolvers that were added earlier.
 
         Raises:
             UsageError: the object is not a resolver.

@@ -57,7 +57,7 @@ class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
         source: the path of the imported file.
         file: the path of the session that has the imported entries.
         id: the id of the session.
-        agent: the short name of the agent that wrote the source; None for version 1.
+        agent: the short name of the agent that wrote the source; None for version 1 of sessiontree.
         entries: the number of entries in the source, without the header; None if the session
             was up to date, so that the source was not read.
         new: the number of entries written by this import.
