@@ -176,7 +176,10 @@ class Redaction:
             return text
         inner = text.strip()
         before, _, after = text.partition(inner)
-        return before + _written(masked, _style_of(value, inner), inner) + after
+        try:
+            return before + _written(masked, _style_of(value, inner), inner) + after
+        except RecursionError:  # nested so deeply that it can be read, but not be written
+            return None
 
     def _json_lines(self, text: str, entry: str | None, depth: int) -> str | None:
         """Lines that are each JSON, masked; None for other text."""

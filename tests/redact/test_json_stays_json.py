@@ -107,3 +107,10 @@ def test_a_mask_made_from_the_words_around_keeps_its_number() -> None:
     mask = "joe:[redacted:command-secret:1]"
     assert redaction.value(value, "e") == {"data": [["curl", "-u", mask], ["curl", "-u", mask]]}
     assert redaction.report()["secrets"] == {"command-secret": 1}
+
+
+@pytest.mark.parametrize("depth", [300, 700, 900, 960, 990, 5000])
+@pytest.mark.parametrize("opening", ["[", "[\n  "])
+def test_no_depth_of_json_text_fails_or_hides_a_secret(depth: int, opening: str) -> None:
+    text = opening * depth + '"ann@a.org"' + "]" * depth
+    assert "ann@a.org" not in Redaction().text(text)
