@@ -229,6 +229,7 @@ LATE: Final = {
         "cli.lookup": "heavy, and not needed for a path",
     },
     "cli.copy": {
+        "operations.own_rules": "slow: it compiles all rules",
         "redact.redaction": "slow: it compiles all rules",
         "redact.rules": "slow: it compiles all rules",
     },

@@ -115,7 +115,7 @@ class Commands(click.Group):
                 formatter.write_dl([(name, made[1]) for name, made in commands.items()], col_max=15)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _warnings_as_lines() as shown:
+        with terminal.masking_ends(), _warnings_as_lines() as shown:
             try:
                 result = super().invoke(ctx)
                 terminal.end(ContentLostWarning in shown)
@@ -137,7 +137,10 @@ def _fail(error: Exception) -> NoReturn:
         terminal.drop_output()
     if isinstance(error, click.ClickException):
         raise error
-    raise click.ClickException(terminal.as_line(_message(error))) from error
+    message = _message(error)
+    with contextlib.suppress(SessionTreeError):  # of a rule that is the fault itself
+        message = terminal.masked(message)
+    raise click.ClickException(terminal.as_line(message)) from error
 
 
 def _message(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import entry_at, reading
 from sessiontree.cli.output import describe, out_json
-from sessiontree.cli.terminal import as_line, counted, out, out_bytes, short, tell
+from sessiontree.cli.terminal import as_line, counted, mask_with, out, out_bytes, short, tell
 from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError
 from sessiontree.operations.convert import TARGETS, converted
@@ -26,6 +26,7 @@ from sessiontree.storage.fs import DISK
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
+    from sessiontree.redact.rule import Rule
 
 _MOST_PLACES: Final = 8
 _FORMATS: Final = click.Choice(["markdown"])
@@ -61,14 +62,24 @@ def _redact_options(command: Callable[..., None]) -> Callable[..., None]:
             command(redaction=None, **others)
             return
         from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
-        from sessiontree.redact.rules import RULES, read_rules
 
-        given = RULES if rules is None else read_rules(Path(rules).read_text("utf-8"), rules)
-        redaction = Redaction(given, homes=[os.path.expanduser("~")])
+        redaction = Redaction(_own_rules(rules), homes=[os.path.expanduser("~")])
+        mask_with(redaction.text)
         command(redaction=redaction, **others)
+        mask_with(None)  # the report is made of masks
         _tell_redaction(redaction)
 
     return with_redaction
+
+
+def _own_rules(file: str | None) -> Iterable[Rule] | None:
+    """The rules of a user's file and the built-in ones; None without a file."""
+    if file is None:
+        return None
+    from sessiontree.operations.own_rules import OwnRules  # slow: it compiles all rules
+
+    rules = OwnRules(Path(file).read_text("utf-8"), file)
+    return click.get_current_context().find_root().with_resource(rules).rules
 
 
 def _list_rules(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
@@ -91,7 +102,8 @@ def _tell_redaction(redaction: Redaction) -> None:
         where = ", ".join(places[:_MOST_PLACES])
         tell(f"Masked {rule}: {sum(counts.values()):,}, in {where}{more}")
     for entry, media_type, size in redaction.left_out:
-        tell(f"Left out of {short(entry)}: {media_type}, {size:,} bytes that are not text")
+        kind = redaction.text(media_type)
+        tell(f"Left out of {short(entry)}: {kind}, {size:,} bytes that are not text")
     if redaction.unsealed:
         where = ", ".join(map(short, redaction.unsealed[:_MOST_PLACES]))
         total = counted(len(redaction.unsealed), "masked entry", "masked entries")
@@ -195,7 +207,7 @@ def export_branch(
     with reading(file, root) as session:
         top = _source(session, ref, newfile)
         session.export_branch(top, newfile, redact=redaction, **how)
-    tell(f"Exported {describe(top)} and all below it into {newfile}")
+    tell(f"Exported {_described(top, newfile)} and all below it into {newfile}")
     if not as_json:
         out(newfile)
     elif redaction is None:
@@ -216,6 +228,12 @@ def _source(session: Session, ref: str, newfile: str) -> Entry:
             "of that name give its path with its folder, such as ./NEWFILE"
         )
     return session.entry(ref)
+
+
+def _described(entry: Entry, copy: str) -> str:
+    """A copied entry in a few words: those of the copy, whose secrets may be masked."""
+    with Session.open(copy, readonly=True) as made:
+        return describe(made.reader.by_uuid(entry.uuid) or made.header)
 
 
 def _header(file: str) -> Entry:

@@ -10,7 +10,8 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -49,7 +50,30 @@ def is_terminal() -> bool:
 
 def tell(text: str) -> None:
     """Print one line on standard error: anything that is not data."""
-    click.echo(as_line(text), err=True)
+    click.echo(as_line(masked(text)), err=True)
+
+
+_mask: ContextVar[Callable[[str], str] | None] = ContextVar("mask", default=None)
+
+
+@contextlib.contextmanager
+def masking_ends() -> Iterator[None]:
+    """End at the end of a command what `mask_with` began in it."""
+    token = _mask.set(None)
+    try:
+        yield
+    finally:
+        _mask.reset(token)
+
+
+def mask_with(mask: Callable[[str], str] | None) -> None:
+    """Print each further line on standard error as `mask` gives it: warnings and errors, too."""
+    _mask.set(mask)
+
+
+def masked(text: str) -> str:
+    mask = _mask.get()
+    return text if mask is None else mask(text)
 
 
 def as_line(text: str) -> str:

@@ -130,8 +130,8 @@ def _message_read() -> Any:
 def keep(file: str, lane: str, as_json: bool) -> None:
     """The main lane goes on from the last entry of LANE. Entries that were written on main after
     LANE began stay as a side branch. The command prints how to merge the side branch or go back to
-    the side branch. If the first entry of LANE is below an entry of another scratch lane, the path
-    of main then also has the entries of that scratch lane down to this entry.
+    the side branch. LANE may begin below an entry X of another scratch lane. Then the path of main
+    also has the entries of that scratch lane down to X.
     """
     with writing(file) as session:
         entry = session.keep(lane)

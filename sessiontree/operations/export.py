@@ -57,14 +57,14 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.operations.outline import path_rows
-from sessiontree.redact.redaction import Redaction
-from sessiontree.redact.rules import homes_in
+from sessiontree.redact.homes import homes_in
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.oserrors import real_path
 
 if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
+    from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.fs import FileSystem
 
 SPILL_OVER: Final = 32 * 1024  # bytes of a string that stay in a line that is written anew

@@ -15,7 +15,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote as quoted_path
 
 from sessiontree.context.settings import header_settings, settings_of
@@ -40,9 +40,12 @@ from sessiontree.core.message import (
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.export import know_homes
-from sessiontree.redact.redaction import Redaction
 from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
+
+if TYPE_CHECKING:
+    from sessiontree.redact.redaction import Redaction
+
 
 _TITLE: Final = 80  # characters
 _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use

@@ -7,6 +7,8 @@ Invariants: a value without secrets comes back as the same object; a mask is nev
 second redaction changes nothing; only the `Redaction` itself keeps secrets, and no report names
 one.
 
+JSON text stays JSON text: it is masked by its values, and written in its own style.
+
 No rule finds a secret that is split over several strings, or is in an image, an archive, or text
 that was encoded (base64) or encrypted.
 """
@@ -17,23 +19,20 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any, Final
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
 
 from sessiontree.core.embedded import binary, binary_in, left_out
 from sessiontree.core.entry import KNOWN
 from sessiontree.core.message import CALL_BLOCKS, IMAGE_BLOCKS, RESULT_BLOCKS
 from sessiontree.core.spill import OPAQUE, STRUCTURE
-from sessiontree.redact.rules import (
-    ASSIGNED,
-    HOME,
-    RULES,
-    Rule,
-    home_rule,
-    is_secret_value,
-    keyword_of,
-    lowered,
-)
+from sessiontree.redact.commands import COMMAND, LOGIN
+from sessiontree.redact.credentials import ASSIGNED
+from sessiontree.redact.homes import HOME, home_rule
+from sessiontree.redact.rule import Rule, Rules
+from sessiontree.redact.rules import RULES
+from sessiontree.redact.values import is_secret_value, keyword_of
+from sessiontree.redact.views import joined, plain, seen
 
 SEALS: Final = (
     *("signature", "thinkingSignature", "textSignature", "thoughtSignature"),
@@ -54,18 +53,25 @@ _WORDS: Final = (
 """Strings of the format itself: such a whole string is never a secret."""
 
 _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):([0-9]{1,9})\]")
-_UNSEEN: Final = re.compile(
-    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b."
-    r"|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f"
-    r"\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ud800-\udfff"
-    r"\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
-    r"\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
-)
-"""Characters that a terminal does not show: colours, and characters without a shape."""
-
-_DEEPEST_TEXT: Final = 3  # the depth to which JSON text within JSON text is parsed
+_DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is parsed
 _MOST_KEYS: Final = 10_000
-_SHORT: Final = 400  # characters up to which one search for all hints is faster than one for each
+_NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
+_LONGEST_COMMAND: Final = 20_000  # characters of a list of strings that is read as a command
+_STYLES: Final[tuple[dict[str, Any], ...]] = (
+    {"separators": (",", ":")},
+    *({"indent": indent} for indent in (None, 2, 4, "\t", 1, 3)),
+)
+"""How programs write JSON; the first is for text in no style known."""
+
+
+class _Found(NamedTuple):
+    """A secret in a text."""
+
+    start: int
+    end: int
+    place: int  # of its rule, in order of precedence
+    rule: Rule
+    secret: str  # as it is read
 
 
 class Redaction:
@@ -100,9 +106,9 @@ class Redaction:
         known = home_rule(self._homes)
         is_wanted = known is not None and any(rule.name == HOME for rule in self._given)
         self._rules = (*self._given, known) if known is not None and is_wanted else self._given
-        hints = [hint for rule in self._rules for hint in rule.hints]
-        has_all = all(rule.hints for rule in self._rules)
-        self._hint = re.compile("|".join(map(re.escape, hints))) if hints and has_all else None
+        self._all = Rules(self._rules)
+        self._formats = Rules(rule for rule in self._rules if rule.is_format)
+        self._commands = Rules(rule for rule in self._rules if rule.name in (COMMAND, LOGIN))
 
     def text(self, text: str, entry: str | None = None) -> str:
         """Return a text with its secrets masked.
@@ -136,36 +142,54 @@ class Redaction:
             "unsealed": self.unsealed,
         }
 
-    def _text(self, text: str, entry: str | None, key: str | None, depth: int) -> str:
+    def _text(
+        self, text: str, entry: str | None, key: str | None, depth: int, *, is_given: bool = True
+    ) -> str:
+        """A text masked; with `is_given`, masks in it are those of an earlier redaction."""
         if text in _WORDS:
             return text
-        is_given = depth == 0  # deeper text was already seen on the way there
+        if depth < _DEEPEST_TEXT and text.lstrip()[:1] in ("{", "["):
+            masked = self._json_text(text, entry, key, depth)
+            if masked is not None:
+                return masked
         while (masked := self._once(text, entry, key, is_given=is_given)) != text:
             text, is_given = masked, False
-        if depth < _DEEPEST_TEXT and text.lstrip()[:1] in ("{", "["):
-            text = self._json_text(text, entry, depth)
         return text
 
     def _key(self, key: str, entry: str | None) -> str:
         if key in self._plain_keys:
             return key
-        masked = self._text(key, entry, None, _DEEPEST_TEXT)
+        masked = self._text(key, entry, None, _DEEPEST_TEXT, is_given=False)
         if masked == key and len(self._plain_keys) < _MOST_KEYS:
             self._plain_keys.add(key)
         return masked
 
-    def _json_text(self, text: str, entry: str | None, depth: int) -> str:
-        """JSON text, masked by its values, so that no escape hides a secret."""
-        try:
-            value = json.loads(text, parse_int=_whole_number)
-        except (ValueError, RecursionError):
-            return text
-        if not isinstance(value, dict | list):
-            return text
+    def _json_text(self, text: str, entry: str | None, key: str | None, depth: int) -> str | None:
+        """JSON text, masked by its values, so that it stays JSON; None for other text."""
+        value = _parsed(text)
+        if value is None:
+            return self._json_lines(text, entry, depth)
+        if self._of_key(text, key) is not None:
+            return None
         masked = _Pass(self, entry, depth + 1).run(value)
         if masked is value:
             return text
-        return json.dumps(masked, ensure_ascii=not _is_unicode(text), separators=(",", ":"))
+        inner = text.strip()
+        before, _, after = text.partition(inner)
+        try:
+            return before + _written(masked, _style_of(value, inner), inner) + after
+        except RecursionError:  # nested so deeply that it can be read, but not be written
+            return None
+
+    def _json_lines(self, text: str, entry: str | None, depth: int) -> str | None:
+        """Lines that are each JSON, masked; None for other text."""
+        lines = text.split("\n")
+        if len(lines) < 2 or any(line.strip() and _parsed(line) is None for line in lines):
+            return None
+        masked = (
+            self._json_text(line, entry, None, depth) if line.strip() else line for line in lines
+        )
+        return "\n".join(line or "" for line in masked)
 
     def _once(self, text: str, entry: str | None, key: str | None, *, is_given: bool) -> str:
         """A text with the secrets found now masked; that may reveal more."""
@@ -174,83 +198,109 @@ class Redaction:
             return text
         parts: list[str] = []
         at = 0
-        for start, end, rule in self._around_masks(text, spans):
+        for start, end, found in self._around_masks(text, spans):
             parts.append(text[at:start])
-            secret = text[start:end]
-            if rule is None:
-                parts.append(self._known_mask(secret) if is_given else secret)
+            if found is None:
+                mask = text[start:end]
+                parts.append(self._known_mask(mask) if is_given else mask)
             else:
-                parts.append(rule.stand_in or self._mask(rule.name, secret))
+                is_whole = (start, end) == (found.start, found.end)
+                secret = found.secret if is_whole else text[start:end]
+                parts.append(found.rule.stand_in or self._mask(found.rule.name, secret))
                 if entry is not None:
-                    self.masked[rule.name, entry] += 1
+                    self.masked[found.rule.name, entry] += 1
             at = end
         parts.append(text[at:])
         return "".join(parts)
 
-    def _spans(self, text: str, key: str | None) -> list[tuple[int, int, Rule]]:
-        found = self._found(text)
-        if _UNSEEN.search(text):
-            found += self._found_behind(text)
+    def _of_key(self, text: str, key: str | None) -> _Found | None:
+        """The whole text, where its key says that it is a secret."""
         keyword = None if key is None else keyword_of(key)
-        if keyword is not None and is_secret_value(keyword, text) and ASSIGNED in self._names:
-            place = self._names.index(ASSIGNED)
-            rule = next(rule for rule in self._rules if rule.name == ASSIGNED)
-            found.append((0, len(text), place, rule))
-        if not found:
-            return []
-        found.sort(key=lambda each: (each[0], each[1]))
-        joined: list[tuple[int, int, int, Rule]] = []
-        for start, end, place, rule in found:
-            if joined and start < joined[-1][1]:
-                first = min(joined[-1], (start, end, place, rule), key=lambda each: each[2])
-                joined[-1] = (joined[-1][0], max(joined[-1][1], end), *first[2:])
+        if keyword is None or not is_secret_value(keyword, text) or ASSIGNED not in self._names:
+            return None
+        rule = next(rule for rule in self._rules if rule.name == ASSIGNED)
+        return _Found(0, len(text), self._names.index(ASSIGNED), rule, text)
+
+    def _spans(self, text: str, key: str | None) -> list[_Found]:
+        found = [*self._found(text, self._all), *self._found_behind(text)]
+        whole = self._of_key(text, key)
+        if whole is not None:
+            found.append(whole)
+        found.sort(key=lambda each: (each.start, each.end))
+        apart: list[_Found] = []
+        for each in found:
+            if apart and each.start < apart[-1].end:
+                apart[-1] = _together(text, apart[-1], each)
             else:
-                joined.append((start, end, place, rule))
-        return [(start, end, rule) for start, end, _, rule in joined]
+                apart.append(each)
+        return apart
 
-    def _found(self, text: str) -> list[tuple[int, int, int, Rule]]:
-        low = lowered(text)
-        if self._hint is not None and len(low) < _SHORT and self._hint.search(low) is None:
-            return []
-        return [
-            (start, end, self._names.index(rule.name), rule)
-            for rule in self._rules
-            for start, end in rule.spans(text, low)
-        ]
+    def _found(self, text: str, rules: Rules) -> Iterator[_Found]:
+        for start, end, rule in rules.spans(text):
+            yield _Found(start, end, self._names.index(rule.name), rule, text[start:end])
 
-    def _found_behind(self, text: str) -> list[tuple[int, int, int, Rule]]:
-        """The secrets in the text without invisible characters, as spans of the whole text."""
-        unseen = [match.span() for match in _UNSEEN.finditer(text)]
-        starts, ends = [0, *(end for _, end in unseen)], [*(at for at, _ in unseen), len(text)]
-        places = list(chain.from_iterable(map(range, starts, ends)))
-        return [
-            (places[start], places[end - 1] + 1, place, rule)
-            for start, end, place, rule in self._found(_UNSEEN.sub("", text))
-        ]
+    def _found_behind(self, text: str) -> Iterator[_Found]:
+        """The secrets that the spelling of the text hides, as spans of the text."""
+        view = plain(text)
+        if view is not None:
+            for found in self._found(view.text, self._all):
+                start, end = view.source(found.start, found.end)
+                yield found._replace(start=start, end=end)
+        for at, word in joined(text if view is None else view.text):
+            for found in self._found(word.text, self._formats):
+                start, end = word.source(found.start, found.end)
+                if end - start == found.end - found.start:
+                    continue  # it is whole in the text, too
+                start, end = at + start, at + end
+                if view is not None:
+                    start, end = view.source(start, end)
+                yield found._replace(start=start, end=end)
 
-    def _around_masks(
-        self, text: str, spans: list[tuple[int, int, Rule]]
-    ) -> Iterator[tuple[int, int, Rule | None]]:
+    def command(self, words: list[str]) -> list[tuple[int, int, int, Rule]]:
+        """The secrets of a command given as a list: the word, and the span in it."""
+        ends = list(accumulate(len(word) + 1 for word in words))
+        line = " ".join(
+            word if word.strip() and " " not in word else "_" * len(word) for word in words
+        )
+        found = []
+        for each in self._found(line, self._commands):
+            word = next(i for i, end in enumerate(ends) if each.start < end)
+            start = ends[word] - len(words[word]) - 1
+            if each.end < ends[word]:
+                found.append((word, each.start - start, each.end - start, each.rule))
+        return found
+
+    def assigned(self, name: str, value: str, entry: str | None) -> str:
+        """The value of a name, masked where the name says that it is a secret."""
+        return self._text(value, entry, name, _DEEPEST_TEXT, is_given=False)
+
+    def masked_word(self, word: str, start: int, end: int, rule: Rule, entry: str | None) -> str:
+        """A word with the secret in it masked."""
+        if entry is not None:
+            self.masked[rule.name, entry] += 1
+        return word[:start] + self._mask(rule.name, word[start:end]) + word[end:]
+
+    def _around_masks(self, text: str, spans: list[_Found]) -> list[tuple[int, int, _Found | None]]:
         """The spans without text that is masked already, and the masks, in order."""
         masks = [match.span() for match in _MASK.finditer(text)]
-        pieces: list[tuple[int, int, Rule | None]] = [(*span, None) for span in masks]
+        pieces: list[tuple[int, int, _Found | None]] = [(*span, None) for span in masks]
         at = 0
-        for start, end, rule in spans:
+        for found in spans:
+            start, end = found.start, found.end
             while at < len(masks) and masks[at][0] < end:
                 mask_start, mask_end = masks[at]
                 if mask_end > start:
                     if start < mask_start:
-                        pieces.append((start, mask_start, rule))
+                        pieces.append((start, mask_start, found))
                     start = mask_end
                 if mask_end > end:
                     break
                 at += 1
             if start < end:
-                pieces.append((start, end, rule))
-        yield from sorted(pieces, key=lambda piece: piece[:2])
+                pieces.append((start, end, found))
+        return sorted(pieces, key=lambda piece: piece[:2])
 
     def _mask(self, name: str, secret: str) -> str:
-        secret = _UNSEEN.sub("", secret)
         if (name, secret) not in self._masks:
             self._masks[name, secret] = self._numbered(name, len(self._numbers[name]) + 1)
         return self._masks[name, secret]
@@ -269,6 +319,53 @@ class Redaction:
             number += 1
         self._numbers[name].add(number)
         return f"[redacted:{name}:{number}]"
+
+
+def _together(text: str, one: _Found, other: _Found) -> _Found:
+    """Two secrets that overlap as one, of the rule that goes first."""
+    first = min(one, other, key=lambda each: each.place)
+    start, end = min(one.start, other.start), max(one.end, other.end)
+    is_whole = (start, end) == (first.start, first.end)
+    return first._replace(
+        start=start, end=end, secret=first.secret if is_whole else seen(text[start:end])
+    )
+
+
+def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
+    """The object or list that JSON text spells, or None; keys that are the same are kept apart."""
+    try:
+        value = json.loads(text, parse_int=_whole_number, object_pairs_hook=_all_keys)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _all_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = dict(pairs)
+    if len(keys) == len(pairs):
+        return keys
+    keys = {}
+    for key, value in pairs:
+        name, number = key, 2
+        while name in keys:
+            name, number = f"{key} ({number})", number + 1
+        keys[name] = value
+    return keys
+
+
+def _style_of(value: Any, text: str) -> dict[str, Any]:
+    """How a text writes its JSON."""
+    is_one_line = "\n" not in text
+    for style in _STYLES:
+        if is_one_line == (style.get("indent") is None) and _written(value, style, text) == text:
+            return style
+    if not is_one_line:
+        return _STYLES[2]
+    return _STYLES[1 if '": ' in text else 0]
+
+
+def _written(value: Any, style: dict[str, Any], text: str) -> str:
+    return json.dumps(value, ensure_ascii=not _is_unicode(text), **style)
 
 
 def _whole_number(digits: str) -> int | str:
@@ -294,6 +391,7 @@ class _Pass:
         self._depth = depth
         self._changed = False
         self._unsealed: dict[int, dict[str, Any]] = {}
+        self._made: set[tuple[int, Any]] = set()  # where masks of this pass are
 
     def run(self, value: Any) -> Any:
         """The same object where nothing in it changes; else a new one."""
@@ -304,14 +402,16 @@ class _Pass:
             part = holder[key]
             if isinstance(part, str):
                 self._string(holder, key, part, opaque, sealed)
+            elif isinstance(part, int) and isinstance(key, str) and type(part) is not bool:
+                self._number(holder, key, part, sealed)
             elif isinstance(part, list):
-                holder[key] = part = part.copy()
+                holder[key] = part = self._words(part, sealed)
                 waiting.extend((part, i, opaque, sealed) for i in reversed(range(len(part))))
             elif isinstance(part, Mapping):
                 if isinstance(holder, list) and not opaque and (found := binary_in(part)):
                     holder[key] = {"type": "text", "text": self._left_out(*found)}
                     continue
-                holder[key] = part = self._keys(part, sealed)
+                holder[key] = part = self._pair(self._keys(part, sealed), sealed)
                 if not opaque and any(seal in part for seal in SEALS):
                     sealed = (*sealed, part)
                 below = [(part, k, opaque or k in OPAQUE, sealed) for k in part]
@@ -327,10 +427,51 @@ class _Pass:
         if found is not None:
             masked = self._left_out(*found)
         else:
-            masked = self._redaction._text(text, self._entry, name, self._depth)
+            is_given = (id(holder), key) not in self._made
+            masked = self._redaction._text(text, self._entry, name, self._depth, is_given=is_given)
         if masked != text:
             holder[key] = masked
             self._note((*sealed, holder) if name in SEALS and not opaque else sealed)
+
+    def _number(
+        self, holder: Any, key: str, number: int, sealed: tuple[dict[str, Any], ...]
+    ) -> None:
+        """A password of digits alone."""
+        keyword = keyword_of(key)
+        if keyword is None or not keyword.lower().startswith(("pass", "pwd")):
+            return
+        masked = self._redaction.assigned(keyword, str(number), self._entry)
+        if masked != str(number):
+            holder[key] = masked
+            self._note(sealed)
+
+    def _words(self, words: list[Any], sealed: tuple[dict[str, Any], ...]) -> list[Any]:
+        """A copy of a list with the secrets masked that are known by the words around them."""
+        copy = words.copy()
+        texts = [word if isinstance(word, str) else "" for word in words]
+        if (
+            not any(text.startswith("-") for text in texts)
+            or sum(map(len, texts)) > _LONGEST_COMMAND
+        ):
+            return copy
+        for place, start, end, rule in reversed(self._redaction.command(texts)):
+            copy[place] = self._redaction.masked_word(copy[place], start, end, rule, self._entry)
+            self._made.add((id(copy), place))
+            self._note(sealed)
+        return copy
+
+    def _pair(self, keys: dict[str, Any], sealed: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+        """An object with its value masked, where it is the name and the value of a secret."""
+        name = next((keys[key] for key in _NAMES if isinstance(keys.get(key), str)), None)
+        value = next((key for key in ("value", "Value") if isinstance(keys.get(key), str)), None)
+        if name is None or value is None:
+            return keys
+        masked = self._redaction.assigned(name, keys[value], self._entry)
+        if masked != keys[value]:
+            keys[value] = masked
+            self._made.add((id(keys), value))
+            self._note(sealed)
+        return keys
 
     def _keys(self, keys: Mapping[str, Any], sealed: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """A copy with the secrets in the keys masked, all keys kept apart."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,52 @@ def test_export_redacts_and_reports_the_places_without_the_secrets(secret: Path)
     assert f"Masked github-token: 1, in {last(secret)['uuid'][:8]}\n" in result.stderr
     assert "Check the result before you share it" in result.stderr
     assert KEY not in result.output
+
+
+def test_no_line_on_standard_error_has_a_secret_beside_redact(secret: Path) -> None:
+    top = json.loads(lines(secret)[-1])["uuid"]
+    for words in (["export-branch", secret, top, secret.with_name("x.jsonl")], ["export", secret]):
+        result = run(*words, "--redact")
+        assert result.exit_code == 0
+        assert KEY not in result.stderr
+        assert KEY[:12] not in result.stderr
+        assert "ann@people.org" not in result.stderr
+    assert (
+        "use [redacted:"
+        in run("export-branch", secret, top, secret.with_name("y.jsonl"), "--redact").stderr
+    )
+
+
+def test_a_warning_beside_redact_is_masked(chat: Path) -> None:
+    said(chat, "user", "hello")
+    with chat.open("a") as file:
+        entry = {"type": KEY, "uuid": "odd", "parentUuid": json.loads(lines(chat)[-1])["uuid"]}
+        file.write(json.dumps(entry) + "\n")
+        file.write(json.dumps({"type": "x", "uuid": "odd2", "parentUuid": KEY}) + "\n")
+    plain = run("export-branch", chat, "odd", chat.with_name("a.jsonl"))
+    assert KEY in plain.stderr
+    result = run("export-branch", chat, "odd", chat.with_name("b.jsonl"), "--redact")
+    assert KEY not in result.stderr
+
+
+def test_an_error_beside_redact_is_masked(secret: Path) -> None:
+    target = secret.with_name(f"{KEY}.jsonl")
+    target.write_text("mine")
+    assert KEY in refused("export-branch", secret, "@", target)
+    assert KEY not in refused("export-branch", secret, "@", target, "--redact")
+
+
+def test_a_rule_that_takes_too_long_is_one_clear_error(
+    chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.operations.own_rules.LIMIT_SECONDS", 0.5)
+    said(chat, "user", "a" * 60 + "!")
+    rules = chat.with_name("r.toml")
+    rules.write_text("evil = '(a+)+$'")
+    result = run("export", chat, "--redact", "--rules", rules)
+    assert result.exit_code == 1
+    assert "rule 'evil' takes longer than 0.5 seconds" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_export_json_has_the_new_file_and_what_was_masked(secret: Path) -> None:

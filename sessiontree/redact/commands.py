@@ -1,0 +1,267 @@
+"""Credentials that a command is given: as the value of an option, or at a place of their own.
+
+Which options of which commands take a credential is from the commands' manuals.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sessiontree.redact.rule import QUOTE, Rule
+from sessiontree.redact.values import (
+    DOTTED,
+    KINDS_OF_KEY,
+    PLACEHOLDER,
+    SNAKE,
+    VALUE,
+    is_no_identifier,
+    is_secret_value,
+)
+
+COMMAND: Final = "command-secret"
+LOGIN: Final = "login-secret"
+
+_GAP: Final = rf"(?:[ \t]{{1,8}}|{QUOTE}[ \t]{{0,4}},\s{{0,40}}(?={QUOTE}))"
+_QUOTED: Final = (
+    r"""(?P<quoteN>\\{0,8}["'`])"""
+    r"""(?P<secret_N>(?:(?!(?P=quoteN))(?:\\.|[^\r\n\\])){0,256})(?P=quoteN)"""
+)
+
+
+def _given(name: str, value: str = VALUE) -> str:
+    """The expression for a value in quotes or bare, in groups that end in the name."""
+    quoted = _QUOTED.replace("secret_N", f"secret_quoted_{name}").replace("quoteN", f"quote_{name}")
+    return rf"(?:{quoted}|(?:{QUOTE})?(?P<secret_{name}>{value}))"
+
+
+_TO_OPTION: Final = r"[ \t][^\r\n;|]{0,200}?(?<=[ \t])"
+_LOGINS: Final = (
+    # Commands, and their options that a password or token follows; from the commands' manuals
+    (
+        r"(?:docker|podman|buildah|nerdctl|skopeo|helm registry|oras|crane auth|az|oc|cf|npm|yarn"
+        r"|glab|cqlsh|sqlplus|az acr|flyctl|snyk|balena|ibmcloud)"
+        r"(?:[ \t]{1,8}[\w-]{1,20}){0,2}[ \t]{1,8}login",
+        "p|t|a",
+    ),
+    (r"(?:redis-cli|redis-benchmark|valkey-cli|keydb-cli)", "a"),
+    (
+        r"(?:sqlcmd|bcp|isql|tsql|mosquitto_pub|mosquitto_sub|ipmitool|zip|unzip|osql|smbpasswd)",
+        "P",
+    ),
+    (r"(?:ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd|dsmod)", "w"),
+    (
+        r"(?:mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|mongotop|cqlsh|sshpass"
+        r"|rdesktop|evil-winrm|crackmapexec|netexec|nxc|snowsql|rabbitmqadmin|freerdp|arangosh"
+        r"|cypher-shell|clickhouse-client|influx|useradd|usermod|winrs|psexec|hydra|mysqlsh)",
+        "p",
+    ),
+    (r"(?:http|https|httpie|xh)", "a"),
+    (
+        r"(?:doctl auth init|heroku auth|railway login|vault login|op signin|tailscale up"
+        r"|ngrok config)",
+        "t",
+    ),
+)
+_SINGLES: Final = "|".join(
+    rf"(?:{commands}){_TO_OPTION}-(?:{options})(?:{_GAP}|=|(?={QUOTE}))"
+    rf"(?:[^\s:/\"'`\\=,-]{{1,64}}:)?{_given(f'login{i}')}"
+    for i, (commands, options) in enumerate(_LOGINS)
+)
+_POSITIONED: Final = "|".join(
+    (
+        rf"openssl[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-pass(?:in|out)?{_GAP}"
+        rf"(?:{QUOTE})?pass:{_given('openssl')}",
+        rf"(?:7za?|7zr|rar|unrar)[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-h?p{_given('archive')}",
+        rf"(?:keytool|jarsigner|apksigner)[ \t][^\r\n;|]{{0,400}}?(?<=[ \t])-(?:store|key|dest"
+        rf"(?:store|key)|src(?:store|key))pass{_GAP}{_given('store')}",
+        rf"rabbitmqctl[ \t]{{1,8}}(?:add_user"
+        rf"|change_password)[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}{_given('rabbit')}",
+        rf"htpasswd[ \t]{{1,8}}-[a-zA-Z]*b[a-zA-Z]*[ \t]{{1,8}}"
+        rf"(?:-[\w]{{1,8}}[ \t]{{1,8}}){{0,4}}[^\s-]\S{{0,200}}"
+        rf"[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}{_given('htpasswd')}",
+        rf"echo[ \t]{{1,8}}(?:-[ne]{{1,2}}[ \t]{{1,8}})?(?:{QUOTE})?"
+        rf"(?P<secret_piped>[^\s\"'`|$]{{4,256}})(?:{QUOTE})?[ \t]{{0,8}}\|[ \t]{{0,8}}"
+        rf"(?:sudo[ \t]{{1,8}}-S|(?:sudo[ \t]{{1,8}})?(?:passwd|chpasswd|docker[ \t]{{1,8}}login"
+        rf"|podman[ \t]{{1,8}}login|gh[ \t]{{1,8}}auth|kinit|cryptsetup))",
+        rf"(?:smbclient|smbget|rpcclient|net[ \t]{{1,8}}rpc)[ \t][^\r\n;|]{{0,200}}?"
+        rf"(?<=[ \t])-U{_GAP}(?:{QUOTE})?[^\s%\"'`]{{1,64}}%(?P<secret_smb>{VALUE})",
+        rf"(?:x?freerdp\w{{0,4}})[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])/p:{_given('rdp')}",
+        rf"lftp[ \t][^\r\n;|]{{0,100}}?-u{_GAP}(?:{QUOTE})?[\w.@-]{{1,64}},"
+        rf"(?P<secret_lftp>{VALUE})",
+        rf"(?:requirepass|masterauth|snyk[ \t]{{1,8}}auth)[ \t]{{1,8}}{_given('direct')}",
+        rf"ssh-keygen[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-[NP][ \t]{{1,8}}{_given('keygen')}",
+        rf"wpa_passphrase[ \t]{{1,8}}\S{{1,32}}[ \t]{{1,8}}{_given('wpa')}",
+        rf"snmp\w{{3,10}}[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-[AXc][ \t]{{1,8}}{_given('snmp')}",
+        r"(?:net|NET)[ \t]{1,8}user[ \t]{1,8}[\w.-]{1,64}[ \t]{1,8}"
+        r"(?P<secret_net>[^\s\"'`/*<$]{4,128})(?=[ \t]{1,8}/)",
+        r"vault[ \t]{1,8}login[ \t]{1,8}(?!-)(?P<secret_vault>[^\s\"'`=$<]{8,256})",
+        rf"(?:ngrok[ \t]{{1,8}}(?:config[ \t]{{1,8}}add-authtoken|authtoken)"
+        rf"|gh[ \t]{{1,8}}secret[ \t]{{1,8}}set[ \t]{{1,8}}[A-Z0-9_]{{1,64}}[ \t]{{1,8}}(?:-b"
+        rf"|--body))[ \t]{{1,8}}{_given('ngrok')}",
+    )
+)
+_SQL: Final = (
+    r"(?i:identified[ \t]{1,8}(?:with[ \t]{1,8}[\w'`\"]{1,64}[ \t]{1,8})?(?:by|as)[ \t]{1,8}"
+    r"(?:password[ \t]{1,8})?"
+    r"|(?:user|role|login)[ \t]{1,8}[^\r\n;]{1,200}?[ \t(]password[ \t]{0,8}=?[ \t]{0,8}"
+    r"|password[ \t]{0,4}\()(?P<quote_sql>\\{0,8}['\"])(?P<secret_quoted_sql>(?:(?!"
+    r"(?P=quote_sql))[^\r\n]){1,256})(?P=quote_sql)"
+)
+_COMMAND: Final = (
+    r"-{1,2}(?:[a-z0-9]{1,20}-){0,4}(?P<flag>pass(?:word|wd|phrase|code)?|pwd|token|secret"
+    r"|auth-token"
+    rf"|authtoken|pat|credentials?|(?:(?:{'|'.join(KINDS_OF_KEY)})-?)key){_GAP}{_given('flag')}"
+    rf"|-(?:u|-user|-proxy-user)(?:{_GAP}|=)(?:{QUOTE})?"
+    rf"""(?P<user>[^\s:/"'`\\=,]{{1,64}}):(?P<secret_of_user>{VALUE})"""
+    r"|(?:mysql\w{0,12}|mariadb(?:-\w{1,12})?)[ \t][^\r\n;|&]{0,120}?(?<=[ \t])-p(?:\\{0,8}[\"'])?"
+    rf"(?P<secret_of_mysql>{VALUE})"
+    rf"|sshpass[ \t]{{1,8}}-p[ \t]{{0,8}}{_given('sshpass')}"
+)
+_COMMAND_NEAR: Final = "|".join(  # the literal first: its search is faster
+    rf"{word}(?:(?<![\w-]{word})|(?<=\\[nrt]{word})){behind}"
+    for word, behind in (
+        *(("--", "(?=[a-z])"), ("-", "(?=pass|pwd|token|secret|api-?key)")),
+        ("-u", r"(?![\w-])"),
+        *((word, "") for word in ("mysql", "mariadb", "sshpass")),
+    )
+)
+_LOGIN: Final = rf"(?:(?<![\w.-])|(?<=\\[nrt]))(?:{_SINGLES}|{_POSITIONED}|{_SQL})"
+_NAMES: Final = (
+    "docker|podman|buildah|nerdctl|skopeo|helm|oras|crane|az|oc|cf|npm|yarn|glab|cqlsh|sqlplus"
+    "|flyctl|snyk|balena|ibmcloud|redis-cli|redis-benchmark|valkey-cli|keydb-cli|sqlcmd|bcp|isql"
+    "|tsql|mosquitto_pub|mosquitto_sub|ipmitool|zip|unzip|osql|smbpasswd|ldapsearch|ldapmodify"
+    "|ldapadd|ldapdelete|ldapwhoami|ldappasswd|dsmod|mongo|mongosh|mongodump|mongorestore"
+    "|mongoexport|mongoimport|mongotop|rdesktop|evil-winrm|crackmapexec|netexec|nxc|snowsql"
+    "|rabbitmqadmin|freerdp|arangosh|cypher-shell|clickhouse-client|influx|useradd|usermod|winrs"
+    "|psexec|hydra|mysqlsh|sshpass|http|https|httpie|xh|doctl|heroku|railway|vault|op|tailscale"
+    "|ngrok|7za?|7zr|rar|unrar|keytool|jarsigner|apksigner|htpasswd|echo|smbclient|smbget"
+    r"|rpcclient|net|xfreerdp\w{0,4}|lftp|gh|openssl|rabbitmqctl|identified|user|role|login"
+    r"|password"
+    r"|wpa_passphrase|snmp\w{3,10}|requirepass|masterauth|ssh-keygen"
+)
+
+
+def _is_given(match: re.Match[str]) -> bool:
+    """Whether a command has a secret, and not only its description: `--password TEXT`."""
+    groups = {name: text for name, text in match.groupdict().items() if text is not None}
+    name, value = next((n, text) for n, text in groups.items() if n.startswith("secret"))
+    flag, user = groups.get("flag"), groups.get("user")
+    if name.startswith("secret_quoted"):
+        return is_secret_value(flag or "password", value)
+    if name in ("secret_of_mysql", "secret_of_sshpass", "secret_sshpass", "secret_archive"):
+        return value[0] not in "$*.…%-<" and is_no_identifier(value)
+    if PLACEHOLDER.fullmatch(value) or value.startswith(_NO_SECRETS) or DOTTED.fullmatch(value):
+        return False
+    if user is not None:
+        return _is_of_user(match, value)
+    if flag is None:
+        return not _is_described(match, value) and not value.replace(":", "").isdecimal()
+    if value.replace(":", "").isdecimal():
+        return flag.startswith("pass") and len(value) >= 6
+    is_telling = any(c.isdigit() for c in value) or any(c in "!#%^*+?" for c in value[:-1])
+    return is_telling or (flag.startswith("pass") and not _is_described(match, value))
+
+
+def _is_of_user(match: re.Match[str], value: str) -> bool:
+    """Whether `-u A:B` is a user and a password, and not a user and a group."""
+    command = _command_of(match)
+    if _RUNS_AS.search(command):
+        return False
+    if "curl" in command or "http" in command:
+        return True
+    if value.replace(":", "").isdecimal():
+        return False
+    return any(c.isdigit() for c in value) or any(c in "!#%^*+?" for c in value[:-1])
+
+
+_RUNS_AS: Final = re.compile(
+    r"(?:docker|podman|nerdctl)\b.{0,200}\b(?:run|exec|create|compose)\b|\bps\b|\bchown\b"
+)
+_ENGLISH: Final = re.compile(
+    r"(?i)options?|arguments?|flags?|parameters?|instead|values?|when|which|that|before|after"
+    r"|without|because|unless|while|since|until|then|into|also|each|every|both|either|neither"
+    r"|requires?|required|needs?|takes?|gives?|sets?|using|used|uses|does|doesn|don|isn|cannot"
+    r"|interactively|securely|directly|here|there|this|these|those|they|have|been|being|were"
+)
+
+
+def _is_described(match: re.Match[str], value: str) -> bool:
+    """Whether a value of letters alone is a word of a text about the command."""
+    if value.isupper() or SNAKE.fullmatch(value) or _ENGLISH.fullmatch(value.rstrip(".,:!?")):
+        return True
+    if not value.isalpha():
+        return False
+    if len(value) < 6:
+        return not _is_end(match)
+    return (
+        not _is_end(match)
+        and re.match(
+            r"[ \t]{2,}|[ \t][A-Za-z]+[ \t][A-Za-z]+[ \t.,]",
+            match.string[match.end() : match.end() + 80],
+        )
+        is not None
+    )
+
+
+def _is_end(match: re.Match[str]) -> bool:
+    behind = match.string[match.end() : match.end() + 3]
+    return not behind.strip(" \t\r\n\"'`") or behind.lstrip(" ")[:1] in ("-", "&", "|", ";", ">")
+
+
+def _command_of(match: re.Match[str]) -> str:
+    """The command that an option belongs to, as far as it stands before the option."""
+    before = match.string[max(match.start() - 200, 0) : match.start()]
+    return re.split(r"[\r\n;|&]", before)[-1]
+
+
+# How a value begins that names the place of a secret.
+_NO_SECRETS: Final = (
+    "-",
+    "/",
+    "./",
+    "../",
+    "~",
+    "@",
+    "$",
+    "<",
+    "*",
+    "id=",
+    "type=",
+    "file:",
+    "env:",
+    "stdin",
+)
+
+COMMANDS: Final = (
+    Rule(
+        COMMAND,
+        "what a command is given: --password X, --token X, curl -u USER:X, mysql -pX",
+        re.compile(_COMMAND),
+        ("--", "-u", "-p", "-t", "-s", "-a", "mysql", "mariadb", "sshpass"),
+        accepts=_is_given,
+        finder=re.compile(_COMMAND_NEAR),
+    ),
+    Rule(
+        LOGIN,
+        "what a login or a program is given: docker login -p X, redis-cli -a X, IDENTIFIED BY 'X'",
+        re.compile(_LOGIN),
+        (
+            *(" -p", " -a", " -w", " -t ", " -u", " -b ", "pass ", "pass'", 'pass"', "identified"),
+            *("password '", "password('", "password = '", "sudo", "chpasswd", "kinit", "/p:"),
+            *(
+                "vault login",
+                " -hp",
+                "net user",
+                "rabbitmqctl",
+                "authtoken",
+                "cryptsetup",
+                "gh auth",
+            ),
+            *("login", "passwd", "htpasswd", "wpa_pass", "snmp", "requirepass", "masterauth"),
+            *("snyk auth", "ssh-keygen"),
+        ),
+        accepts=_is_given,
+        finder=re.compile(rf"(?:{_NAMES})(?=[ \t(])"),
+    ),
+)
