@@ -103,6 +103,10 @@ class TargetRefusedError(ResolveError):
     """What the handle points to may not be read: outside the root, a device, too large."""
 
 
+class TooMuchError(SessionTreeError):
+    """What is asked for takes more than a stated limit, because the session multiplies it."""
+
+
 class FileError(SessionTreeError):
     """The content of a file is wrong or of another kind. `file` is its path."""
 

@@ -259,6 +259,11 @@ class TreeIndex:
         """The last row of a lane, or NO_ROW."""
         return next(self.rows_on(lane), NO_ROW)
 
+    def last_of_each_lane(self) -> dict[str | None, int]:
+        """The last row of each lane that has one."""
+        last = dict(zip(self._lane_of, range(len(self)), strict=True))
+        return {self._lanes[id]: row for id, row in last.items()}
+
     def rows_on(self, lane: str | None) -> Iterator[int]:
         """The rows of a lane, the last first."""
         id = self._lane_ids.get(lane)

@@ -24,7 +24,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import Message
-from sessiontree.errors import EntryError, NothingToDoError
+from sessiontree.errors import EntryError, NothingToDoError, TooMuchError
 
 PIECES: Final = frozenset({"block", "message_end"})
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
@@ -95,6 +95,10 @@ class Losses(Notes):
 
     def found(self) -> list[Loss]:
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
+
+
+_REPEATED: Final = 100_000
+"""The messages that a conversion may repeat."""
 
 
 class SessionSource(Protocol):
@@ -234,6 +238,32 @@ def moment_of(timestamp: Any) -> datetime | None:
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+class Room:
+    """Limits the messages of a conversion, which may repeat them many times over.
+
+    A lane repeats what is above it, a compaction what it keeps, a merge what it takes in. A file
+    may be made so that this grows with the square of its size.
+    """
+
+    def __init__(self, source: SessionSource, made: str) -> None:
+        self._most = self._left = 2 * len(source.tree) + _REPEATED
+        self._error = (
+            f"{source.title} as a {made} needs more than {self._most:,} messages, as its lanes, "
+            "compactions and merges repeat those of other entries; fork the paths that you need, "
+            "and convert the copies"
+        )
+
+    def take(self, count: int = 1) -> None:
+        """Note messages that are written, or read again.
+
+        Raises:
+            TooMuchError: they are more than the limit.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise TooMuchError(self._error)
 
 
 def no_message(source: SessionSource, made: str) -> NothingToDoError:

@@ -241,8 +241,9 @@ class Source:
             if lane is not None and lane in found:
                 found[lane].append(row)
         own = set(self.tree.rows_up(self.leaf))
+        leaves = self.tree.last_of_each_lane()
         for lane, tips in found.items():
-            leaf = self.tree.last_on(lane)
+            leaf = leaves[lane]
             if tips or leaf not in own:
                 tips.append(leaf)
         return {lane: tips for lane, tips in found.items() if tips}

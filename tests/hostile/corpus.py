@@ -79,7 +79,7 @@ def short(uuid: str, parent: str, lane: str | None = None) -> bytes:
 
 def count(size: int, of_each: bytes | int) -> int:
     """How many of these fit."""
-    return max(3, size // ((of_each if isinstance(of_each, int) else len(of_each) + 5)))
+    return max(3, size // (of_each if isinstance(of_each, int) else len(of_each) + 5))
 
 
 def chain(n: int, prefix: str = "a", above: str = "h", lane: str | None = None) -> Iterator[bytes]:
@@ -1425,8 +1425,10 @@ def version_1_compactions(size: int) -> Iterable[bytes]:
 def version_1_pops(size: int) -> Iterable[bytes]:
     yield _VERSION_1
     for i in range(size // 100):
-        yield b'{"type":"stack_push"}' if not i % 2 else (
-            b'{"type":"stack_pop","backToIndex":%d,"summary":"s"}' % (i // 2)
+        yield (
+            b'{"type":"stack_push"}'
+            if not i % 2
+            else (b'{"type":"stack_pop","backToIndex":%d,"summary":"s"}' % (i // 2))
         )
 
 
