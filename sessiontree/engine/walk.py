@@ -92,7 +92,8 @@ class Walk:
 
     def entry(self, uuid: str) -> Entry | None:
         """Return the last entry with this uuid, or None."""
-        found = self._before(uuid, self._end) if _PLAIN.fullmatch(uuid) else None
+        may_search = _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end
+        found = self._before(uuid, self._end) if may_search else None
         return found or self._from_index(lambda tree: tree.row(uuid))
 
     def up(self, entry: Entry) -> Iterator[Entry]:

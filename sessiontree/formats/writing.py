@@ -98,7 +98,7 @@ class Losses(Notes):
 
 
 _REPEATED: Final = 100_000
-"""The messages that a conversion may repeat."""
+"""The entries that a conversion of a small session may repeat."""
 
 
 class SessionSource(Protocol):
@@ -113,6 +113,7 @@ class SessionSource(Protocol):
     tree: TreeIndex  # the index of the whole session
     leaf: int  # the row of the current leaf
     losses: Losses  # collects the losses
+    room: Room  # limits what is repeated
 
     def model_id(self) -> str | None:
         """The model at the leaf."""
@@ -241,22 +242,21 @@ def moment_of(timestamp: Any) -> datetime | None:
 
 
 class Room:
-    """Limits the messages of a conversion, which may repeat them many times over.
+    """Limits the entries that a conversion reads and writes again and again.
 
     A lane repeats what is above it, a compaction what it keeps, a merge what it takes in. A file
     may be made so that this grows with the square of its size.
     """
 
-    def __init__(self, source: SessionSource, made: str) -> None:
-        self._most = self._left = 2 * len(source.tree) + _REPEATED
+    def __init__(self, title: str, entries: int) -> None:
+        self._most = self._left = 2 * entries + _REPEATED
         self._error = (
-            f"{source.title} as a {made} needs more than {self._most:,} messages, as its lanes, "
-            "compactions and merges repeat those of other entries; fork the paths that you need, "
-            "and convert the copies"
+            f"{title} has {entries:,} entries, and its lanes, compactions and merges repeat them "
+            f"more than {self._most:,} times; fork the path that you need, and convert the copy"
         )
 
     def take(self, count: int = 1) -> None:
-        """Note messages that are written, or read again.
+        """Note entries that are read or written again.
 
         Raises:
             TooMuchError: they are more than the limit.

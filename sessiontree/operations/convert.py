@@ -26,7 +26,7 @@ from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
 from sessiontree.errors import NothingToDoError, SessionExistsError, UsageError
-from sessiontree.formats.writing import PIECES, Loss, Losses, SideFile, Writer
+from sessiontree.formats.writing import PIECES, Loss, Losses, Room, SideFile, Writer
 from sessiontree.operations.export import Original
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.fs import FileSystem
@@ -122,6 +122,7 @@ class Source:
         self.metadata = reader.names().metadata
         self.header = reader.header
         self.losses = Losses()
+        self.room = Room(self.title, len(self.tree))
         self._warnings: dict[str, None] = {}
 
     @property
@@ -169,7 +170,9 @@ class Source:
         return found
 
     def context(self, leaf: Entry) -> Context:
+        self.room.take(len(self._cursor.read_path(leaf).entries))
         found = self._cursor.context(leaf, verbatim=True)
+        self.room.take(len(found.messages))
         self._warn(found.warnings)
         return found
 
@@ -192,9 +195,11 @@ class Source:
 
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         path = self._cursor.read_path(merge)
+        self.room.take(len(path.entries))
         fold = Fold(path, self._cursor.segment, self._cursor.resolve, verbatim=True)
         self._warn(fold.result()[2])
         piece = next(piece for piece in fold.pieces(path) if piece.uuid == merge.uuid)
+        self.room.take(len(piece.messages))
         return list(zip(piece.messages, piece.sources, strict=True))
 
     def path(self, leaf: int) -> array[int]:

@@ -76,7 +76,6 @@ class ClaudeCodeWriter:
         is_uuid = _UUID.fullmatch(source.id) is not None
         self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
         self.used: set[str] = set()  # the uuids of the lines of all files
-        self.room = writing.Room(source, "transcript")
         self._next_numbers: dict[str, int] = {}
         self.whole_messages = _whole_messages(source)
         self.model = source.model_id()
@@ -336,7 +335,7 @@ class _Transcript:
                 found.append(members)
             else:  # a branch leaves in the middle of a message
                 found.append(members[: members.index(row) + 1])
-                self._writer.room.take(len(found[-1]))
+                self._source.room.take(len(found[-1]))
             row = tree.parents[found[-1][0]]
         return row, found
 
@@ -373,7 +372,7 @@ class _Transcript:
         known = next((other for other in alike if self._is_same(other, node)), None)
         if known is not None:
             return known
-        self._writer.room.take()
+        self._source.room.take()
         alike.append(node)
         node.parent = last
         if last is None:
@@ -395,7 +394,6 @@ class _Transcript:
     def _path(self, leaf: Entry) -> list[_Node]:
         """The messages of the path to an entry, as nodes without parents."""
         context = self._source.context(leaf)
-        self._writer.room.take(len(context.messages))
         places = self._source.places(leaf, context.entries)
         row_of = self._source.row
         return [

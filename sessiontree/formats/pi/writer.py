@@ -61,7 +61,7 @@ class PiWriter:
         self._losses = source.losses
         self._tree = source.tree
         count = len(self._tree)
-        self._used: set[str] = set()
+        self._ids = Ids()
         self._messages = PiMessages(self._losses)
         self._firsts: list[str | None] = [None] * count
         self._tips: list[str | None] = [None] * count
@@ -106,7 +106,7 @@ class PiWriter:
         leaf = self._tips[source.leaf]
         if self._last != leaf:
             place = self._tree.uuids[source.leaf]
-            id = new_id(source.derived_uuid(place, 0), self._used)
+            id = self._ids.new(source.derived_uuid(place, 0))
             yield self._line(OWN + "leaf", id, leaf, {}, place)
 
     def _header(self, header: Entry) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class PiWriter:
         if isinstance(entry.get("metadata"), dict) and row and made:
             made[0].fields.setdefault("metadata", entry["metadata"])
         for number, (kind, fields, of) in enumerate(made):
-            id = new_id(entry.uuid, self._used)
+            id = self._ids.new(entry.uuid)
             if not number:
                 self._firsts[row] = id
             if fields.get("firstKeptEntryId", "") is None:
@@ -434,16 +434,23 @@ def _as_custom(entry: Entry) -> _Line:
     return _Line("custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})})
 
 
-def new_id(uuid: str, used: set[str]) -> str:
-    """An id of eight hexadecimal digits, added to `used`: the start of the uuid if it is free."""
-    id = uuid[:_ID_LENGTH]
-    number = 0
-    while id in used or _ID.fullmatch(id) is None:
-        name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
-        id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
-        number += 1
-    used.add(id)
-    return id
+class Ids:
+    """Makes ids of eight hexadecimal digits, each once."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next_number: dict[str, int] = {}
+
+    def new(self, uuid: str) -> str:
+        """An id for an entry: the start of its uuid if that is free."""
+        id, number = uuid[:_ID_LENGTH], self._next_number.get(uuid, 0)
+        while id in self._used or _ID.fullmatch(id) is None:
+            name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
+            id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
+            number += 1
+        self._next_number[uuid] = number
+        self._used.add(id)
+        return id
 
 
 def _pieces_of(source: writing.SessionSource) -> dict[int, list[int]]:
