@@ -32,6 +32,7 @@ import msgspec
 from sessiontree.core.codec import Head, ended_lines, head, heads_of, quoted
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import CONTENT, HEADER, Entry
+from sessiontree.core.runs import parts, report_run
 
 NO_ROW: Final = -1
 _MAIN: Final = 0  # the id of the lane without a name
@@ -95,16 +96,21 @@ class TreeIndex:
 
     def extend(self, block: bytes, offset: int, report: Report) -> None:
         """Add whole lines, each ended by LF, that start at `offset`."""
-        self.extend_by(ended_lines(block), offset, report)
+        self.extend_by(ended_lines(block), block, offset, report)
         self.end = offset + len(block)
 
-    def extend_by(self, lines: list[bytes], offset: int, report: Report) -> None:
-        """Add consecutive lines, each with its LF; see `add`."""
+    def extend_by(self, lines: list[bytes], block: bytes, offset: int, report: Report) -> None:
+        """Add the lines of a block, each with its LF; see `add`."""
         if self._take_in(lines, offset):
             return
-        for line in lines:
-            self.add(line[:-1], offset, report)
-            offset += len(line)
+        for part, count in parts(block, lines):
+            if count > 1:
+                report_run(part[0][:-1], count, offset, report)
+                offset += count * len(part[0])
+                continue
+            for line in part:
+                self.add(line[:-1], offset, report)
+                offset += len(line)
 
     def _take_in(self, lines: list[bytes], offset: int) -> bool:
         """Add lines together, or none of them; whether they were added.

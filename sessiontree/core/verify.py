@@ -8,27 +8,33 @@ that name entries which are missing or in the wrong place. Changes nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, ended_lines, is_utf_8
+from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, is_utf_8
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.runs import parts
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
 _ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})  # name an ancestor, or the entry
 
 
-def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
+def unsound(block: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
     """The lines with a wrong checksum, or with bytes that are not UTF-8, with their offsets.
 
-    The lines are consecutive, each with its LF; `offset` is that of the first.
+    The block is of whole lines, each ended by LF; `offset` is that of the first. Runs of lines too
+    short for an entry are left out: the structure reports them.
     """
-    for line in lines:
-        if not _is_sealed(line) or not is_utf_8(line):
-            yield offset, line
-        offset += len(line)
+    for lines, count in parts(block):
+        if count > 1:
+            offset += count * len(lines[0])
+            continue
+        for line in lines:
+            if not _is_sealed(line) or not is_utf_8(line):
+                yield offset, line
+            offset += len(line)
 
 
 def _is_sealed(line: bytes) -> bool:
@@ -55,19 +61,15 @@ class Verification:
 
     def take_block(self, block: bytes, offset: int) -> None:
         """Check whole lines, each ended by LF, that start at `offset`."""
-        lines = ended_lines(block)
-        self._take_structure(lines, block, offset)
-        for at, line in unsound(lines, offset):
+        self.take_structure(block, offset)
+        for at, line in unsound(block, offset):
             self.look_into(line, at)
 
     def take_structure(self, block: bytes, offset: int) -> None:
         """The same without checksums and text: `unsound` gives the lines for `look_into`."""
-        self._take_structure(ended_lines(block), block, offset)
-
-    def _take_structure(self, lines: list[bytes], block: bytes, offset: int) -> None:
         tree = self._tree
         first = len(tree)
-        tree.extend_by(lines, offset, self._report)
+        tree.extend(block, offset, self._report)
         for row in tree.rows_of_type(HEADER, *REFERENCES, since=first):
             start = tree.offsets[row] - offset
             self._note_references(block[start : block.index(b"\n", start)], row)

@@ -15,6 +15,7 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import is_version_1
 from sessiontree.core.index import TreeIndex
+from sessiontree.core.runs import parts, report_run
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.header import find_header
 from sessiontree.engine.walk import Walk
@@ -94,7 +95,9 @@ class View:
             kind, cause = "torn", "the file ends in the middle of an entry"
         elif kind == "json" and (offset, "torn") in self._damage:
             return
-        self._damage.setdefault((offset, kind), cause)
+        known = self._damage.setdefault((offset, kind), cause)
+        if cause.startswith(known):  # the same, and how many lines like it follow
+            self._damage[offset, kind] = cause
 
     @property
     def damage(self) -> list[Damage]:
@@ -190,6 +193,30 @@ class View:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """All known lines with their offsets, damaged ones too; an open end comes last."""
         return self._lines(self._complete, self.size)
+
+    def entry_lines(self) -> Iterator[tuple[int, bytes]]:
+        """The same, but for runs of lines too short for an entry, which are reported."""
+        return self._entry_lines(self._complete, self.size)
+
+    def _entry_lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
+        for offset, line, count in self._line_runs(complete, size):
+            if count > 1:
+                report_run(line, count, offset, self.report)
+            else:
+                yield offset, line
+
+    def line_runs(self) -> Iterator[tuple[int, bytes, int]]:
+        """All known lines with their offsets, and how often each stands there in a row."""
+        return self._line_runs(self._complete, self.size)
+
+    def _line_runs(self, complete: int, size: int) -> Iterator[tuple[int, bytes, int]]:
+        for offset, block in whole_lines(self._log.read, 0, complete):
+            for lines, count in parts(block):
+                for line in lines:
+                    yield offset, line[:-1], count
+                    offset += count * len(line)
+        if complete < size:
+            yield complete, self._log.read(complete, size - complete), 1
 
     def _lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
         for offset, block in whole_lines(self._log.read, 0, complete):
