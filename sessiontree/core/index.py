@@ -353,6 +353,29 @@ class TreeIndex:
         return above
 
 
+class Ancestry:
+    """Which rows of a tree are above which, as it is now; a question costs one step."""
+
+    def __init__(self, tree: TreeIndex) -> None:
+        self._entered = entered = array("i", [0]) * len(tree)
+        self._left = left = array("i", [0]) * len(tree)
+        waiting = tree.roots()
+        time = 0
+        while waiting:
+            row = waiting.pop()
+            if row < 0:  # all below it was entered
+                left[~row] = time
+                continue
+            time += 1
+            entered[row] = time
+            waiting.append(~row)
+            waiting += tree.children(row)
+
+    def is_above(self, above: int, row: int) -> bool:
+        """Whether a row is another or an ancestor of it."""
+        return self._entered[above] <= self._entered[row] <= self._left[above]
+
+
 class Branching:
     """The branches of a tree as it is now; `content` has for each row 1 where it has content."""
 

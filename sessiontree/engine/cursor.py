@@ -296,13 +296,21 @@ class Cursor:
         if merged is None:
             return []
         path = [merged]
-        if merged.parent_uuid != base_uuid:
+        kept = _first_kept(merged)
+        if merged.parent_uuid != base_uuid and kept != merged.uuid:
             for entry in self.reader.up(merged):
                 path.append(entry)
-                if entry.parent_uuid == base_uuid:
+                kept = _first_kept(entry) if kept is None else kept
+                if entry.parent_uuid == base_uuid or entry.uuid == kept:
                     break
         path.reverse()
         return [entry for entry in path if entry.type != HEADER]
+
+
+def _first_kept(entry: Entry) -> str | None:
+    """The uuid of the first entry that a compaction keeps; None for any other entry."""
+    kept = entry.get("firstKeptEntryUuid") if entry.type == "compaction" else None
+    return kept if isinstance(kept, str) else None
 
 
 def _unresolved(entries: Sequence[Entry]) -> list[Resolution]:

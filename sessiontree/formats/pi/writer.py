@@ -20,7 +20,7 @@ from sessiontree.context.fold import replaced
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
 from sessiontree.formats import writing
@@ -62,6 +62,7 @@ class PiWriter:
         self._tree = source.tree
         count = len(self._tree)
         self._ids = Ids()
+        self._ancestry: Ancestry | None = None
         self._messages = PiMessages(self._losses)
         self._firsts: list[str | None] = [None] * count
         self._tips: list[str | None] = [None] * count
@@ -288,6 +289,12 @@ class PiWriter:
         wanted = entry.get("firstKeptEntryUuid")
         if wanted == entry.uuid:
             return None
+        if isinstance(wanted, str) and not self._tree.has_duplicates:
+            target = self._tree.row(wanted)
+            if target != NO_ROW and self._firsts[target] and target not in self._pieces:
+                self._ancestry = self._ancestry or Ancestry(self._tree)
+                if self._ancestry.is_above(target, row):
+                    return self._firsts[target]
         kept: str | None = None
         topmost = row
         for above in self._tree.rows_up(self._tree.parents[row]):
