@@ -205,7 +205,7 @@ class Fold:
             if entry.type == "merge" and not is_whole:
                 if merged.is_finished(entry):  # all that it takes in was seen
                     continue
-                segment = merged.take(entry, _visible_segment(self._segment_of(entry)))
+                segment = _visible_segment(merged.take(entry, self._segment_of(entry)))
                 if not segment:
                     continue
                 self._contents.prepare(segment)
@@ -299,7 +299,7 @@ class _Merged:
         """Note that a merge contributed all that it takes in."""
         self._finished.add(_ends_of(merge))
 
-    def take(self, merge: Entry, segment: list[Entry]) -> list[Entry]:
+    def take(self, merge: Entry, segment: Sequence[Entry]) -> list[Entry]:
         """Note the path that a merge takes in; entries read before are the same objects.
 
         Raises:

@@ -55,9 +55,13 @@ class View:
         found = find_header(self._log, self._log.read(0, 4096))
         offset = 0
         if found.offset:  # decode the lines before it, to report their damage
-            for line in lines_in(self._log.read(0, found.offset)):
-                self.decode(line, offset)
-                offset += len(line) + 1
+            for lines, count in parts(self._log.read(0, found.offset)):
+                for line in lines:
+                    if count > 1:
+                        report_run(line[:-1], count, offset, self.report)
+                    else:
+                        self.decode(line.removesuffix(b"\n"), offset)
+                    offset += count * len(line)
         if found.shares_line:
             self.report("json", found.offset, "the header shares its line with something else")
             self._is_header_fused = True

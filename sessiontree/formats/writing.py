@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
-from sessiontree.context.context import Context
 from sessiontree.context.providers.parts import Call, Media, stand_in
 from sessiontree.context.providers.values import Notes, clean_value, object_in
 from sessiontree.core.display import one_line
@@ -134,8 +133,8 @@ class SessionSource(Protocol):
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
 
-    def context(self, leaf: Entry) -> Context:
-        """The verbatim context of the path to an entry."""
+    def context(self, leaf: Entry) -> list[tuple[Message, Entry]]:
+        """The messages of the verbatim context of the path to an entry, each with its entry."""
 
     def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
         """For each message of that context, given their entries, the row to continue from.

@@ -294,7 +294,7 @@ class Registry:
                 else:
                     yield handle, _resolved(handle, schemas[handle], data)
             except SessionTreeError as error:
-                yield handle, error
+                yield handle, error.with_traceback(None)  # whose frames hold all they read
 
     def _found(self, handle: Handle) -> tuple[Resolver, HandleSchema]:
         """The resolver of a handle, and its schema; raises UnknownHandleError without one."""

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.context.context import Context
 from sessiontree.context.fold import Fold
 from sessiontree.core.blocks import Contents, message_uuid
 from sessiontree.core.entry import Entry
@@ -169,12 +168,19 @@ class Source:
         self._warn(warnings)
         return found
 
-    def context(self, leaf: Entry) -> Context:
-        self.room.take(len(self._cursor.read_path(leaf).entries))
-        found = self._cursor.context(leaf, verbatim=True)
-        self.room.take(len(found.messages))
-        self._warn(found.warnings)
+    def _segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
+        found = self._cursor.segment(base_uuid, merged_uuid)
+        self.room.take(len(found))
         return found
+
+    def context(self, leaf: Entry) -> list[tuple[Message, Entry]]:
+        path = self._cursor.read_path(leaf)
+        self.room.take(len(path.entries))
+        fold = Fold(path, self._segment, self._cursor.resolve, verbatim=True)
+        messages, entries, warnings = fold.result()
+        self.room.take(len(messages))
+        self._warn(warnings)
+        return list(zip(messages, entries, strict=True))
 
     def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
         path = self._cursor.read_path(leaf).entries
@@ -196,7 +202,7 @@ class Source:
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         path = self._cursor.read_path(merge)
         self.room.take(len(path.entries))
-        fold = Fold(path, self._cursor.segment, self._cursor.resolve, verbatim=True)
+        fold = Fold(path, self._segment, self._cursor.resolve, verbatim=True)
         self._warn(fold.result()[2])
         piece = next(piece for piece in fold.pieces(path) if piece.uuid == merge.uuid)
         self.room.take(len(piece.messages))

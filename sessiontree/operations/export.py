@@ -286,10 +286,15 @@ def _add_merged(original: Original, rows: bytearray) -> None:
     merges = set(tree.rows_of_type("merge"))
     waiting = [row for row in merges if rows[row]]
     steps = _MOST_STEPS + 10 * len(tree)
+    done: set[tuple[int, str | None]] = set()
     while waiting:
         merge = original.reader.entry_at(waiting.pop())
         base = merge.get("baseUuid")
-        for row in tree.rows_up(_row_named(tree, merge.get("mergedUuid"))):
+        merged = _row_named(tree, merge.get("mergedUuid"))
+        if (ends := (merged, base if isinstance(base, str) else None)) in done:
+            continue
+        done.add(ends)
+        for row in tree.rows_up(merged):
             if tree.uuids[row] == base:
                 break
             steps -= 1

@@ -14,7 +14,7 @@ import resource
 import sys
 from typing import Any, Final
 
-_SECONDS: Final = 20
+_SECONDS: Final = 12
 _BYTES: Final = 6 << 30
 """Where a process is stopped, far above what a test accepts."""
 

@@ -393,12 +393,12 @@ class _Transcript:
 
     def _path(self, leaf: Entry) -> list[_Node]:
         """The messages of the path to an entry, as nodes without parents."""
-        context = self._source.context(leaf)
-        places = self._source.places(leaf, context.entries)
+        contributed = self._source.context(leaf)
+        places = self._source.places(leaf, [entry for _, entry in contributed])
         row_of = self._source.row
         return [
             _Node(row_of(entry), place, None if _is_own(message, entry) else (message, entry))
-            for message, entry, place in zip(context.messages, context.entries, places, strict=True)
+            for (message, entry), place in zip(contributed, places, strict=True)
             if message.get("role") != "system"
         ]
 
