@@ -248,7 +248,7 @@ class Room:
     """
 
     def __init__(self, title: str, entries: int) -> None:
-        self._most = self._left = 2 * entries + _REPEATED
+        self._most = self._left = entries + _REPEATED
         self._error = (
             f"{title} has {entries:,} entries, and its lanes, compactions and merges repeat them "
             f"more than {self._most:,} times; fork the path that you need, and convert the copy"
