@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import ge
@@ -415,12 +416,16 @@ class Branching:
             return []
         lanes = [tree.lane_of(row) for row in range(len(tree))]
         first: dict[str | None, int] = {}
+        before: Counter[str | None] = Counter()  # the rows so far on the line of each lane
         for row, parent in enumerate(tree.parents):
             lane = lanes[row]
             begins = first.setdefault(lane, row)
-            may_come_back = lane is None or begins < row or tree.has_late_parents
+            may_come_back = lane is None or before[lane] or tree.has_late_parents
+            before[lane] += 1
             if parent != NO_ROW and lanes[parent] != lane and may_come_back:
                 for above in self._between(row, lanes, begins):
+                    before[lanes[above]] -= 1
+                    before[lane] += 1
                     lanes[above] = lane
         return lanes
 

@@ -25,6 +25,9 @@ _TERMINAL: Final = re.compile(
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&!$@])")
 _TAG: Final = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])(?![A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>)")
 _TICKS: Final = re.compile(r"`+")
+_MARKS: Final = re.compile(r"[<>`~#=]|^[ \t]*-", re.MULTILINE)
+"""Without one of these, a text has no heading, no HTML and no code that could stay open."""
+
 _END: Final = "the-end-of-the-text"
 
 
@@ -68,6 +71,8 @@ def prose(text: str) -> str:
     text = plain(text).strip("\n")
     if len(text) > _LARGEST:
         return block(text)
+    if not _MARKS.search(text):
+        return text
     shown = _with_lower_headings(_without_html(text))
     if _is_contained(shown):
         return shown

@@ -55,6 +55,10 @@ _ID_LENGTH: Final = 8
 _ID: Final = re.compile(r"[0-9a-f]{8}")
 
 
+_STEPS: Final = 100
+"""The steps up the tree that cost as much as an entry that is repeated."""
+
+
 class PiWriter:
     def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
@@ -63,6 +67,7 @@ class PiWriter:
         count = len(self._tree)
         self._ids = Ids()
         self._ancestry: Ancestry | None = None
+        self._steps = 0
         self._messages = PiMessages(self._losses)
         self._firsts: list[str | None] = [None] * count
         self._tips: list[str | None] = [None] * count
@@ -289,16 +294,22 @@ class PiWriter:
         wanted = entry.get("firstKeptEntryUuid")
         if wanted == entry.uuid:
             return None
-        if isinstance(wanted, str) and not self._tree.has_duplicates:
-            target = self._tree.row(wanted)
-            if target != NO_ROW and self._firsts[target] and target not in self._pieces:
-                self._ancestry = self._ancestry or Ancestry(self._tree)
-                if self._ancestry.is_above(target, row):
-                    return self._firsts[target]
+        if not self._tree.has_duplicates and not self._pieces:
+            target = self._tree.row(wanted) if isinstance(wanted, str) else NO_ROW
+            self._ancestry = self._ancestry or Ancestry(self._tree)
+            is_above = target != NO_ROW and self._ancestry.is_above(target, row)
+            if is_above and self._firsts[target] is not None:
+                return self._firsts[target]
+            if not is_above and not isinstance(self._source.header.get("parentSession"), dict):
+                self._keep_nothing()
+                return None
         kept: str | None = None
         topmost = row
         for above in self._tree.rows_up(self._tree.parents[row]):
             kept = self._firsts[above] or kept
+            self._steps += 1
+            if self._steps % _STEPS == 0:
+                self._source.room.take()
             if self._tree.uuids[above] == wanted:
                 return self._whole_of(above) or kept
             topmost = above or topmost
@@ -307,8 +318,11 @@ class PiWriter:
             origin.get("cutAbove") is True or origin.get("uuid") == self._tree.uuids[topmost]
         ):
             return kept
-        self._losses.add("a compaction whose first kept entry is not on its path keeps nothing")
+        self._keep_nothing()
         return None
+
+    def _keep_nothing(self) -> None:
+        self._losses.add("a compaction whose first kept entry is not on its path keeps nothing")
 
     def _whole_of(self, row: int) -> str | None:
         """The id of a streamed message, for a row that is a later piece of it; else None."""
