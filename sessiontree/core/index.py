@@ -87,6 +87,7 @@ class TreeIndex:
         self._lane_ids: dict[str | None, int] = {None: _MAIN}
         self._lane_of = array("I")
         self.has_late_parents = False
+        self._in_order: list[str] = []
         self._missing: dict[str, list[int]] = {}
         self._above = array("i")
         self._first_child = array("i")
@@ -256,6 +257,14 @@ class TreeIndex:
         if not ids:
             return []
         return [row for row, id in enumerate(self._type_of[since:], since) if id in ids]
+
+    def some_uuids_with_prefix(self, prefix: str, most: int) -> list[str]:
+        """The first uuids in order that start with `prefix`, at most so many."""
+        if len(self._in_order) != len(self.uuids):
+            self._in_order = sorted(self.uuids)
+        at = bisect_left(self._in_order, prefix)
+        near = self._in_order[at : at + most]
+        return [uuid for uuid in near if uuid.startswith(prefix)]
 
     def rows_with_prefix(self, prefix: str) -> list[int]:
         """The last row of each uuid that starts with `prefix`."""
