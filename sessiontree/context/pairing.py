@@ -69,7 +69,7 @@ class Group(Generic[Source]):
     def __init__(
         self, calls: list[Call], message: Message, source: Source, place: int, first: int
     ) -> None:
-        self.calls = calls.copy()
+        self.calls = calls
         self.response = message.get("id")
         self.is_item = kind_of(message) in CALL_ITEMS
         self.in_pieces = False
