@@ -103,6 +103,10 @@ class TargetRefusedError(ResolveError):
     """The content may not be read: it is, for example, outside the root, a device, or too large."""
 
 
+class TooMuchError(SessionTreeError):
+    """What is asked for takes more than a stated limit, because the session multiplies it."""
+
+
 class FileError(SessionTreeError):
     """The content of a file is wrong or of another kind. `file` is the path of the file."""
 

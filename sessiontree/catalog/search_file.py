@@ -228,6 +228,8 @@ class FileSearch:
                     yield found
 
     def _hit_in(self, line: bytes, offset: int) -> SearchHit | None:
+        if not line or line.isspace():
+            return None
         entry = decode(line, offset, ignore)
         if entry is not None:
             return self._hit(entry, _restored(entry, lambda handle: b""))

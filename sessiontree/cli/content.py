@@ -95,7 +95,7 @@ def _state(references: int, fault: errors.BlobError | None) -> str:
 
 def _lines(session: Session) -> Iterator[Mapping[str, Any]]:
     """The stored keys of each entry that may use a blob."""
-    for _, line in session.reader.ready().lines():
+    for _, line in session.reader.ready().entry_lines():
         if MARK in line:
             yield decode_object(line)
 

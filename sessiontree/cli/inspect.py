@@ -16,6 +16,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.errors import TooMuchError
 from sessiontree.operations.outline import count_branches
 from sessiontree.session import Session
 
@@ -67,12 +68,21 @@ def _facts(session: Session) -> dict[str, Any]:
         "branches": count_branches(tree),
         "lanes": [lane or "main" for lane in tree.lanes],
         "leaf": session.leaf.uuid,
-        "model": session.context().model or header_settings({"metadata": metadata}).get("model"),
+        "model": _model(session) or header_settings({"metadata": metadata}).get("model"),
         "agentSession": metadata.get(AGENT_SESSION_KEY),
         "parentSession": session.header.get("parentSession"),
         "metadata": metadata,
         "damage": [output.damage_row(found) for found in session.damage],
     }
+
+
+def _model(session: Session) -> Mapping[str, Any] | None:
+    """The model at the leaf; None, with a warning, where the context is too much."""
+    try:
+        return session.context().model
+    except TooMuchError as error:
+        tell(f"Warning: {error}")
+        return None
 
 
 def _without_scratch(lanes: Mapping[str, int]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from sessiontree.context.settings import model_of, settings_of
 from sessiontree.core.blocks import Blocks, Contents, Resolve
 from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
+from sessiontree.errors import TooMuchError
 
 
 def replaced(message: Message, replacement: Any) -> Message | None:
@@ -59,6 +60,9 @@ def custom_message(entry: Entry) -> dict[str, Any]:
 
 # Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second.
 Segment = Callable[[str, str], Sequence[Entry]]
+MOST_MERGED_AGAIN: Final = 200_000
+"""How many entries the merges of one context may read again."""
+
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
 
@@ -167,10 +171,11 @@ class Fold:
     def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
         """For each message: the entry on this path, the message, its source."""
         seen: set[str] = set()
+        merged = _Merged()
         for entry in visible:
             self._note_setting(entry)
             if entry.type == "merge":
-                for message, source in self._merge(entry, seen):
+                for message, source in self._merge(entry, seen, merged):
                     yield entry, message, source
                 continue
             own = self._edited(entry, self._edits, self._blocks)
@@ -178,27 +183,35 @@ class Fold:
             if own is not None and self._is_kept(own):
                 yield entry, own, entry
 
-    def _merge(self, merge: Entry, seen: set[str]) -> Iterator[tuple[Message, Entry]]:
+    def _merge(
+        self, merge: Entry, seen: set[str], merged: _Merged
+    ) -> Iterator[tuple[Message, Entry]]:
         """What a merge contributes, merges inside it included, each entry once."""
-        frames: list[tuple[Iterator[Entry], dict[str, Any], Blocks]] = [
-            (iter([merge]), self._edits, self._blocks)
+        frames: list[tuple[Entry | None, Iterator[Entry], dict[str, Any], Blocks]] = [
+            (None, iter([merge]), self._edits, self._blocks)
         ]
         while frames:
-            entries, edits, blocks = frames[-1]
+            outer, entries, edits, blocks = frames[-1]
             entry = next(entries, None)
             if entry is None:
                 frames.pop()
+                if outer is not None:
+                    merged.finish(outer)
                 continue
             if entry.uuid in seen:
                 continue
             seen.add(entry.uuid)
             is_whole = entry.get("summary") is not None or entry.uuid in edits
             if entry.type == "merge" and not is_whole:
-                segment = _visible_segment(self._segment_of(entry))
+                if merged.is_finished(entry):  # all that it takes in was seen
+                    continue
+                segment = _visible_segment(merged.take(entry, self._segment_of(entry)))
+                if not segment:
+                    continue
                 self._contents.prepare(segment)
                 visible = [self._contents.whole(below) for below in segment]
                 inside = {**_edits(visible), **edits}
-                frames.append((iter(visible), inside, Blocks(visible, self._warnings)))
+                frames.append((entry, iter(visible), inside, Blocks(visible, self._warnings)))
                 continue
             message = self._edited(entry, edits, blocks)
             if message is not None and self._is_kept(message):
@@ -263,6 +276,50 @@ class Fold:
             messages.append(message)
             sources.append(source)
         return [Piece(uuid, *part) for uuid, part in parts.items()]
+
+
+class _Merged:
+    """What the merges of one context took in so far.
+
+    Merges can be nested so that each takes in all that the others did: the work is then the square
+    of their number, for a context in which each entry is once. How often entries may be read again
+    is limited.
+    """
+
+    def __init__(self) -> None:
+        self._finished: set[tuple[Any, Any]] = set()
+        self._read: dict[tuple[str, int], Entry] = {}
+        self._again = 0
+
+    def is_finished(self, merge: Entry) -> bool:
+        """Whether another merge took in the same path, and is done."""
+        return _ends_of(merge) in self._finished
+
+    def finish(self, merge: Entry) -> None:
+        """Note that a merge contributed all that it takes in."""
+        self._finished.add(_ends_of(merge))
+
+    def take(self, merge: Entry, segment: Sequence[Entry]) -> list[Entry]:
+        """Note the path that a merge takes in; entries read before are the same objects.
+
+        Raises:
+            TooMuchError: the merges read entries again too often.
+        """
+        known = len(self._read)
+        found = [self._read.setdefault((entry.uuid, entry.offset), entry) for entry in segment]
+        self._again += len(segment) - (len(self._read) - known)
+        if self._again > MOST_MERGED_AGAIN:
+            raise TooMuchError(
+                f"the merges up to {merge.uuid} take in each other, and would read entries again "
+                f"more than {MOST_MERGED_AGAIN:,} times; go on from an entry above them, or merge "
+                "with a summary"
+            )
+        return found
+
+
+def _ends_of(merge: Entry) -> tuple[Any, Any]:
+    base, merged = merge.get("baseUuid"), merge.get("mergedUuid")
+    return base if isinstance(base, str) else None, merged if isinstance(merged, str) else None
 
 
 def _visible(path: PathRead, warnings: list[str]) -> list[Entry]:

@@ -17,14 +17,15 @@ Each correction is a warning. Messages that need none are passed on as the same 
 order. A later call may use an id again: a result answers the nearest open call before it.
 
 Messages are taken one by one, and everything before the last group of calls is settled, so that one
-more message costs one message. Only a result that comes after its call was given up makes all
-messages be paired again.
+more message costs one message. A result that comes after its call was given up unsettles all that
+stands before it: then all messages are paired again, once, when the result is asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 from sessiontree.core.message import (
     CALL_ITEMS,
@@ -39,6 +40,7 @@ from sessiontree.core.message import (
 
 Source = TypeVar("Source")
 
+_Noted = tuple[int, str]  # the place of the message that a warning is about, and the warning
 _RESULT_ROLES = frozenset({"toolResult", "tool"})  # roles of messages that are one result
 
 
@@ -50,19 +52,30 @@ class Answer(Generic[Source]):
     def __init__(self, ids: list[str], message: Message, source: Source) -> None:
         self.ids, self.message, self.source = ids, message, source
 
+    def results(self) -> dict[str, Message]:
+        """For each id the message with that result alone; the first of two with one id."""
+        messages = _each_result(self.message, len(self.ids))
+        return dict(zip(reversed(self.ids), reversed(messages), strict=True))
+
 
 class Group(Generic[Source]):
     """The calls of one response, and the answers to them so far."""
 
-    __slots__ = ("answers", "calls", "in_pieces", "is_item", "open", "place", "response", "source")
+    __slots__ = (
+        *("answers", "calls", "first", "in_pieces", "is_item", "open", "place", "response"),
+        "source",
+    )
 
-    def __init__(self, calls: list[Call], message: Message, source: Source, place: int) -> None:
+    def __init__(
+        self, calls: list[Call], message: Message, source: Source, place: int, first: int
+    ) -> None:
         self.calls = calls
         self.response = message.get("id")
         self.is_item = kind_of(message) in CALL_ITEMS
         self.in_pieces = False
         self.source = source
         self.place = place
+        self.first = first
         self.open = {call.id for call in calls}
         self.answers: list[Answer[Source]] = []
 
@@ -81,11 +94,14 @@ class Group(Generic[Source]):
             return True
         return kind in CALL_ITEMS and self.open.isdisjoint(call.id for call in calls_of(message))
 
-    def go_on(self, calls: list[Call], place: int) -> None:
-        self.calls = [*self.calls, *calls]
+    def go_on(self, calls: list[Call], place: int) -> set[str]:
+        """Take in the calls of the next piece; gives the ids that were not open before it."""
+        added = {call.id for call in calls} - self.open
+        self.calls += calls
         self.in_pieces = self.in_pieces or bool(calls)
-        self.open.update(call.id for call in calls)
+        self.open |= added
         self.place = place
+        return added
 
 
 class Pairing(Generic[Source]):
@@ -99,13 +115,16 @@ class Pairing(Generic[Source]):
     def _start_over(self) -> None:
         self._messages: list[Message] = []
         self._sources: list[Source] = []
-        self._warnings: list[str] = []
+        self._warnings: list[_Noted] = []
         self._tail: Group[Source] | None = None
         self._given_up: set[str] = set()
+        self._is_unsettled = False
 
     def take(self, message: Message, source: Source) -> None:
         self._taken.append(message)
         self._taken_sources.append(source)
+        if self._is_unsettled:
+            return
         role = message.get("role")
         is_item = "type" in message or "tool_calls" in message
         is_text = type(message.get("content")) is str
@@ -129,7 +148,8 @@ class Pairing(Generic[Source]):
             if tail is not None:
                 tail.go_on(calls, len(self._messages))
             elif calls:
-                self._tail = Group(calls, message, source, len(self._messages))
+                first = len(self._taken) - 1
+                self._tail = Group(calls, message, source, len(self._messages), first)
 
     def _closes_tail(self, id: str) -> bool:
         """Whether this answers the only open call, as most results do; closes it then."""
@@ -150,11 +170,12 @@ class Pairing(Generic[Source]):
         ):
             self._leave_out(answer)
             return
-        self._look_again()
+        self._is_unsettled = True
 
     def _leave_out(self, answer: Answer[Source]) -> None:
         """Drop results that answer no open call; keep the other content of the message."""
-        self._warnings.extend(_orphan_warning(id) for id in answer.ids)
+        place = len(self._taken) - 1
+        self._warnings.extend((place, _orphan_warning(id)) for id in answer.ids)
         rest = _without_results(answer.message)
         if rest is not None:
             self._settle_tail()
@@ -168,7 +189,7 @@ class Pairing(Generic[Source]):
         messages, sources, warnings = _answered(tail)
         self._messages += messages
         self._sources += sources
-        self._warnings += warnings
+        self._warnings += [(tail.first, warning) for warning in warnings]
         self._given_up |= tail.open
         self._tail = None
 
@@ -192,10 +213,18 @@ class Pairing(Generic[Source]):
 
         A result made for an unanswered call has the source of the call.
         """
+        if self._is_unsettled:
+            self._look_again()
         if self._tail is None:
-            return self._messages.copy(), self._sources.copy(), self._warnings.copy()
+            return self._messages.copy(), self._sources.copy(), _in_order(self._warnings)
         messages, sources, warnings = _answered(self._tail)
-        return self._messages + messages, self._sources + sources, self._warnings + warnings
+        noted = self._warnings + [(self._tail.first, warning) for warning in warnings]
+        return self._messages + messages, self._sources + sources, _in_order(noted)
+
+
+def _in_order(warnings: list[_Noted]) -> list[str]:
+    """The warnings in the order of their messages, whenever each was found."""
+    return [warning for _, warning in sorted(warnings, key=itemgetter(0))]
 
 
 def pair(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
@@ -208,7 +237,7 @@ def pair(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
 
 
 def _assign(
-    taken: list[tuple[Message, Source]], warnings: list[str]
+    taken: list[tuple[Message, Source]], warnings: list[_Noted]
 ) -> tuple[dict[int, Group[Source]], dict[int, Message | None]]:
     """Give every result to its call.
 
@@ -219,50 +248,62 @@ def _assign(
     open_calls: dict[str, list[Group[Source]]] = {}
     leftovers: dict[int, Message | None] = {}
     group: Group[Source] | None = None
+    stayed = 0  # the messages so far of which something stays in its place
     for place, (message, source) in enumerate(taken):
         ids = result_ids(message)
-        if not ids:
-            calls = calls_of(message)
-            if group is not None and group.goes_on_in(message):
-                known = group.open.copy()
-                group.go_on(calls, place + 1)
-            elif calls:
-                known = set()
-                group = Group(calls, message, source, place + 1)
-            else:
-                group = None
-                continue
-            groups[place] = group
-            for id in group.open - known:
-                open_calls.setdefault(id, []).append(group)
+        if ids:
+            answer = Answer(ids, message, source)
+            left = leftovers[place] = _hand_out(answer, place, stayed, open_calls, warnings)
+            if left is not None:
+                stayed += 1
+                group = None  # other content between two pieces ends the response
             continue
-        leftovers[place] = _hand_out(Answer(ids, message, source), place, open_calls, warnings)
-        if leftovers[place] is not None:
-            group = None  # other content between two pieces ends the response
+        stayed += 1
+        calls = calls_of(message)
+        if group is not None and group.goes_on_in(message):
+            opened = group.go_on(calls, stayed)
+        elif calls:
+            group = Group(calls, message, source, stayed, place)
+            opened = group.open
+        else:
+            group = None
+            continue
+        groups[place] = group
+        for id in opened:
+            open_calls.setdefault(id, []).append(group)
     return groups, leftovers
 
 
 def _hand_out(
-    answer: Answer[Source], at: int, open_calls: dict[str, list[Group[Source]]], warnings: list[str]
+    answer: Answer[Source],
+    at: int,
+    stayed: int,
+    open_calls: dict[str, list[Group[Source]]],
+    warnings: list[_Noted],
 ) -> Message | None:
-    """Give the results of one message to their groups; returns what is left of the message."""
-    home = _home(answer, at, open_calls)
+    """Give the results of the message at a place to their groups; returns what is left of it."""
+    home = _home(answer, stayed, open_calls)
     if home is not None:
-        home.place += 1
         home.answers.append(answer)
         for id in answer.ids:
-            open_calls[id].remove(home)
+            _remove_last(open_calls[id], home)
             home.open.discard(id)
         return None
-    for place, id in enumerate(answer.ids):
+    alone = _each_result(answer.message, len(answer.ids))
+    for id, message in zip(answer.ids, alone, strict=True):
         if not open_calls.get(id):
-            warnings.append(_orphan_warning(id))
+            warnings.append((at, _orphan_warning(id)))
             continue
         group = open_calls[id].pop()
         group.open.discard(id)
-        group.answers.append(Answer([id], _only_result(answer.message, place), answer.source))
-        warnings.append(f"the result of call {id} was apart from it and was moved behind it")
+        group.answers.append(Answer([id], message, answer.source))
+        warnings.append((at, f"the result of call {id} was apart from it and was moved behind it"))
     return _without_results(answer.message)
+
+
+def _remove_last(groups: list[Group[Source]], group: Group[Source]) -> None:
+    """Remove a group, nearly always the last, from the groups with an open call."""
+    del groups[next(at for at in reversed(range(len(groups))) if groups[at] is group)]
 
 
 def _home(
@@ -291,16 +332,18 @@ def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[s
     warnings = [] if in_order else ["parallel results were put in call order"]
     if not lead:
         warnings.append("results were put before the content between them")
-    by_id = {id: answer for answer in group.answers for id in answer.ids}
+    by_id = {
+        id: (message, answer.source)
+        for answer in group.answers
+        for id, message in answer.results().items()
+    }
     for call in {call.id: call for call in group.calls}.values():
-        answer = by_id.get(call.id)
-        if answer is None:
+        answered = by_id.get(call.id)
+        if answered is None:
             warnings.append(f"call {call.id} of {call.name or 'a tool'} was never answered")
-            messages.append(interrupted_result(call))
-            sources.append(group.source)
-        else:
-            messages.append(_only_result(answer.message, answer.ids.index(call.id)))
-            sources.append(answer.source)
+            answered = interrupted_result(call), group.source
+        messages.append(answered[0])
+        sources.append(answered[1])
     for answer in group.answers:
         rest = _without_results(answer.message)
         if rest is not None:
@@ -315,13 +358,18 @@ def _merged_results(
     """Neighbouring user messages of results as one: Anthropic wants all in the next message."""
     merged: list[Message] = []
     from_: list[Source] = []
+    joined: list[Any] | None = None  # the content of the last message, once it is a list of ours
     for message, source in zip(messages, sources, strict=True):
         last = merged[-1] if merged else None
         if last is not None and _holds_blocks(last) and _holds_blocks(message):
-            merged[-1] = {**last, "content": [*last["content"], *message["content"]]}
+            if joined is None:
+                joined = list(last["content"])
+                merged[-1] = {**last, "content": joined}
+            joined += message["content"]
         else:
             merged.append(message)
             from_.append(source)
+            joined = None
     return merged, from_
 
 
@@ -341,12 +389,12 @@ def _results_lead(answers: Sequence[Answer[Source]]) -> bool:
     return True
 
 
-def _only_result(message: Message, place: int) -> Message:
-    """The message with one of its results alone; itself where a message is one result."""
+def _each_result(message: Message, count: int) -> list[Message]:
+    """The message with each of its results alone; itself where a message is one result."""
     if not _holds_blocks(message) or len(message["content"]) == 1:
-        return message
+        return [message] * count
     blocks = [block for block in message["content"] if is_result_block(block)]
-    return {**message, "content": [blocks[place]]}
+    return [{**message, "content": [block]} for block in blocks]
 
 
 def _without_results(message: Message) -> Message | None:

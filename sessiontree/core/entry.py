@@ -195,6 +195,8 @@ def decode_leniently(line: bytes) -> Any:
     (a lone surrogate, a stray byte, a number too large). orjson reads 1,024 levels of nesting,
     whatever the depth of the caller's stack.
     """
+    if not line or line.isspace():  # a file may have millions of such lines
+        return None
     try:
         return _decode_any(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

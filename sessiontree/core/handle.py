@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -102,6 +103,11 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
         """
         if not isinstance(text, str):
             raise HandleError(f"a handle must be text, not {_short(text)}", "handle")
+        return cls._of_text(text)
+
+    @classmethod
+    @lru_cache(maxsize=1024)  # handles that lead to one another are read once for each of them
+    def _of_text(cls, text: str) -> Handle:
         head, colons, after = text.partition("::")
         plugin, at, version = head.partition("@")
         if not at or not colons:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import ge
@@ -32,6 +33,7 @@ import msgspec
 from sessiontree.core.codec import Head, ended_lines, head, heads_of, quoted
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import CONTENT, HEADER, Entry
+from sessiontree.core.runs import parts, report_run
 
 NO_ROW: Final = -1
 _MAIN: Final = 0  # the id of the lane without a name
@@ -86,6 +88,7 @@ class TreeIndex:
         self._lane_ids: dict[str | None, int] = {None: _MAIN}
         self._lane_of = array("I")
         self.has_late_parents = False
+        self._in_order: list[str] = []
         self._missing: dict[str, list[int]] = {}
         self._above = array("i")
         self._first_child = array("i")
@@ -96,16 +99,21 @@ class TreeIndex:
 
     def extend(self, block: bytes, offset: int, report: Report) -> None:
         """Add whole lines, each ended by LF, that start at `offset`."""
-        self.extend_by(ended_lines(block), offset, report)
+        self.extend_by(ended_lines(block), block, offset, report)
         self.end = offset + len(block)
 
-    def extend_by(self, lines: list[bytes], offset: int, report: Report) -> None:
-        """Add consecutive lines, each with its LF; see `add`."""
+    def extend_by(self, lines: list[bytes], block: bytes, offset: int, report: Report) -> None:
+        """Add the lines of a block, each with its LF; see `add`."""
         if self._take_in(lines, offset):
             return
-        for line in lines:
-            self.add(line[:-1], offset, report)
-            offset += len(line)
+        for part, count in parts(block, lines):
+            if count > 1:
+                report_run(part[0][:-1], count, offset, report)
+                offset += count * len(part[0])
+                continue
+            for line in part:
+                self.add(line[:-1], offset, report)
+                offset += len(line)
 
     def _take_in(self, lines: list[bytes], offset: int) -> bool:
         """Add lines together, or none of them; whether they were added.
@@ -251,6 +259,14 @@ class TreeIndex:
             return []
         return [row for row, id in enumerate(self._type_of[since:], since) if id in ids]
 
+    def some_uuids_with_prefix(self, prefix: str, most: int) -> list[str]:
+        """The first uuids in order that start with `prefix`, at most so many."""
+        if len(self._in_order) != len(self.uuids):
+            self._in_order = sorted(self.uuids)
+        at = bisect_left(self._in_order, prefix)
+        near = self._in_order[at : at + most]
+        return [uuid for uuid in near if uuid.startswith(prefix)]
+
     def rows_with_prefix(self, prefix: str) -> list[int]:
         """The last row of each uuid that starts with `prefix`."""
         rows = self._rows.items()
@@ -259,6 +275,11 @@ class TreeIndex:
     def last_on(self, lane: str | None) -> int:
         """The last row of a lane, or NO_ROW."""
         return next(self.rows_on(lane), NO_ROW)
+
+    def last_of_each_lane(self) -> dict[str | None, int]:
+        """The last row of each lane that has one."""
+        last = dict(zip(self._lane_of, range(len(self)), strict=True))
+        return {self._lanes[id]: row for id, row in last.items()}
 
     def rows_on(self, lane: str | None) -> Iterator[int]:
         """The rows of a lane, the last first."""
@@ -343,6 +364,29 @@ class TreeIndex:
         return above
 
 
+class Ancestry:
+    """Which rows of a tree are above which, as it is now; a question costs one step."""
+
+    def __init__(self, tree: TreeIndex) -> None:
+        self._entered = entered = array("i", [0]) * len(tree)
+        self._left = left = array("i", [0]) * len(tree)
+        waiting = tree.roots()
+        time = 0
+        while waiting:
+            row = waiting.pop()
+            if row < 0:  # all below it was entered
+                left[~row] = time
+                continue
+            time += 1
+            entered[row] = time
+            waiting.append(~row)
+            waiting += tree.children(row)
+
+    def is_above(self, above: int, row: int) -> bool:
+        """Whether a row is another or an ancestor of it."""
+        return self._entered[above] <= self._entered[row] <= self._left[above]
+
+
 class Branching:
     """The branches of a tree as it is now; `content` has for each row 1 where it has content."""
 
@@ -382,12 +426,16 @@ class Branching:
             return []
         lanes = [tree.lane_of(row) for row in range(len(tree))]
         first: dict[str | None, int] = {}
+        before: Counter[str | None] = Counter()  # the rows so far on the line of each lane
         for row, parent in enumerate(tree.parents):
             lane = lanes[row]
             begins = first.setdefault(lane, row)
-            may_come_back = lane is None or begins < row or tree.has_late_parents
+            may_come_back = lane is None or before[lane] or tree.has_late_parents
+            before[lane] += 1
             if parent != NO_ROW and lanes[parent] != lane and may_come_back:
                 for above in self._between(row, lanes, begins):
+                    before[lanes[above]] -= 1
+                    before[lane] += 1
                     lanes[above] = lane
         return lanes
 

@@ -8,27 +8,36 @@ that name entries which are missing or in the wrong place. Changes nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, ended_lines, is_utf_8
+from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, is_utf_8
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
-from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
+from sessiontree.core.runs import parts
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
+_STEPS: Final = 100_000
+"""The steps up the tree after which an index of what is above what costs less."""
+
 _ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})  # name an ancestor, or the entry
 
 
-def unsound(lines: Iterable[bytes], offset: int) -> Iterator[tuple[int, bytes]]:
+def unsound(block: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
     """The lines with a wrong checksum, or with bytes that are not UTF-8, with their offsets.
 
-    The lines are consecutive, each with its LF; `offset` is that of the first.
+    The block is of whole lines, each ended by LF; `offset` is that of the first. Runs of lines too
+    short for an entry are left out: the structure reports them.
     """
-    for line in lines:
-        if not _is_sealed(line) or not is_utf_8(line):
-            yield offset, line
-        offset += len(line)
+    for lines, count in parts(block):
+        if count > 1:
+            offset += count * len(lines[0])
+            continue
+        for line in lines:
+            if not _is_sealed(line) or not is_utf_8(line):
+                yield offset, line
+            offset += len(line)
 
 
 def _is_sealed(line: bytes) -> bool:
@@ -44,6 +53,8 @@ class Verification:
         self._references: list[tuple[int, str, str]] = []  # row, key, uuid
         self._wrong: defaultdict[int, list[str]] = defaultdict(list)
         self._is_copy = False
+        self._steps = 0
+        self._far: tuple[Ancestry, Mapping[str, list[int]]] | None = None
 
     @property
     def entries(self) -> int:
@@ -55,19 +66,15 @@ class Verification:
 
     def take_block(self, block: bytes, offset: int) -> None:
         """Check whole lines, each ended by LF, that start at `offset`."""
-        lines = ended_lines(block)
-        self._take_structure(lines, block, offset)
-        for at, line in unsound(lines, offset):
+        self.take_structure(block, offset)
+        for at, line in unsound(block, offset):
             self.look_into(line, at)
 
     def take_structure(self, block: bytes, offset: int) -> None:
         """The same without checksums and text: `unsound` gives the lines for `look_into`."""
-        self._take_structure(ended_lines(block), block, offset)
-
-    def _take_structure(self, lines: list[bytes], block: bytes, offset: int) -> None:
         tree = self._tree
         first = len(tree)
-        tree.extend_by(lines, offset, self._report)
+        tree.extend(block, offset, self._report)
         for row in tree.rows_of_type(HEADER, *REFERENCES, since=first):
             start = tree.offsets[row] - offset
             self._note_references(block[start : block.index(b"\n", start)], row)
@@ -96,6 +103,7 @@ class Verification:
     def finish(self) -> None:
         """Follow the references, once all entries are known."""
         tree = self._tree
+        self._steps = _STEPS + len(tree)
         bases = {uuid for _, key, uuid in self._references if key == "baseUuid"}
         for row, parent in tree.missing_parents():
             if self._is_copy and (parent in bases or tree.type_of(row) in ANNOTATIONS):
@@ -125,4 +133,17 @@ class Verification:
                 return True
             if above < target and not may_jump:
                 return False
+            self._steps -= 1
+            if self._steps < 0:
+                return self._is_far_above(row, uuid)
         return False
+
+    def _is_far_above(self, row: int, uuid: str) -> bool:
+        """The same for a reference far up, once such references took many steps."""
+        if self._far is None:
+            rows: defaultdict[str, list[int]] = defaultdict(list)
+            for at, each in enumerate(self._tree.uuids):
+                rows[each].append(at)
+            self._far = Ancestry(self._tree), rows
+        ancestry, rows_of = self._far
+        return any(ancestry.is_above(above, row) for above in rows_of[uuid])

@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.context.compaction import Piece, TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
@@ -35,6 +35,9 @@ from sessiontree.errors import (
 
 if TYPE_CHECKING:
     from sessiontree.storage.log import Log
+
+_NEAR: Final = 32
+"""The entries at the end of a path that are looked at before an index of it is made."""
 
 Ref = str | Entry
 """An entry, or a name of one; see `sessiontree.engine.refs`."""
@@ -163,9 +166,9 @@ class Cursor:
         if self.leaf.uuid == uuid:
             return self.leaf
         if uuid not in self.reader.pending and self._path is not None:
-            for entry in reversed(self._path.entries):
-                if entry.uuid == uuid:
-                    return entry
+            found = self._path.find(uuid)
+            if found is not None:
+                return found
         return self.reader.by_uuid(uuid)
 
     @synchronized
@@ -296,13 +299,21 @@ class Cursor:
         if merged is None:
             return []
         path = [merged]
-        if merged.parent_uuid != base_uuid:
+        kept = _first_kept(merged)
+        if merged.parent_uuid != base_uuid and kept != merged.uuid:
             for entry in self.reader.up(merged):
                 path.append(entry)
-                if entry.parent_uuid == base_uuid:
+                kept = _first_kept(entry) if kept is None else kept
+                if entry.parent_uuid == base_uuid or entry.uuid == kept:
                     break
         path.reverse()
         return [entry for entry in path if entry.type != HEADER]
+
+
+def _first_kept(entry: Entry) -> str | None:
+    """The uuid of the first entry that a compaction keeps; None for any other entry."""
+    kept = entry.get("firstKeptEntryUuid") if entry.type == "compaction" else None
+    return kept if isinstance(kept, str) else None
 
 
 def _unresolved(entries: Sequence[Entry]) -> list[Resolution]:
@@ -334,6 +345,16 @@ class Path:
         self._fold: Fold | None = None
         self._folded = 0
         self._resolved: dict[str, Shown] = {}
+        self._by_uuid: dict[str, Entry] | None = None
+
+    def find(self, uuid: str) -> Entry | None:
+        """Return the lowest entry with a uuid among those that were read, or None."""
+        for entry in self.entries[: -_NEAR - 1 : -1]:
+            if entry.uuid == uuid:
+                return entry
+        if self._by_uuid is None:
+            self._by_uuid = {entry.uuid: entry for entry in self.entries}
+        return self._by_uuid.get(uuid)
 
     def complete(self, walk: Walk) -> None:
         """Read the rest of the path, up to the root."""
@@ -342,6 +363,7 @@ class Path:
         above = list(walk.up(self.entries[0]))
         above.reverse()
         self.entries[:0] = above
+        self._by_uuid = None
         self.whole = True
         self._fold = None  # the settings above now count too
 
@@ -379,6 +401,7 @@ class Path:
         """Become the path to an entry just appended; False if the path must be read again."""
         if leaf.type == "compaction":
             return False
+        self._by_uuid = None
         entries = self.entries
         if leaf.parent_uuid != entries[-1].uuid:
             places = range(len(entries) - 1, -1, -1)

@@ -13,6 +13,7 @@ BLANK: Final = b"\0\r\t \xef\xbb\xbf"
 """The bytes of a blank line."""
 
 _START: Final = 4096
+_BLOCK: Final = 64 * 1024
 _LONGEST: Final = 64 * 1024 * 1024
 
 
@@ -33,6 +34,11 @@ def find_header(file: Positioned, head: bytes = b"") -> HeaderLine:
     """
     offset, number = 0, 1
     while offset < len(head) or offset < file.size():
+        if offset >= len(head):
+            blank, lines = _blank_lines(file, offset)
+            offset, number = offset + blank, number + lines
+            if offset >= file.size():
+                break
         end = head.find(b"\n", offset)
         line = head[offset:end] if end >= 0 else _long_line(file, offset)
         if line.strip(BLANK):
@@ -55,6 +61,14 @@ def empty(file: str) -> NotASessionError:
     return NotASessionError(
         f"{file} is not a session: it is empty; remove it, then make a session with 'new'", file
     )
+
+
+def _blank_lines(file: Positioned, offset: int) -> tuple[int, int]:
+    """The bytes of the blank lines that start at an offset, and how many they are."""
+    block = file.read(offset, _BLOCK)
+    end = len(block) - len(block.lstrip(BLANK + b"\n"))
+    end = block.rfind(b"\n", 0, end) + 1
+    return end, block.count(b"\n", 0, end)
 
 
 def _long_line(file: Positioned, offset: int) -> bytes:

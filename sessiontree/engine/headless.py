@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from sessiontree.core.codec import decode, lines_in
+from sessiontree.core.codec import decode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
+from sessiontree.core.runs import parts, report_run
 from sessiontree.core.salvage import HeaderStandIn
 from sessiontree.errors import MissingHeaderError
 from sessiontree.storage.lines import count_newlines
@@ -54,14 +55,19 @@ class Headless:
     def _damage_before(self) -> list[Damage]:
         """What is wrong in front of the damaged line, where only zeros and blanks are."""
         found: list[Damage] = []
-        offset = 0
-        for number, line in enumerate(lines_in(self.original.read(0, self.stand_in.offset)), 1):
+        offset, number = 0, 1
 
-            def report(kind: str, offset: int, cause: str, number: int = number) -> None:
-                found.append(Damage(self.original.name, number, offset, kind, cause))
+        def report(kind: str, offset: int, cause: str) -> None:
+            found.append(Damage(self.original.name, number, offset, kind, cause))
 
-            decode(line, offset, report)
-            offset += len(line) + 1
+        for lines, count in parts(self.original.read(0, self.stand_in.offset)):
+            for line in lines:
+                if count > 1:
+                    report_run(line[:-1], count, offset, report)
+                else:
+                    decode(line.removesuffix(b"\n"), offset, report)
+                offset += count * len(line)
+                number += count
         return found
 
     def place(self, line: int, offset: int) -> tuple[int, int]:

@@ -176,7 +176,7 @@ class TreeReader:
         """Yield all entries in file order, the header first."""
         with self.alone():
             view = self.whole()
-            lines = view.lines()
+            lines = view.entry_lines()
         for offset, line in lines:
             entry = view.decode(line, offset)
             if entry is not None:

@@ -14,6 +14,7 @@ second repair changes nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -22,7 +23,7 @@ import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.blob import MARK, Blob, blobs_needed
-from sessiontree.core.codec import decode, ended_lines, lines_in
+from sessiontree.core.codec import decode, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.migrate import Adoption
@@ -130,7 +131,7 @@ def _shares(log: Log, end: int) -> list[Share]:
 def unsound_in(log: Log, share: Share) -> list[int]:
     """Return the offsets of the lines of a share that need a closer look; see `unsound`."""
     blocks = whole_lines(log.read, *share)
-    found = (unsound(ended_lines(block), offset) for offset, block in blocks)
+    found = (unsound(block, offset) for offset, block in blocks)
     return [offset for lines in found for offset, _ in lines]
 
 
@@ -219,16 +220,19 @@ def _in_original(lost: Headless, mending: Mending) -> Mending:
 def _repaired_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
     """Yield the lines of the repaired file, and add what was done to `mended`."""
     adoption = Adoption()
-    for number, (offset, line) in enumerate(view.lines(), 1):
+    number = 1
+    for offset, line, count in view.line_runs():
+        more = f", and the same in the {count - 1:,} lines after it" if count > 1 else ""
 
-        def note(what: str, number: int = number, offset: int = offset) -> None:
-            mended.append(Mending(number, offset, what))
+        def note(what: str, number: int = number, offset: int = offset, more: str = more) -> None:
+            mended.append(Mending(number, offset, what + more))
 
         pieces = _pieces(line, note)
         if pieces and offset == view.complete:
             note("ended the last line with a newline")
-        for piece in pieces:
+        for piece in pieces * count:
             yield adoption.take(piece, note)
+        number += count
 
 
 def _pieces(line: bytes, note: Callable[[str], None]) -> list[bytes]:
@@ -246,8 +250,7 @@ def _pieces(line: bytes, note: Callable[[str], None]) -> list[bytes]:
 def _stripped(line: bytes, note: Callable[[str], None]) -> bytes:
     """Strip NUL bytes, byte order marks and a CR from the ends of a line."""
     bare = line.rstrip(b"\0\r")
-    while bare.startswith((b"\0", _BOM)):
-        bare = bare.lstrip(b"\0").removeprefix(_BOM)
+    bare = _EMPTY.sub(b"", bare, count=1)
     if len(bare) == len(line):
         return line
     around = line.replace(bare, b"", 1) if bare else line
@@ -261,6 +264,7 @@ def _stripped(line: bytes, note: Callable[[str], None]) -> bytes:
 
 
 _BOM: Final = b"\xef\xbb\xbf"
+_EMPTY: Final = re.compile(rb"\A(?:\0|\xef\xbb\xbf)+")
 
 
 def _split(line: bytes, note: Callable[[str], None]) -> list[bytes]:

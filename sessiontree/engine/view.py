@@ -14,6 +14,7 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import is_version_1
 from sessiontree.core.index import TreeIndex
+from sessiontree.core.runs import parts, report_run
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.header import find_header
 from sessiontree.engine.walk import Walk
@@ -53,9 +54,13 @@ class View:
         found = find_header(self._log, self._log.read(0, 4096))
         offset = 0
         if found.offset:  # decode the lines before it, to report their damage
-            for line in lines_in(self._log.read(0, found.offset)):
-                self.decode(line, offset)
-                offset += len(line) + 1
+            for lines, count in parts(self._log.read(0, found.offset)):
+                for line in lines:
+                    if count > 1:
+                        report_run(line[:-1], count, offset, self.report)
+                    else:
+                        self.decode(line.removesuffix(b"\n"), offset)
+                    offset += count * len(line)
         if found.shares_line:
             self.report("json", found.offset, "the header shares its line with something else")
             self._is_header_fused = True
@@ -93,7 +98,9 @@ class View:
             kind, cause = "torn", "the file ends in the middle of an entry"
         elif kind == "json" and (offset, "torn") in self._damage:
             return
-        self._damage.setdefault((offset, kind), cause)
+        known = self._damage.setdefault((offset, kind), cause)
+        if cause.startswith(known):  # the same, and how many lines like it follow
+            self._damage[offset, kind] = cause
 
     @property
     def damage(self) -> list[Damage]:
@@ -189,6 +196,30 @@ class View:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """All known lines with their offsets, damaged ones too; an open end comes last."""
         return self._lines(self._complete, self.size)
+
+    def entry_lines(self) -> Iterator[tuple[int, bytes]]:
+        """The same, but for runs of lines too short for an entry, which are reported."""
+        return self._entry_lines(self._complete, self.size)
+
+    def _entry_lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
+        for offset, line, count in self._line_runs(complete, size):
+            if count > 1:
+                report_run(line, count, offset, self.report)
+            else:
+                yield offset, line
+
+    def line_runs(self) -> Iterator[tuple[int, bytes, int]]:
+        """All known lines with their offsets, and how often each stands there in a row."""
+        return self._line_runs(self._complete, self.size)
+
+    def _line_runs(self, complete: int, size: int) -> Iterator[tuple[int, bytes, int]]:
+        for offset, block in whole_lines(self._log.read, 0, complete):
+            for lines, count in parts(block):
+                for line in lines:
+                    yield offset, line[:-1], count
+                    offset += count * len(line)
+        if complete < size:
+            yield complete, self._log.read(complete, size - complete), 1
 
     def _lines(self, complete: int, size: int) -> Iterator[tuple[int, bytes]]:
         for offset, block in whole_lines(self._log.read, 0, complete):

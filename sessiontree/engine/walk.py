@@ -19,6 +19,7 @@ from sessiontree.core.codec import Decode, head, quoted
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.runs import SHORTEST_ENTRY
 from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
@@ -78,9 +79,19 @@ class Walk:
 
     def _last_on_main(self) -> Entry | None:
         end = self._end
+        run: tuple[bytes, int] | None = None  # the top line so far of a run of short lines alike
         while end > 0:
             offset, line = self._backwards.line_before(end)
             end = offset - 1
+            if run is not None and line == run[0]:
+                end = self._backwards.before_alike(line, end)
+                run = line, offset
+                continue
+            if run is not None:
+                self._decode(*run)  # which reports it
+            run = (line, offset) if len(line) < SHORTEST_ENTRY else None
+            if run is not None:
+                continue
             if b'"lane"' in line:
                 found = head(line, offset, ignore)
                 if found is not None and found.lane is not None:
@@ -88,11 +99,14 @@ class Walk:
             entry = self._decode(line, offset)
             if entry is not None and entry.lane is None:
                 return entry
+        if run is not None:
+            self._decode(*run)
         return None
 
     def entry(self, uuid: str) -> Entry | None:
         """Return the last entry with this uuid, or None."""
-        found = self._before(uuid, self._end) if _PLAIN.fullmatch(uuid) else None
+        may_search = _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end
+        found = self._before(uuid, self._end) if may_search else None
         return found or self._from_index(lambda tree: tree.row(uuid))
 
     def up(self, entry: Entry) -> Iterator[Entry]:

@@ -226,6 +226,7 @@ class AtifWriter:
         found: list[_Line] = []
         for lane, tips in writing.durable_lanes(source):
             line = _Line(lane, source.path(tips[-1]), own, {"extra": {"lane": lane}})
+            source.room.take(len(line.rows))
             self._survey(line)
             if line.is_copied:
                 continue

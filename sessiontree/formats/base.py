@@ -218,6 +218,8 @@ def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
     """The lines of the file with this `Place.source`."""
     previous: SourceLine | None = None
     for line_number, (offset, text) in enumerate(source.lines(), 1):
+        if not text:
+            continue
         if previous is not None:
             yield previous
         previous = SourceLine(Place(number, line_number, offset), text)

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
-from sessiontree.context.context import Context
 from sessiontree.context.providers.parts import Call, Media, stand_in
 from sessiontree.context.providers.values import Notes, clean_value, object_in
 from sessiontree.core.display import one_line
@@ -24,7 +23,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import Message
-from sessiontree.errors import EntryError, NothingToDoError
+from sessiontree.errors import EntryError, NothingToDoError, TooMuchError
 
 PIECES: Final = frozenset({"block", "message_end"})
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
@@ -97,6 +96,10 @@ class Losses(Notes):
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
+_REPEATED: Final = 100_000
+"""The entries that a conversion of a small session may repeat."""
+
+
 class SessionSource(Protocol):
     """The session to convert, as a writer reads it. A row is a position in `tree`."""
 
@@ -109,6 +112,7 @@ class SessionSource(Protocol):
     tree: TreeIndex  # the index of the whole session
     leaf: int  # the row of the current leaf
     losses: Losses  # collects the losses
+    room: Room  # limits what is repeated
 
     def model_id(self) -> str | None:
         """The model at the leaf."""
@@ -129,8 +133,8 @@ class SessionSource(Protocol):
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
 
-    def context(self, leaf: Entry) -> Context:
-        """The verbatim context of the path to an entry."""
+    def context(self, leaf: Entry) -> list[tuple[Message, Entry]]:
+        """The messages of the verbatim context of the path to an entry, each with its entry."""
 
     def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
         """For each message of that context, given their entries, the row to continue from.
@@ -234,6 +238,31 @@ def moment_of(timestamp: Any) -> datetime | None:
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+class Room:
+    """Limits the entries that a conversion reads and writes again and again.
+
+    A lane repeats what is above it, a compaction what it keeps, a merge what it takes in. A file
+    may be made so that this grows with the square of its size.
+    """
+
+    def __init__(self, title: str, entries: int) -> None:
+        self._most = self._left = entries + _REPEATED
+        self._error = (
+            f"{title} has {entries:,} entries, and its lanes, compactions and merges repeat them "
+            f"more than {self._most:,} times; fork the path that you need, and convert the copy"
+        )
+
+    def take(self, count: int = 1) -> None:
+        """Note entries that are read or written again.
+
+        Raises:
+            TooMuchError: they are more than the limit.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise TooMuchError(self._error)
 
 
 def no_message(source: SessionSource, made: str) -> NothingToDoError:

@@ -224,7 +224,7 @@ class SessionResolver:
         """An entry, or one block of it; a TargetMissingError where there is none."""
         near = ""
         for session in _sessions(handle, scope):
-            entry = session.cursor.by_uuid(handle.meta[1])
+            entry = _entry_of(session, handle.meta[1], scope)
             if handle.method == "block":
                 message = block_of(handle, session.reader, entry)
                 if message is not None:
@@ -238,9 +238,19 @@ class SessionResolver:
         )
 
 
+def _entry_of(session: HandleSession, uuid: str, scope: Scope) -> Entry | None:
+    """The entry with a uuid; the last one is kept, since handles of its blocks often follow."""
+    wanted = id(session), uuid
+    kept = scope.found.get(_entry_of)
+    if kept is None or kept[0] != wanted:
+        kept = scope.found[_entry_of] = (wanted, session.cursor.by_uuid(uuid))
+    entry: Entry | None = kept[1]
+    return entry
+
+
 def similar_uuids(reader: TreeReader, uuid: str) -> str:
     """A hint with the uuids that begin with an unknown one; empty where none does."""
-    near = [whole for whole in reader.index().uuids if whole.startswith(uuid)][:3]
+    near = reader.index().some_uuids_with_prefix(uuid, 3)
     return f"; give its uuid whole: {', '.join(near)}" if near else ""
 
 

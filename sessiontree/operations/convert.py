@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.context.context import Context
 from sessiontree.context.fold import Fold
 from sessiontree.core.blocks import Contents, message_uuid
 from sessiontree.core.entry import Entry
@@ -26,7 +25,7 @@ from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
 from sessiontree.errors import NothingToDoError, SessionExistsError, UsageError
-from sessiontree.formats.writing import PIECES, Loss, Losses, SideFile, Writer
+from sessiontree.formats.writing import PIECES, Loss, Losses, Room, SideFile, Writer
 from sessiontree.operations.export import Original
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.fs import FileSystem
@@ -122,6 +121,7 @@ class Source:
         self.metadata = reader.names().metadata
         self.header = reader.header
         self.losses = Losses()
+        self.room = Room(self.title, len(self.tree))
         self._warnings: dict[str, None] = {}
 
     @property
@@ -168,10 +168,19 @@ class Source:
         self._warn(warnings)
         return found
 
-    def context(self, leaf: Entry) -> Context:
-        found = self._cursor.context(leaf, verbatim=True)
-        self._warn(found.warnings)
+    def _segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
+        found = self._cursor.segment(base_uuid, merged_uuid)
+        self.room.take(len(found))
         return found
+
+    def context(self, leaf: Entry) -> list[tuple[Message, Entry]]:
+        path = self._cursor.read_path(leaf)
+        self.room.take(len(path.entries))
+        fold = Fold(path, self._segment, self._cursor.resolve, verbatim=True)
+        messages, entries, warnings = fold.result()
+        self.room.take(len(messages))
+        self._warn(warnings)
+        return list(zip(messages, entries, strict=True))
 
     def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
         path = self._cursor.read_path(leaf).entries
@@ -192,9 +201,11 @@ class Source:
 
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         path = self._cursor.read_path(merge)
-        fold = Fold(path, self._cursor.segment, self._cursor.resolve, verbatim=True)
+        self.room.take(len(path.entries))
+        fold = Fold(path, self._segment, self._cursor.resolve, verbatim=True)
         self._warn(fold.result()[2])
         piece = next(piece for piece in fold.pieces(path) if piece.uuid == merge.uuid)
+        self.room.take(len(piece.messages))
         return list(zip(piece.messages, piece.sources, strict=True))
 
     def path(self, leaf: int) -> array[int]:
@@ -241,8 +252,9 @@ class Source:
             if lane is not None and lane in found:
                 found[lane].append(row)
         own = set(self.tree.rows_up(self.leaf))
+        leaves = self.tree.last_of_each_lane()
         for lane, tips in found.items():
-            leaf = self.tree.last_on(lane)
+            leaf = leaves[lane]
             if tips or leaf not in own:
                 tips.append(leaf)
         return {lane: tips for lane, tips in found.items() if tips}

@@ -54,6 +54,7 @@ from sessiontree.errors import (
     HandleError,
     SessionTreeError,
     SessionTreeWarning,
+    TooMuchError,
     UsageError,
 )
 from sessiontree.operations.outline import path_rows
@@ -66,6 +67,9 @@ if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
     from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.fs import FileSystem
+
+_MOST_STEPS: Final = 20_000_000
+"""How many entries the merges of a copy may take in, each as often as they do."""
 
 SPILL_OVER: Final = 32 * 1024  # bytes of a string that stay in a line that is written anew
 HEADER_ROW: Final = 0
@@ -281,12 +285,24 @@ def _add_merged(original: Original, rows: bytearray) -> None:
     tree = original.reader.index()
     merges = set(tree.rows_of_type("merge"))
     waiting = [row for row in merges if rows[row]]
+    steps = _MOST_STEPS + 10 * len(tree)
+    done: set[tuple[int, str | None]] = set()
     while waiting:
         merge = original.reader.entry_at(waiting.pop())
         base = merge.get("baseUuid")
-        for row in tree.rows_up(_row_named(tree, merge.get("mergedUuid"))):
+        merged = _row_named(tree, merge.get("mergedUuid"))
+        if (ends := (merged, base if isinstance(base, str) else None)) in done:
+            continue
+        done.add(ends)
+        for row in tree.rows_up(merged):
             if tree.uuids[row] == base:
                 break
+            steps -= 1
+            if not steps:
+                raise TooMuchError(
+                    f"{original.file or 'the session'} has merges that take in each other, more "
+                    f"than {_MOST_STEPS:,} entries together; copy the path to an entry above them"
+                )
             if row in merges and not rows[row]:
                 waiting.append(row)
             rows[row] = 1

@@ -85,7 +85,9 @@ def rows(cursor: Cursor) -> Iterator[TreeRow]:
     with cursor.alone():
         outline = Outline.of(cursor)
         tree = outline.tree
-        return _rows(outline, outline.view.lines(), _depths(tree), path_rows(tree, outline.leaf))
+        return _rows(
+            outline, outline.view.entry_lines(), _depths(tree), path_rows(tree, outline.leaf)
+        )
 
 
 def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:

@@ -103,7 +103,7 @@ def _spent(reader: TreeReader, needed: set[Blob]) -> Iterator[tuple[str, Usage]]
     """
     answers: dict[str, tuple[str, Usage]] = {}
     view = reader.whole()
-    for offset, line in view.lines():
+    for offset, line in view.entry_lines():
         if MARK in line:
             needed.update(blobs_needed(decode_object(line)))
         entry = view.decode(line, offset) if b'"usage"' in line else None

@@ -70,6 +70,27 @@ class Backwards:
             at = self.window.rfind(b"\n", 0, inside)
         return self.start + at + 1, self.window[at + 1 : inside]
 
+    def before_alike(self, line: bytes, end: int) -> int:
+        """The LF at or before `end` above the lines of the window that are all like this one.
+
+        `end` is where a line ends. The first line of the window is not looked at.
+        """
+        unit = line + b"\n"
+        inside = end + 1 - self.start
+        if not 0 < inside <= len(self.window):
+            return end
+        step = len(unit)
+        while step and inside >= step:
+            block = self.window[inside - step : inside]
+            if self.window[inside - step - 1 : inside - step] == b"\n" and block == unit * (
+                step // len(unit)
+            ):
+                inside -= step
+                step *= 2
+            else:
+                step = step // 2 // len(unit) * len(unit)
+        return self.start + inside - 1
+
     def _load(self, start: int, end: int) -> None:
         self.start = max(0, start)
         self.window = self._read(self.start, end - self.start)

@@ -27,6 +27,9 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&!$@])")
 _TAG: Final = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])(?![A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>)")
 _IMAGE: Final = re.compile(r"(?<!\\)((?:\\\\)*)!\[(\](?=[(\[]))?")
 _TICKS: Final = re.compile(r"`+")
+_MARKS: Final = re.compile(r"[<>`~#=]|!\[|^[ \t]*-", re.MULTILINE)
+"""Without one of these, a text has no heading, HTML or image, and no code that could stay open."""
+
 _END: Final = "the-end-of-the-text"
 
 
@@ -70,6 +73,8 @@ def prose(text: str) -> str:
     text = plain(text).strip("\n")
     if len(text) > _LARGEST:
         return block(text)
+    if not _MARKS.search(text):
+        return text
     shown = _with_lower_headings(_without_html_and_images(text))
     if _is_contained(shown):
         return shown

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session
-from sessiontree.formats.pi.writer import OWN, new_id
+from sessiontree.formats.pi.writer import OWN, Ids
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, texts_of
 from tests.formats.test_pi import PI, PI_V1, has_pi, told_by_pi
 from tests.support.pi_trees import PiShaped
@@ -184,8 +184,8 @@ def test_the_same_session_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_pi_ids_start_the_uuid_and_are_unique() -> None:
     uuid = "1bde50fb-2508-46e1-9c31-cb1aad14ee24"
-    used: set[str] = set()
-    given = [new_id(each, used) for each in (uuid, uuid, "1bde50fb-other", "\ud800é")]
+    ids = Ids()
+    given = [ids.new(each) for each in (uuid, uuid, "1bde50fb-other", "\ud800é")]
     assert given[0] == "1bde50fb"
     assert len(set(given)) == 4
     assert all(re.fullmatch("[0-9a-f]{8}", id) for id in given)

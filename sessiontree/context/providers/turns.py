@@ -7,6 +7,7 @@ other results; ids are fit to be sent and no two calls share one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -64,9 +65,9 @@ def _joined(turns: Iterable[Turn]) -> list[Turn]:
         if not turn.parts:
             continue
         if out and out[-1].side == turn.side:
-            out[-1] = Turn(turn.side, [*out[-1].parts, *turn.parts])
+            out[-1].parts.extend(turn.parts)
         else:
-            out.append(turn)
+            out.append(Turn(turn.side, turn.parts.copy()))
     return out
 
 
@@ -143,15 +144,15 @@ def _with_results(
     parts: Sequence[Part], waiting: Sequence[tuple[str, Call]], notes: Notes
 ) -> list[Part]:
     """The parts of the user's side, the results of the waiting calls first."""
-    brought: dict[str, list[Result]] = {}
+    brought: dict[str, deque[Result]] = {}
     for part in parts:
         if isinstance(part, Result):
-            brought.setdefault(part.id, []).append(part)
+            brought.setdefault(part.id, deque()).append(part)
     ordered: list[Part] = []
     for stored, call in waiting:
         results = brought.get(stored)
         if results:
-            result = results.pop(0)
+            result = results.popleft()
         else:
             notes.add(f"call {stored} of {call.name or 'a tool'} was never answered")
             result = Result(stored, (Text(_INTERRUPTED),), failed=True)

@@ -14,7 +14,6 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final, NoReturn
 
 from sessiontree.core.message import json_text
@@ -97,6 +96,7 @@ class Ids:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._given: set[str] = set()
+        self._next_number: dict[str, int] = {}
 
     def give(self, stored: str) -> str:
         """An id for the next call: the stored one where it is fit and was not given before.
@@ -104,9 +104,11 @@ class Ids:
         Of pi's `call_1|fc_2`, the part before the bar counts.
         """
         given = wanted = stored.partition("|")[0]
-        numbers = count()
+        number = self._next_number.get(stored, 0)
         while given in self._given or not is_fit(given, self._limit):
-            given = _derived(wanted, f"{stored}\n{next(numbers)}", self._limit)
+            given = _derived(wanted, f"{stored}\n{number}", self._limit)
+            number += 1
+        self._next_number[stored] = number
         self._given.add(given)
         return given
 

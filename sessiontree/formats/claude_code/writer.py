@@ -9,6 +9,11 @@ Branches share a node where the same entry gives the same message after the same
 holds no message that its entry can give again: the memory is that of the nodes, and each message
 is translated twice, to count losses and to be written.
 
+An entry that only adds to the context of its parent adds one node to the parent's conversation, so
+that a tree costs its entries, however many branches it has. A compaction, an edit, a merge and a
+message in scattered pieces need the whole context of their path. Lanes, and compactions that keep
+the same messages, repeat messages; how many is limited.
+
 A response's `message.id` is left out where another branch goes on from inside the response:
 readers gather all entries with one id, those of other branches included.
 """
@@ -16,13 +21,17 @@ readers gather all entries with one id, those of other branches included.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from sessiontree.context.settings import model_of
+from sessiontree.core.blocks import message_uuid
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
+from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, calls_of, result_ids, text_of
 from sessiontree.core.origin import origin_at
 from sessiontree.errors import SessionTreeError
@@ -52,6 +61,9 @@ _WRITTEN_KEYS: Final = {
 }
 """The keys that are written, by type; other keys are losses."""
 
+_NEEDS_PATH: Final = frozenset(("compaction", "context_edit", "merge", *writing.PIECES))
+"""The types of entries that may change what stands above them in a context."""
+
 _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end"})
 
 
@@ -64,6 +76,8 @@ class ClaudeCodeWriter:
         is_uuid = _UUID.fullmatch(source.id) is not None
         self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
         self.used: set[str] = set()  # the uuids of the lines of all files
+        self._next_numbers: dict[str, int] = {}
+        self.whole_messages = _whole_messages(source)
         self.model = source.model_id()
         self._note_losses()
         tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]
@@ -135,6 +149,26 @@ class ClaudeCodeWriter:
         if "toolResults" in entry or (isinstance(metadata, dict) and "toolResults" in metadata):
             self._losses.add("a result that Claude Code stored in tool-results/ is its preview")
 
+    def free_uuid(self, wanted: str) -> str:
+        """A uuid that no line has yet: the one wanted, if it is one."""
+        uuid, number = wanted, self._next_numbers.get(wanted, 0)
+        while uuid in self.used or not _UUID.fullmatch(uuid):
+            number += 1
+            uuid = self.source.derived_uuid(wanted, number)
+        self._next_numbers[wanted] = number
+        self.used.add(uuid)
+        return uuid
+
+    def free_name(self, wanted: str, used: Collection[str]) -> str:
+        """A name that no subagent has yet: the one wanted, or one with a number."""
+        key = f"agent {wanted}"
+        name, number = wanted, self._next_numbers.get(key, 1)
+        while name in used:
+            number += 1
+            name = f"{wanted}-{number}"
+        self._next_numbers[key] = number
+        return name
+
     def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
         source = self.source
         known = writing.subagents(source)
@@ -159,9 +193,10 @@ class _Node:
     kept: tuple[Message, Entry] | None  # None if the entry can give the message again
     parent: _Node | None = None  # the node before it, or None
     replaces: _Node | None = None  # for the summary of a compaction, the last node that it replaces
-    children: tuple[_Node, ...] = ()  # the nodes after it
+    children: list[_Node] | None = None  # the nodes after it, if any
     model: str | None = None  # the id of the current model there, or None
     uuids: tuple[str, ...] = ()  # of its lines
+    last_uuid: str | None = None  # of its last line, or of the nearest node above that has one
 
     def up(self) -> Iterator[_Node]:
         node: _Node | None = self
@@ -170,16 +205,11 @@ class _Node:
             node = node.parent
 
     def below(self) -> Iterator[_Node]:
-        waiting = [*reversed(self.children)]
+        waiting = [*reversed(self.children or ())]
         while waiting:
             node = waiting.pop()
             yield node
-            waiting.extend(reversed(node.children))
-
-    @property
-    def last_uuid(self) -> str | None:
-        """The uuid of its last line, or of the nearest node above that has one."""
-        return next((above.uuids[-1] for above in self.up() if above.uuids), None)
+            waiting.extend(reversed(node.children or ()))
 
 
 class _SharedIds:
@@ -228,11 +258,12 @@ class _Transcript:
         self._source = writer.source
         self._lane = lane
         self._agent = ""
-        self._roots: tuple[_Node, ...] = ()
-        self._replaced: dict[str, _Node | None] = {}
+        self._roots: list[_Node] = []
+        self._ends: dict[int, _Node | None] = {}  # by row: the last node of its conversation
+        self._after: dict[tuple[int, str, int], list[_Node]] = {}  # see `_add`
         self._last: _Node | None = None
         for row in tips:
-            self._last = self._conversation(self._source.stored(row))
+            self._last = self._conversation(row)
         current = [] if self._last is None else list(self._last.up())
         self._shared = self._translate(current)
         self._last = next((node for node in current if node.uuids), None)
@@ -248,8 +279,7 @@ class _Transcript:
         """The id of the subagent that the lane becomes; not one of those used."""
         lane = self._lane or ""
         wanted = _NOT_IN_ID.sub("-", lane.removeprefix("agent-")).strip("-") or "unnamed"
-        names = (wanted, *(f"{wanted}-{number}" for number in range(2, len(used) + 2)))
-        self._agent = next(name for name in names if name not in used)
+        self._agent = self._writer.free_name(wanted, used)
         return self._agent
 
     def lines(self) -> Iterator[bytes]:
@@ -261,36 +291,97 @@ class _Transcript:
         if self._last is not None and self._last.children:
             yield self._end(self._last)
 
-    def _conversation(self, leaf: Entry) -> _Node | None:
-        """Add the path to an entry, and the paths that compactions on it replaced."""
-        paths = [self._path(leaf)]
-        while (summary := _compaction_in(paths[-1])) and summary.uuid not in self._replaced:
-            self._replaced[summary.uuid] = None
-            paths.append(self._path(self._source.parent(summary)))
+    def _conversation(self, leaf: int) -> _Node | None:
+        """Add the path to a row, and the paths that compactions on it replaced."""
+        waiting = [leaf]
+        asked: set[int] = set()
+        while waiting:
+            row = waiting[-1]
+            above, rows = self._known_above(row)
+            if above != NO_ROW and above not in self._ends:
+                path = self._path(self._source.stored(above))
+                summary = _compaction_in(path)
+                replaced = NO_ROW
+                if summary is not None:
+                    replaced = self._source.row(self._source.parent(summary))
+                    if replaced not in self._ends and replaced not in asked:
+                        asked.add(replaced)
+                        waiting.append(replaced)
+                        continue
+                last = self._add_all(path)
+                if last is not None and summary is not None:
+                    *_, top = last.up()
+                    top.replaces = top.replaces or self._ends.get(replaced)
+                self._ends[above] = last
+            self._go_on(above, rows)
+            waiting.pop()
+        return self._ends[leaf]
+
+    def _known_above(self, row: int) -> tuple[int, list[list[int]]]:
+        """The nearest row at or above one whose conversation is known, or needs its whole path.
+
+        NO_ROW where there is none. Also the rows below it, the lowest first, each with the other
+        rows of its message, if it is one in pieces.
+        """
+        tree, whole = self._source.tree, self._writer.whole_messages
+        found: list[list[int]] = []
+        while row != NO_ROW and row not in self._ends:
+            members = whole.get(row)
+            if members is None and tree.type_of(row) in _NEEDS_PATH:
+                return row, found
+            if members is None:
+                found.append([row])
+            elif members[-1] == row:
+                found.append(members)
+            else:  # a branch leaves in the middle of a message
+                found.append(members[: members.index(row) + 1])
+                self._source.room.take(len(found[-1]))
+            row = tree.parents[found[-1][0]]
+        return row, found
+
+    def _go_on(self, above: int, found: list[list[int]]) -> None:
+        """Add the messages of rows, the lowest first, that only add to a conversation."""
+        source = self._source
+        last = self._ends[above] if above != NO_ROW else None
+        last_piece = {members[0]: members[-1] for members in found}
+        rows = array("i", (row for members in reversed(found) for row in members))
+        ended = iter([members[-1] for members in reversed(found)])
+        for message, entry in source.messages(rows):
+            row = source.row(entry)
+            place = last_piece.get(row, row)
+            while (end := next(ended)) != place:
+                self._ends[end] = last
+            if message.get("role") != "system":
+                kept = None if _is_own(message, entry) else (message, entry)
+                last = self._add(last, _Node(row, place, kept), entry)
+            self._ends[place] = last
+        self._ends.update(dict.fromkeys(ended, last))
+
+    def _add_all(self, path: list[_Node]) -> _Node | None:
+        """Add a whole conversation; its last node, or None for an empty one."""
         last: _Node | None = None
-        for path in reversed(paths):
-            above, last = last, self._add(path)
-            if (summary := _compaction_in(path)) and last is not None:
-                if above is not None:
-                    self._replaced[summary.uuid] = above
-                *_, top = last.up()
-                top.replaces = self._replaced[summary.uuid]
+        for node in path:
+            _, entry = self._read(node)
+            last = self._add(last, node, entry)
         return last
 
-    def _add(self, nodes: Iterable[_Node]) -> _Node | None:
-        """Add a conversation; its last node, or None for an empty one."""
-        last: _Node | None = None
-        for node in nodes:
-            siblings = self._roots if last is None else last.children
-            known = next((other for other in siblings if self._is_same(other, node)), None)
-            if known is None:
-                node.parent = last
-                if last is None:
-                    self._roots += (node,)
-                else:
-                    last.children += (node,)
-            last = known or node
-        return last
+    def _add(self, last: _Node | None, node: _Node, entry: Entry) -> _Node:
+        """Add a node below another, unless the same is there; gives the one that is there."""
+        key = id(last), entry.uuid, hash(entry.line)
+        alike = self._after.setdefault(key, [])
+        known = next((other for other in alike if self._is_same(other, node)), None)
+        if known is not None:
+            return known
+        self._source.room.take()
+        alike.append(node)
+        node.parent = last
+        if last is None:
+            self._roots.append(node)
+        elif last.children is None:
+            last.children = [node]
+        else:
+            last.children.append(node)
+        return node
 
     def _in_order(self, last: _Node | None) -> list[_Node]:
         """All nodes, each parent before its children, but `last` after all others."""
@@ -302,12 +393,12 @@ class _Transcript:
 
     def _path(self, leaf: Entry) -> list[_Node]:
         """The messages of the path to an entry, as nodes without parents."""
-        context = self._source.context(leaf)
-        places = self._source.places(leaf, context.entries)
+        contributed = self._source.context(leaf)
+        places = self._source.places(leaf, [entry for _, entry in contributed])
         row_of = self._source.row
         return [
             _Node(row_of(entry), place, None if _is_own(message, entry) else (message, entry))
-            for message, entry, place in zip(context.messages, context.entries, places, strict=True)
+            for (message, entry), place in zip(contributed, places, strict=True)
             if message.get("role") != "system"
         ]
 
@@ -339,19 +430,12 @@ class _Transcript:
             node.model = found["modelId"] if found else above
             losses.uuid = entry.uuid
             made = _translated(node, message, messages)
-            node.uuids = tuple(self._free_uuid(entry.uuid) for _ in made)
+            node.uuids = tuple(self._writer.free_uuid(entry.uuid) for _ in made)
+            before = None if node.parent is None else node.parent.last_uuid
+            node.last_uuid = node.uuids[-1] if node.uuids else before
             if shared is not None:
                 shared.note(node, made, entry.uuid)
         return {} if shared is None else shared.found()
-
-    def _free_uuid(self, wanted: str) -> str:
-        used = self._writer.used
-        uuid, number = wanted, 0
-        while uuid in used or not _UUID.fullmatch(uuid):
-            number += 1
-            uuid = self._source.derived_uuid(wanted, number)
-        used.add(uuid)
-        return uuid
 
     def _lines_of(self, node: _Node, messages: AnthropicMessages) -> Iterator[bytes]:
         if not node.uuids:
@@ -426,3 +510,16 @@ def _compaction_in(path: list[_Node]) -> Entry | None:
 def _is_summary(node: _Node, message: Message) -> bool:
     is_first = node.parent is None and message.get("role") == "compactionSummary"
     return is_first and bool(text_of(message))
+
+
+def _whole_messages(source: writing.SessionSource) -> dict[int, list[int]]:
+    """For each piece of a message the rows of all, where each is the parent of the next."""
+    tree = source.tree
+    groups: dict[str, list[int]] = {}
+    for row in tree.rows_of_type(*writing.PIECES):
+        groups.setdefault(message_uuid(source.stored(row)), []).append(row)
+    found: dict[int, list[int]] = {}
+    for rows in groups.values():
+        if all(tree.parents[below] == above for above, below in pairwise(rows)):
+            found.update(dict.fromkeys(rows, rows))
+    return found

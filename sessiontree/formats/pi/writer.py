@@ -20,7 +20,7 @@ from sessiontree.context.fold import replaced
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from sessiontree.core.message import Message, role_of, system_text
 from sessiontree.core.origin import origin_at
 from sessiontree.formats import writing
@@ -55,13 +55,19 @@ _ID_LENGTH: Final = 8
 _ID: Final = re.compile(r"[0-9a-f]{8}")
 
 
+_STEPS: Final = 100
+"""The steps up the tree that cost as much as an entry that is repeated."""
+
+
 class PiWriter:
     def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
         self._tree = source.tree
         count = len(self._tree)
-        self._used: set[str] = set()
+        self._ids = Ids()
+        self._ancestry: Ancestry | None = None
+        self._steps = 0
         self._messages = PiMessages(self._losses)
         self._firsts: list[str | None] = [None] * count
         self._tips: list[str | None] = [None] * count
@@ -106,7 +112,7 @@ class PiWriter:
         leaf = self._tips[source.leaf]
         if self._last != leaf:
             place = self._tree.uuids[source.leaf]
-            id = new_id(source.derived_uuid(place, 0), self._used)
+            id = self._ids.new(source.derived_uuid(place, 0))
             yield self._line(OWN + "leaf", id, leaf, {}, place)
 
     def _header(self, header: Entry) -> dict[str, Any]:
@@ -151,7 +157,7 @@ class PiWriter:
         if isinstance(entry.get("metadata"), dict) and row and made:
             made[0].fields.setdefault("metadata", entry["metadata"])
         for number, (kind, fields, of) in enumerate(made):
-            id = new_id(entry.uuid, self._used)
+            id = self._ids.new(entry.uuid)
             if not number:
                 self._firsts[row] = id
             if fields.get("firstKeptEntryId", "") is None:
@@ -288,10 +294,22 @@ class PiWriter:
         wanted = entry.get("firstKeptEntryUuid")
         if wanted == entry.uuid:
             return None
+        if not self._tree.has_duplicates and not self._pieces:
+            target = self._tree.row(wanted) if isinstance(wanted, str) else NO_ROW
+            self._ancestry = self._ancestry or Ancestry(self._tree)
+            is_above = target != NO_ROW and self._ancestry.is_above(target, row)
+            if is_above and self._firsts[target] is not None:
+                return self._firsts[target]
+            if not is_above and not isinstance(self._source.header.get("parentSession"), dict):
+                self._keep_nothing()
+                return None
         kept: str | None = None
         topmost = row
         for above in self._tree.rows_up(self._tree.parents[row]):
             kept = self._firsts[above] or kept
+            self._steps += 1
+            if self._steps % _STEPS == 0:
+                self._source.room.take()
             if self._tree.uuids[above] == wanted:
                 return self._whole_of(above) or kept
             topmost = above or topmost
@@ -300,8 +318,11 @@ class PiWriter:
             origin.get("cutAbove") is True or origin.get("uuid") == self._tree.uuids[topmost]
         ):
             return kept
-        self._losses.add("a compaction whose first kept entry is not on its path keeps nothing")
+        self._keep_nothing()
         return None
+
+    def _keep_nothing(self) -> None:
+        self._losses.add("a compaction whose first kept entry is not on its path keeps nothing")
 
     def _whole_of(self, row: int) -> str | None:
         """The id of a streamed message, for a row that is a later piece of it; else None."""
@@ -434,16 +455,23 @@ def _as_custom(entry: Entry) -> _Line:
     return _Line("custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})})
 
 
-def new_id(uuid: str, used: set[str]) -> str:
-    """An id of eight hexadecimal digits, added to `used`: the start of the uuid if it is free."""
-    id = uuid[:_ID_LENGTH]
-    number = 0
-    while id in used or _ID.fullmatch(id) is None:
-        name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
-        id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
-        number += 1
-    used.add(id)
-    return id
+class Ids:
+    """Makes ids of eight hexadecimal digits, each once."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next_number: dict[str, int] = {}
+
+    def new(self, uuid: str) -> str:
+        """An id for an entry: the start of its uuid if that is free."""
+        id, number = uuid[:_ID_LENGTH], self._next_number.get(uuid, 0)
+        while id in self._used or _ID.fullmatch(id) is None:
+            name = f"{uuid}\n{number}".encode("utf-8", "surrogatepass")
+            id = hashlib.sha256(name).hexdigest()[:_ID_LENGTH]
+            number += 1
+        self._next_number[uuid] = number
+        self._used.add(id)
+        return id
 
 
 def _pieces_of(source: writing.SessionSource) -> dict[int, list[int]]:

@@ -1,0 +1,1 @@
+"""Sessions made to cost as much as they can, run through every command."""

@@ -1,0 +1,86 @@
+"""Runs commands over the structures of the corpus, each on a fresh copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.hostile import commands, corpus
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one command cost, and how it ended."""
+
+    exit: int
+    seconds: float
+    megabytes: float
+    said: str
+
+    @property
+    def fault(self) -> str:
+        """How it ended as no command may; empty where it did not."""
+        if self.exit not in (0, 1):
+            return f"ended with {self.exit}"
+        last = self.said.strip().splitlines()[-1:] or [""]
+        for sign in ("Traceback", "a fault in sessiontree"):
+            if sign in self.said:
+                return last[0]
+        return ""
+
+
+class Runner:
+    """A small process of its own that runs the commands; see `tests.hostile.server`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.hostile.server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SESSIONTREE_HOME": str(folder / "home")},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._server.communicate()
+
+    def costs(self, name: str, size: int, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, Cost]:
+        """What each command costs on a structure of this size."""
+        source, work = self._folder / "source", self._folder / "work"
+        shutil.rmtree(source, ignore_errors=True)
+        source.mkdir()
+        file = {**corpus.STRUCTURES, **corpus.FOREIGN}[name](source, size).name
+        found: dict[str, Cost] = {}
+        for command, words in wanted.items():
+            shutil.rmtree(work, ignore_errors=True)
+            shutil.copytree(source, work)
+            found[command] = self._cost(work, [file if word == "FILE" else word for word in words])
+        return found
+
+    def _cost(self, folder: Path, words: list[str]) -> Cost:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps([str(folder), *words]) + "\n")
+        self._server.stdin.flush()
+        return Cost(**json.loads(self._server.stdout.readline()))
+
+
+def commands_for(name: str) -> Mapping[str, tuple[str, ...]]:
+    return commands.OWN if name in corpus.STRUCTURES else commands.FOREIGN
