@@ -42,6 +42,7 @@ from sessiontree.core.message import (
     Message,
     json_text,
     kind_of,
+    result_ids,
     text_of,
 )
 
@@ -52,7 +53,6 @@ _SUMMARIES: Final = {
     "compactionSummary": "The earlier part of this conversation was replaced by this summary:",
     "branchSummary": "This summary tells of another branch of this conversation:",
 }
-_ID_KEYS: Final = {"toolResult": "toolCallId", "tool": "tool_call_id"}
 _ASSISTANTS: Final = frozenset({"assistant", "model"})
 
 
@@ -248,11 +248,11 @@ class Reading:
         return clean
 
     def _result_message(self, message: Message) -> Result:
-        id = message.get(_ID_KEYS.get(str(message.get("role")), "call_id"))
+        (id,) = result_ids(message)
         content = message.get("content", message.get("output"))
         name, failed = text_or(message.get("toolName")), message.get("isError") is True
         freeform = kind_of(message) == "custom_tool_call_output"
-        return Result(text_or(id), self._result_parts(content), failed, name, freeform)
+        return Result(id, self._result_parts(content), failed, name, freeform)
 
     def _result_parts(self, content: Any) -> tuple[Text | Media, ...]:
         blocks = content if isinstance(content, list) else [content]
