@@ -21,6 +21,7 @@ from sessiontree.core.blocks import Resolution
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry, check_fields, check_session_name
+from sessiontree.core.header import LANE_KEY
 from sessiontree.core.index import Branch
 from sessiontree.core.message import Message
 from sessiontree.engine import opening, refs
@@ -319,8 +320,14 @@ class Session:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata of the header, with all later changes. The whole file is read."""
-        return self.reader.names().metadata.copy()
+        """The metadata of the header, with all later changes. The whole file is read.
+
+        On a lane, facts that the recorder stored for an agent on this lane (under `lane:NAME`)
+        replace those of the session.
+        """
+        found = self.reader.names().metadata.copy()
+        own = found.get(LANE_KEY + (self.cursor.lane or ""))
+        return found | own if isinstance(own, dict) else found
 
     @property
     def blobs(self) -> Blobs:

@@ -15,6 +15,7 @@ from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import kind_of
 from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
 
+LANE_KEY = "lane:"  # starts the metadata key of the facts of an agent that runs on a lane
 AGENT_SESSION_KEY = "agentSessionId"  # of the agent's own session id in metadata; a fork omits it
 
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zstandard (RFC 8878)

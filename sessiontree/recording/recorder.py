@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from sessiontree.core.entry import ANNOTATIONS, Entry, decode_leniently
-from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry, decode_leniently
+from sessiontree.core.garbage import is_scratch
+from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
 from sessiontree.errors import EntryError, SessionTreeWarning, UsageError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
@@ -329,10 +330,19 @@ class StreamAccumulator:
             self._session.append_message({"role": "user", "content": self._prompt})
 
     def _update(self, facts: Mapping[str, Any]) -> None:
-        before = self._session.metadata
-        changed = {key: value for key, value in facts.items() if before.get(key) != value}
-        if changed:
-            self._session.update_metadata(**changed)
+        """Store facts of the agent: for its lane, or on main for the session.
+
+        A scratch lane stores none: the session must not change by what is only tried.
+        """
+        known, lane = self._session.metadata, self._session.lane_name
+        if lane != MAIN:
+            own = known.get(LANE_KEY + lane)
+            known = own if isinstance(own, dict) else {}
+        changed = {key: value for key, value in facts.items() if known.get(key) != value}
+        if not changed or is_scratch(lane):
+            return
+        more = changed if lane == MAIN else {LANE_KEY + lane: {**known, **changed}}
+        self._session.update_metadata(**more)
 
     def _start(
         self, event: dict[str, Any], lane: RecordedLane, about: dict[str, Any] | None

@@ -90,6 +90,26 @@ def test_what_the_agent_tells_of_itself_is_in_the_metadata() -> None:
     assert (start.agent_session_id, start.model) == (AGENT_SESSION, MODEL)
 
 
+def test_an_agent_on_a_lane_keeps_its_facts_to_the_lane(file: Path) -> None:
+    stream = as_bytes(conversation())
+    with Session.create(file) as session:
+        recorded(session, stream)
+        before = session.metadata
+        other = stream.replace(AGENT_SESSION.encode(), b"other").replace(b'"/p"', b'"/q"')
+        with session.scratch() as trial:
+            recorded(trial, other)
+            assert trial.metadata == before
+        assert session.metadata == before
+        with session.lane("sub") as lane:
+            recorded(lane, other)
+            assert (lane.metadata["agentSessionId"], lane.metadata["cwd"]) == ("other", "/q")
+        kept = session.metadata
+        assert {key: kept[key] for key in before} == before
+    with Session.open(file, lane="sub", readonly=True) as lane:
+        assert lane.metadata["agentSessionId"] == "other"
+        assert lane.metadata["tools"] == before["tools"]
+
+
 def test_the_events_come_in_order_and_name_their_places() -> None:
     with Session.create() as session:
         found = recorded(session, as_bytes(conversation()))
