@@ -53,8 +53,14 @@ _OWN_NAME: Final = re.compile(r"/\d{4}(-\d\d){2}T\d\d(-\d\d){2}-\d{3}Z_[^/\n]+\.
 """The end of a path whose name `file_name` made, with the id at its end."""
 
 
+HOME_VARIABLE: Final = "SESSIONTREE_HOME"
+"""The environment variable that names the default folder; empty is the same as unset."""
+
+
 def default_root() -> str:
-    """The default folder of sessions, in the user's data folder."""
+    """The default folder of sessions: that of `HOME_VARIABLE`, or in the user's data folder."""
+    if home := os.environ.get(HOME_VARIABLE):
+        return os.path.expanduser(home)
     from platformdirs import user_data_dir  # not needed if a folder is named
 
     return user_data_dir("sessiontree", appauthor=False)
@@ -64,8 +70,9 @@ class Store:
     """A folder of sessions.
 
     Args:
-        root: the folder, created with the first session; by default the folder `sessiontree`
-            in the user's data folder. Only the command line reads SESSIONTREE_HOME.
+        root: the folder, created with the first session; by default the folder that the
+            environment variable SESSIONTREE_HOME names, or else the folder `sessiontree` in the
+            user's data folder.
         fs: the file system; tests pass another one.
 
     Attributes:

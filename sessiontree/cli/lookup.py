@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Final
 
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.cli.terminal import tell_each
 from sessiontree.errors import RefError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.store import Store
-
-HOME_VARIABLE: Final = "SESSIONTREE_HOME"
-"""The environment variable that names the folder of sessions; empty is the same as unset."""
+from sessiontree.store import HOME_VARIABLE, Store
 
 
 def store_at(folder: str | None) -> Store:
     """The store in a folder, which must exist; by default this user's."""
     if folder is None:
-        home = os.path.expanduser(os.environ.get(HOME_VARIABLE) or "")
-        if os.path.isfile(home):
-            raise SessionNotFoundError(f"{HOME_VARIABLE} is {home}, a file, not a folder", home)
-        return Store(home or None)
+        store = Store()
+        if os.path.isfile(store.root):
+            raise SessionNotFoundError(
+                f"{store.root}, the default store, is a file, not a folder; if {HOME_VARIABLE} "
+                "names it, change the variable",
+                store.root,
+            )
+        return store
     if os.path.isfile(folder):
         raise SessionNotFoundError(f"{folder} is a file, not a folder of sessions", folder)
     if os.path.isdir(folder):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Iterator
-from typing import Any
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import click
 
 from sessiontree.cli import output, terminal
 from sessiontree.cli.arguments import is_path
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import MAIN, Entry
+from sessiontree.core.garbage import is_scratch
 from sessiontree.engine.opening import KEPT_AS
+from sessiontree.engine.refs import check_name
 from sessiontree.errors import MigrationRefusedError, RefError
 from sessiontree.session import Session
 
@@ -39,6 +43,51 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
         if not hold:
             locked.close()
         yield session
+
+
+class OnLane(NamedTuple):
+    """The lane that a command writes on, by its options."""
+
+    lane: str | None
+    scratch: bool
+
+    @contextlib.contextmanager
+    def writing(self, file: str, *, hold: bool = True) -> Iterator[Session]:
+        """Open a session to write on the lane; see `writing`."""
+        with writing(file, lane=self.name(), hold=hold) as opened, self.on(opened) as session:
+            yield session
+
+    def name(self) -> str:
+        """The name of the lane to open the session on."""
+        if self.scratch and self.lane is not None:
+            raise click.UsageError("give --scratch or --lane, not both")
+        return check_name(MAIN if self.lane is None else self.lane, "lane name")
+
+    def on(self, opened: Session) -> contextlib.AbstractContextManager[Session]:
+        """The session itself, or one on a new scratch lane of it."""
+        return opened.scratch() if self.scratch else contextlib.nullcontext(opened)
+
+
+def lane_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a lane; the command gets them as `on`."""
+
+    @click.option("--lane", metavar="LANE", help="The lane to work on [default: main].")
+    @click.option("--scratch", is_flag=True, help="Work on a new scratch lane, at the leaf.")
+    @functools.wraps(command)
+    def with_lane(lane: str | None, scratch: bool, **others: Any) -> None:
+        command(on=OnLane(lane, scratch), **others)
+
+    return with_lane
+
+
+def lane_note(file: str, session: Session) -> str:
+    """The end of a report that says on which lane was written, if not on main."""
+    lane = session.lane_name
+    if lane == MAIN:
+        return ""
+    if not is_scratch(lane):
+        return f" on lane {lane}"
+    return f" on lane {lane}; to keep it: sessiontree {shlex.join(['keep', file, lane])}"
 
 
 def entry_at(session: Session, ref: str, hint: str) -> Entry:

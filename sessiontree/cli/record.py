@@ -11,7 +11,7 @@ import click
 
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.opening import writing
+from sessiontree.cli.opening import OnLane, lane_note, lane_options
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, drop_output, finish, out, short, tell
 from sessiontree.errors import NothingToDoError, SessionNotFoundError
@@ -33,7 +33,8 @@ _CHUNK: Final = 1 << 16
     show_default=True,
     help="Store each block, or each whole message, as soon as it is complete.",
 )
-def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> None:
+@lane_options
+def record(file: str, prompt: str | None, granularity: Any, on: OnLane, as_json: bool) -> None:
     """The command reads the stream-JSON output of Claude Code from standard input, with or
     without partial messages. If FILE does not exist, the command creates FILE.
 
@@ -57,7 +58,7 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
         raise NothingToDoError("standard input is empty; nothing was recorded")
     printer = _EventPrinter(as_json)
     with contextlib.ExitStack() as stack:
-        session, chunk = _opened(file, stream, chunk, stack)
+        session, chunk = _opened(file, on, stream, chunk, stack)
         accumulator = StreamAccumulator(session, granularity=granularity, prompt=prompt)
         try:
             while chunk:
@@ -74,25 +75,27 @@ def record(file: str, prompt: str | None, granularity: Any, as_json: bool) -> No
             "for session files of other agents, use 'sessiontree import FILE'"
         )
     messages = counted(printer.messages, "message")
-    tell(f"Recorded {messages} of the model; the leaf of {file} is {short(head)}")
+    done = f"Recorded {messages} of the model; the leaf of {file} is {short(head)}"
+    tell(done + lane_note(file, session))
     if not as_json:
         out(head)
 
 
 def _opened(
-    file: str, stream: Any, first: bytes, stack: contextlib.ExitStack
+    file: str, on: OnLane, stream: Any, first: bytes, stack: contextlib.ExitStack
 ) -> tuple[Session, bytes]:
     """The session, created if it does not exist, and what was read of the stream."""
     try:
-        return stack.enter_context(writing(file, hold=False)), first
+        return stack.enter_context(on.writing(file, hold=False)), first
     except SessionNotFoundError:
         chunks = [first]
         while b"\n" not in chunks[-1] and (more := stream.read1(_CHUNK)):
             chunks.append(more)
         first = b"".join(chunks)
-        session = stack.enter_context(Session.create(file, cwd=agents_cwd(first)))
+        made = Session.create(file, cwd=agents_cwd(first), lane=on.name())
+        session = stack.enter_context(made)
         tell(f"Created {file}, session {session.id}")
-        return session, first
+        return stack.enter_context(on.on(session)), first
 
 
 class _EventPrinter:

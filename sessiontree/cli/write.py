@@ -18,7 +18,7 @@ import click
 
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, SESSION_FILE
-from sessiontree.cli.opening import entry_at, reading, writing
+from sessiontree.cli.opening import OnLane, entry_at, lane_note, lane_options, reading, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker, text_of_message
 from sessiontree.cli.terminal import out, short, tell
 from sessiontree.context.compaction import KEEP_TOKENS
@@ -263,67 +263,78 @@ def _text(entry: Entry) -> str:
 @arguments.ref
 @click.option("--name", metavar="NAME", help="A name for the new branch.")
 @_summary_options
-def branch(file: str, ref: str, name: str | None, given: _GivenSummary, as_json: bool) -> None:
+@lane_options
+def branch(
+    file: str, ref: str, name: str | None, given: _GivenSummary, on: OnLane, as_json: bool
+) -> None:
     """The next entry goes below REF. The entries that are already below REF stay as another
     branch. With --summary, --summarize or --summarizer, a summary of the path that you
     leave is added. Give the header as REF to start again with an empty context. To copy
     the path into a new file, use 'fork'.
     """
     arguments.refuse_more(_FORK)
-    with writing(file, hold=not given.is_slow) as session:
+    with on.writing(file, hold=not given.is_slow) as session:
         target = entry_at(session, ref, _FORK)
         entry = session.branch(target, given.summary, name)
-    out_written(entry, f"Branched at {describe(target)}", as_json=as_json)
+    done = f"Branched at {describe(target)}{lane_note(file, session)}"
+    out_written(entry, done, as_json=as_json)
 
 
 @arguments.write_command("switch")
 @arguments.ref
-def switch(file: str, ref: str, as_json: bool) -> None:
+@lane_options
+def switch(file: str, ref: str, on: OnLane, as_json: bool) -> None:
     """If REF is the name of a branch, the next entry goes below the last entry of that
     branch. With any other REF, the next entry goes below the entry that REF names.
     """
-    with writing(file) as session:
+    with on.writing(file) as session:
         before = session.leaf
         target = session.entry(ref)
         entry = session.switch(target)
     done = "Already at {}; nothing was written" if entry == before else "Switched to {}"
-    out_written(entry, done.format(describe(target)), as_json=as_json)
+    done = done.format(describe(target)) + lane_note(file, session)
+    out_written(entry, done, as_json=as_json)
 
 
 @arguments.file_command("rewind", json="the text of the prompt and the new entry")
 @arguments.optional_ref
-def rewind(file: str, ref: str | None, as_json: bool) -> None:
+@lane_options
+def rewind(file: str, ref: str | None, on: OnLane, as_json: bool) -> None:
     """REF is the prompt [default: the last prompt on the path]. The command prints the text of the
     prompt. You can edit this text and append the edited text.
     """
-    with writing(file) as session:
+    with on.writing(file) as session:
         text = session.rewind(ref)
         entry = session.leaf
-    tell(f"Rewound; the next entry goes below {short(entry.parent_uuid or '')}")
+    below = short(entry.parent_uuid or "")
+    tell(f"Rewound; the next entry goes below {below}{lane_note(file, session)}")
     out_json({"text": text, "entry": dict(entry.body)}) if as_json else out(text)
 
 
 @arguments.write_command("push")
 @click.option("--note", metavar="TEXT", help="A note about the work that follows.")
-def push(file: str, note: str | None, as_json: bool) -> None:
-    with writing(file) as session:
+@lane_options
+def push(file: str, note: str | None, on: OnLane, as_json: bool) -> None:
+    with on.writing(file) as session:
         entry = session.push(note)
-    out_written(entry, "Pushed; 'pop' returns here", as_json=as_json)
+    out_written(entry, f"Pushed; 'pop' returns here{lane_note(file, session)}", as_json=as_json)
 
 
 @arguments.write_command("pop")
 @arguments.optional_ref
 @_summary_options
-def pop(file: str, ref: str | None, given: _GivenSummary, as_json: bool) -> None:
+@lane_options
+def pop(file: str, ref: str | None, given: _GivenSummary, on: OnLane, as_json: bool) -> None:
     """REF is the entry to go back to [default: the last push that has no pop yet; if there is no
     such push, the last prompt that has a message below it, for example an answer]. REF must be on
     the current path. In the context, the summary replaces the entries below REF. Without a summary
     option, the built-in summarizer is used.
     """
-    with writing(file, hold=not given.is_slow) as session:
+    with on.writing(file, hold=not given.is_slow) as session:
         entry = session.pop(ref, given.summary or summarize)
         target = session.entry(entry.parent_uuid or "@")
-    out_written(entry, f"Popped to {describe(target)}", as_json=as_json)
+    done = f"Popped to {describe(target)}{lane_note(file, session)}"
+    out_written(entry, done, as_json=as_json)
 
 
 @arguments.write_command("compact")
@@ -335,8 +346,14 @@ def pop(file: str, ref: str | None, given: _GivenSummary, as_json: bool) -> None
     help=f"The approximate number of tokens to keep [default: {KEEP_TOKENS:,}]; 0 keeps nothing.",
 )
 @_summary_options
+@lane_options
 def compact(
-    file: str, first_kept: str | None, keep: int | None, given: _GivenSummary, as_json: bool
+    file: str,
+    first_kept: str | None,
+    keep: int | None,
+    given: _GivenSummary,
+    on: OnLane,
+    as_json: bool,
 ) -> None:
     """The entries stay in the file and in the tree. If the context is shorter than --keep,
     the command fails. To replace the whole context, give '--keep 0'. Without a summary
@@ -344,13 +361,14 @@ def compact(
     """
     if first_kept is not None and keep is not None:
         raise click.UsageError("give --first-kept or --keep, not both")
-    with writing(file, hold=not given.is_slow) as session:
+    with on.writing(file, hold=not given.is_slow) as session:
         entry = session.compact(
             given.summary or summarize, first_kept, keep=KEEP_TOKENS if keep is None else keep
         )
         after = session.context().tokens
     before = f"{entry['tokensBefore']:,}"
     done = f"Compacted the context from about {before} tokens to about {after:,}"
+    done += lane_note(file, session)
     out_written(entry, done, as_json=as_json)
 
 

@@ -245,8 +245,8 @@ def test_hits_come_out_as_they_are_found(
     assert seen.read_text().count("«the»") == 2
 
 
-def test_other_programs_settings_move_no_store_of_the_library(store: Store) -> None:
-    assert Store().root != store.root
+def test_the_commands_and_the_library_have_one_default_store(store: Store) -> None:
+    assert Store().root == store.root
     assert json.loads(done("ls", "--all", "--json"))
 
 

@@ -52,13 +52,20 @@ def test_the_current_directory_is_the_project_unless_another_is_named(
     assert first_messages(store) == {"here", "there"}
 
 
-def test_the_default_root_is_the_users_and_no_variable_of_ours_moves_it(
+def test_the_default_root_is_the_users_or_the_one_that_the_variable_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path))
-    assert Store().root == default_root()
-    assert "sessiontree" in default_root()
-    assert not default_root().startswith(str(tmp_path))
+    assert Store().root == str(tmp_path)
+    monkeypatch.setenv("SESSIONTREE_HOME", "~/kept")
+    assert Store().root == os.path.expanduser("~/kept")
+    for unset in ("", None):
+        monkeypatch.delenv("SESSIONTREE_HOME", raising=False)
+        if unset is not None:
+            monkeypatch.setenv("SESSIONTREE_HOME", unset)
+        assert Store().root == default_root()
+        assert "sessiontree" in default_root()
+        assert not default_root().startswith(str(tmp_path))
 
 
 @pytest.mark.parametrize("id", ["a/b", "../../up", ".", "x" * 500, "日本語", "a:b*c?", "~", "é\n"])

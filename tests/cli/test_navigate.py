@@ -161,3 +161,40 @@ def test_others_may_write_while_a_program_thinks(chat: Path) -> None:
 def test_summarize_uses_the_built_in_summarizer(chat: Path) -> None:
     entry = printed_json("branch", chat, "@~2", "--summarize")
     assert entry["summary"] == "Asked:\n- more\n\nLast answer: sure"
+
+
+MOVES = [
+    ["branch", "@~2"],
+    ["switch", "@~2"],
+    ["rewind"],
+    ["push"],
+    ["pop", "@~1"],
+    ["compact", "--keep", "0"],
+]
+
+
+@pytest.mark.parametrize("move", MOVES, ids=lambda move: move[0])
+def test_a_move_on_a_lane_leaves_main_where_it_is(chat: Path, move: list[str]) -> None:
+    command, *words = move
+    done("append", chat, "--text", "on it", "--lane", "side")
+    before, leaf = texts(chat), last(chat)
+    result = run(command, chat, *words, "--lane", "side")
+    assert result.exit_code == 0
+    assert "on lane side" in result.stderr
+    assert texts(chat) == before
+    assert last(chat) != leaf
+    assert last(chat)["lane"] == "side"
+
+
+@pytest.mark.parametrize("move", MOVES, ids=lambda move: move[0])
+def test_a_move_on_a_scratch_lane_says_how_to_keep_it(chat: Path, move: list[str]) -> None:
+    command, *words = move
+    before = texts(chat)
+    result = run(command, chat, *words, "--scratch")
+    assert result.exit_code == 0
+    assert texts(chat) == before
+    kept = shlex.split(result.stderr.partition("to keep it: sessiontree ")[2].splitlines()[0])
+    done(*kept)
+    if command not in ("push", "switch"):
+        assert texts(chat) != before
+    refused(command, chat, *words, "--scratch", "--lane", "x", status=2)

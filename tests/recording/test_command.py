@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
+from tests.support.conversation import said_in
 from tests.support.saying import text
 from tests.support.streams import AGENT_SESSION, MODEL, TEXT, Agent, as_bytes, conversation
 from tests.support.terminal import done, driving, printed_json, refused, run, texts
@@ -36,6 +37,19 @@ def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(file: Path) -
     with Session.open(file, readonly=True) as session:
         assert len(session.turns()) == 1
     assert printed_json("stats", file)["usage"]["cost"] == 0.25
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_stream_is_recorded_on_a_lane(file: Path, exists: bool) -> None:
+    if exists:
+        done("new", file)
+    done("record", file, "--lane", "sub", input=as_bytes(conversation()))
+    assert said_in(file) == []
+    assert said_in(file, "sub")
+    lane = json.loads(file.read_bytes().splitlines()[-1])["lane"]
+    result = run("record", file, "--scratch", input=as_bytes(conversation()))
+    assert "to keep it: sessiontree keep" in result.stderr
+    assert (lane, said_in(file)) == ("sub", [])
 
 
 def test_the_model_is_shown_before_it_has_said_anything(file: Path) -> None:
