@@ -5,6 +5,7 @@ The comparison with pi needs Node and the package, as that in `tests.formats.tes
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from random import Random
@@ -228,3 +229,20 @@ def test_blobs_are_written_inline_and_a_missing_one_is_a_warning(tmp_path: Path)
     assert len(lost.warnings) == 1
     assert "missing" in lost.warnings[0]
     assert "[missing: blob" in (tmp_path / "lost.jsonl").read_text()
+
+
+def test_usage_of_another_shape_has_each_key_of_pi(tmp_path: Path) -> None:
+    used = {"input_tokens": 3, "output_tokens": 4, "cost": 0.5}
+    with Session.create(cwd="/p") as session:
+        session.append_message({"role": "assistant", "content": "a", "usage": used})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    (written,) = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines()[1:])
+    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0.5}
+    assert written["message"]["usage"] == {
+        "input": 3,
+        "output": 4,
+        "cacheRead": 0,
+        "cacheWrite": 0,
+        "totalTokens": 7,
+        "cost": cost,
+    }

@@ -325,3 +325,15 @@ def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_end
                 accumulator.feed(stream)
         roles = [entry["message"]["role"] for entry in session.find(type="message")]
         assert roles.count("user") == 1
+
+
+@pytest.mark.parametrize("id", ["", 5, ["m"], {"m": 1}, None])
+def test_a_message_id_of_any_type_stops_no_recording(id: Any) -> None:
+    messages = [{"id": id, "role": "assistant", "content": [text(word)]} for word in ("one", "two")]
+    with Session.create() as session, StreamAccumulator(session) as accumulator:
+        for message in messages:
+            accumulator.take({"type": "assistant", "session_id": "s", "message": message})
+        accumulator.close()
+        told = json.dumps(contents(session))
+    assert "one" in told
+    assert "two" in told
