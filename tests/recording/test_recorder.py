@@ -329,11 +329,15 @@ def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_end
 
 @pytest.mark.parametrize("id", ["", 5, ["m"], {"m": 1}, None])
 def test_a_message_id_of_any_type_stops_no_recording(id: Any) -> None:
-    messages = [{"id": id, "role": "assistant", "content": [text(word)]} for word in ("one", "two")]
-    with Session.create() as session, StreamAccumulator(session) as accumulator:
-        for message in messages:
-            accumulator.take({"type": "assistant", "session_id": "s", "message": message})
-        accumulator.close()
+    begun = {"type": "message_start", "message": {"id": id, "role": "assistant", "content": []}}
+    said = [{"id": id, "role": "assistant", "content": [text(word)]} for word in ("one", "two")]
+    events = [{"type": "stream_event", "session_id": "s", "event": begun}]
+    events += [{"type": "assistant", "session_id": "s", "message": message} for message in said]
+    with Session.create() as session:
+        for begin in (0, 2):
+            with StreamAccumulator(session, granularity="message") as accumulator:
+                for event in events[begin:]:
+                    accumulator.take(event)
         told = json.dumps(contents(session))
     assert "one" in told
     assert "two" in told
