@@ -113,7 +113,7 @@ def test_a_search_waits_for_no_pipe_and_opens_no_folder_or_dangling_link(tmp_pat
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
     with Session.create(tmp_path / "good.jsonl") as session:
         session.append_message({"role": "user", "content": "needle"})
-    command = [sys.executable, "-m", "sessiontree", "search", "--json", "needle", tmp_path]
+    command = [sys.executable, "-m", "sessiontree", "search", "--json", "needle", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.count("good.jsonl")) == (0, 1)
     for kind in ("a folder", "a link that leads nowhere", "a device or a pipe"):

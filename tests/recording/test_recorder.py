@@ -331,13 +331,14 @@ def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_end
 def test_a_message_id_of_any_type_stops_no_recording(id: Any) -> None:
     begun = {"type": "message_start", "message": {"id": id, "role": "assistant", "content": []}}
     said = [{"id": id, "role": "assistant", "content": [text(word)]} for word in ("one", "two")]
-    events = [{"type": "stream_event", "session_id": "s", "event": begun}]
+    events: list[dict[str, Any]] = [{"type": "system", "subtype": "init", "session_id": "s"}]
+    events += [{"type": "stream_event", "session_id": "s", "event": begun}]
     events += [{"type": "assistant", "session_id": "s", "message": message} for message in said]
     with Session.create() as session:
-        for begin in (0, 2):
-            with StreamAccumulator(session, granularity="message") as accumulator:
-                for event in events[begin:]:
+        for told in (events, [events[0], *events[2:]]):
+            with StreamAccumulator(session, prompt="Well?") as accumulator:
+                for event in told:
                     accumulator.take(event)
-        told = json.dumps(contents(session))
-    assert "one" in told
-    assert "two" in told
+        kept = json.dumps(contents(session))
+    assert "one" in kept
+    assert "two" in kept
