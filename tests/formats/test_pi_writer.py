@@ -246,3 +246,14 @@ def test_usage_of_another_shape_has_each_key_of_pi(tmp_path: Path) -> None:
         "totalTokens": 7,
         "cost": cost,
     }
+
+
+def test_the_provider_of_a_message_is_that_of_the_model_in_force(tmp_path: Path) -> None:
+    with Session.create(cwd="/p") as session:
+        session.append("model_change", provider="acme", modelId="m-9")
+        session.append_message({"role": "assistant", "content": "a", "model": "m-9"})
+        session.append_message({"role": "assistant", "content": "b", "model": "other"})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    lines = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
+    told = [line["message"]["provider"] for line in lines if "message" in line]
+    assert told == ["acme", "unknown"]
