@@ -172,6 +172,9 @@ def test_a_file_that_cannot_be_listed_is_one_warning_and_hides_nothing(store: St
     problems: list[str] = []
     assert len(store.list(report=problems.append)) == 1
     assert len(problems) == 1
+    Path(store.project_dir("/p"), "folder.jsonl").mkdir()
+    with pytest.warns(SessionTreeWarning, match=r"folder\.jsonl"):
+        assert len(store.paths()) == 2
 
 
 def full_session(store: Store, cwd: str, id: str) -> Path:

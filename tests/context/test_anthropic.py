@@ -171,6 +171,15 @@ def test_a_hosted_tools_blocks_are_kept_in_pairs() -> None:
     found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
     assert sent(user("go"), assistant(use, found, text("so")))[1][1] == [use, found, text("so")]
     assert sent(user("go"), assistant(use, text("so")))[1][1] == [text("so")]
+    for broken in (
+        [{**use, "type": "mcp_tool_use"}, found],
+        [{**use, "input": "text"}, found],
+        [use, {**found, "type": "web_fetch_tool_result"}],
+        [use, {**found, "content": "text"}],
+        [use, {**found, "tool_use_id": "srv_2"}],
+        [{**use, "id": "srv 1"}, {**found, "tool_use_id": "srv 1"}],
+    ):
+        assert sent(user("go"), assistant(*broken, text("so")))[1][1] == [text("so")]
 
 
 def test_summaries_commands_and_custom_messages_are_the_users_words() -> None:

@@ -202,3 +202,10 @@ def test_a_subagents_trajectory_is_named_by_its_call(tmp_path: Path) -> None:
     assert given_["subagent_trajectory_ref"] == [{"trajectory_id": "agent-one"}]
     assert given_["content"] == "out of t"
     assert found["subagent_trajectories"][0]["steps"][0]["message"] == "say s1"
+
+
+def test_a_usage_without_tokens_is_no_metrics(tmp_path: Path) -> None:
+    session = Session.create()
+    session.append_message({"role": "assistant", "content": "a", "usage": {"input": 0}})
+    found, _ = converted(session, tmp_path / "made.json")
+    assert "metrics" not in found["steps"][0]

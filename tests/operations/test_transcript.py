@@ -122,6 +122,8 @@ def test_a_ref_ends_it_there_and_a_message_that_broke_off_says_so(session: Sessi
     first = session.append_message(user("one"))
     session.append("block", messageUuid="m", index=0, block={"type": "text", "text": "half of"})
     assert "half of\n\n*This message broke off: it has no end.*" in said(session)
+    session.append("block", messageUuid="n", index=0, block={"type": "text", "text": "another"})
+    assert re.search("half of\n.*broke off.*another\n.*broke off", said(session), re.DOTALL)
     assert "half of" not in said(session, first)
 
 
