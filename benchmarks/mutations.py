@@ -69,6 +69,9 @@ DURABLE: Final = ("sync", "unlink", "remove", "rename", "replace", "rmdir", "tru
 
 LOCKING: Final = ("lock", "held", "hold", "alone", "acquire", "release", "exclusive")
 
+UNORDERED: Final = frozenset({"isinstance", "cast", "min", "max"})
+"""Functions whose arguments say the same in any order, or fail at once in another."""
+
 KEYED: Final = frozenset({"get", "pop", "setdefault"})
 """Methods whose first argument is a key."""
 
@@ -251,8 +254,7 @@ def _swapped(node: ast.AST) -> Iterator[Fault]:
     match node:
         case ast.Call(func=called, args=[first, second, *rest], keywords=keywords):
             plain = not isinstance(first, ast.Starred) and not isinstance(second, ast.Starred)
-            constant = isinstance(called, ast.Name) and called.id in ("isinstance", "cast")
-            if plain and not constant:
+            if plain and not (isinstance(called, ast.Name) and called.id in UNORDERED):
                 changed = ast.Call(called, [second, first, *rest], keywords)
                 yield Fault("arguments swapped", node, ast.unparse(changed))
 

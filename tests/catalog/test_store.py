@@ -223,12 +223,13 @@ def test_a_taken_name_stops_the_move_and_both_stay(store: Store) -> None:
     assert first_messages(store) == {"from /old", "from /new"}
 
 
-def test_a_taken_sidecar_stops_the_move_before_anything_moved(store: Store) -> None:
+@pytest.mark.parametrize("sidecar", [".blobs/somebody's", ".v1/x", ".archive-2026-01-01/x"])
+def test_a_taken_sidecar_stops_the_move_before_anything_moved(store: Store, sidecar: str) -> None:
     file = full_session(store, "/old", "one")
     said(store, "two", cwd="/new")
-    blobs = Path(store.project_dir("/new"), f"{file.name}.blobs")
-    blobs.mkdir()
-    (blobs / "somebody's").touch()
+    taken = Path(store.project_dir("/new"), f"{file.name}{sidecar}")
+    taken.parent.mkdir()
+    taken.touch()
     with pytest.raises(SessionExistsError):
         store.move_project("/old", "/new")
     assert_is_whole(str(file))

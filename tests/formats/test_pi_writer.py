@@ -257,3 +257,19 @@ def test_the_provider_of_a_message_is_that_of_the_model_in_force(tmp_path: Path)
     lines = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
     told = [line["message"]["provider"] for line in lines if "message" in line]
     assert told == ["acme", "unknown"]
+
+
+def test_an_edit_of_several_results_gives_each_its_own_content(tmp_path: Path) -> None:
+    def results(*texts: str) -> list[dict[str, Any]]:
+        named = zip("ab", texts, strict=True)
+        return [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in named]
+
+    calls = [{"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in "ab"]
+    with Session.create(cwd="/p") as session:
+        session.append_message({"role": "assistant", "content": calls})
+        told = session.append_message({"role": "user", "content": results("one", "two")})
+        session.edit_context(told, {"content": results("new one", "new two")})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    lines = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
+    edits = [json.dumps(line["replacement"]) for line in lines if line["type"] == "context_edit"]
+    assert ["new one" in edits[0], "new two" in edits[1]] == [True, True]
