@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,15 +20,18 @@ from sessiontree import (
     SessionExistsError,
     SessionNotFoundError,
     SessionTreeError,
+    StorageError,
     UsageError,
 )
 from sessiontree.operations.convert import TARGETS
+from sessiontree.storage.fs import Disk
 from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
 from tests.support.conversation import line, message, opened, talk
 from tests.support.pi_trees import PiShaped
+from tests.support.saying import IMAGE
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree
 
@@ -255,3 +260,21 @@ def test_a_piece_or_an_edit_without_a_target_is_converted(
         session.convert(to, tmp_path / "out")
         assert any("Build it" in str(event) for event in session.conversation())
     assert (tmp_path / "out").exists()
+
+
+class Full(Disk):
+    """A disk without room for the main file of a conversion."""
+
+    def link(self, source: str, target: str) -> None:
+        if target.endswith("made.json"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+        super().link(source, target)
+
+
+def test_a_conversion_that_fails_at_the_end_leaves_no_side_file(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", fs=Full()) as session:
+        session.append_message({"role": "user", "content": [IMAGE]})
+        with pytest.raises(StorageError, match="No space"):
+            session.convert("atif", tmp_path / "made.json")
+    assert not list(tmp_path.glob("made*/*"))
+    assert not (tmp_path / "made.json").exists()
