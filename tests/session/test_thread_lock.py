@@ -47,6 +47,7 @@ class Watched(Disk):
 # How often each takes the lock: once, and once for each ref that it resolves first.
 OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "append": (1, lambda session, _: session.append_message({"role": "user", "content": "on"})),
+    "attach": (2, lambda session, folder: session.attach(folder / "note.txt")),
     "context": (1, lambda session, _: session.context()),
     "path": (1, lambda session, _: session.path()),
     "tree": (1, lambda session, _: session.tree()),
@@ -84,6 +85,7 @@ def test_an_operation_reads_and_writes_under_one_lock(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     made(file)
+    (tmp_path / "note.txt").write_text("note")
     monkeypatch.setattr(threading, "RLock", Counted)
     most, operation = OPERATIONS[name]
     disk = Watched()
