@@ -278,3 +278,27 @@ def test_a_conversion_that_fails_at_the_end_leaves_no_side_file(tmp_path: Path) 
             session.convert("atif", tmp_path / "made.json")
     assert not list(tmp_path.glob("made*/*"))
     assert not (tmp_path / "made.json").exists()
+
+
+class Noting(Disk):
+    """A disk that notes which folders were synced."""
+
+    def __init__(self) -> None:
+        self.synced: set[str] = set()
+
+    def sync_folder(self, path: str) -> None:
+        self.synced.add(path)
+        super().sync_folder(path)
+
+
+def test_each_folder_on_the_way_to_a_side_file_is_synced(tmp_path: Path) -> None:
+    disk = Noting()
+    with Session.create(tmp_path / "s.jsonl", fs=disk) as session:
+        session.append_message({"role": "user", "content": "a"})
+        with session.lane("reviewer") as lane:
+            lane.append_message({"role": "user", "content": "b"})
+        session.refresh()
+        disk.synced.clear()
+        made = session.convert("claude-code", tmp_path / "x.jsonl")
+    folders = {os.path.dirname(file) for file in made.beside}
+    assert folders | {os.path.dirname(folder) for folder in folders} <= disk.synced

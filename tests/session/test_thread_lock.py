@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sessiontree import Session
-from sessiontree.storage.fs import Disk
+from sessiontree import Handle, Session
+from sessiontree.storage.fs import Disk, Stat
 from tests.support.conversation import talk
-
-REAL = threading.RLock
 
 
 class Counted:
@@ -22,7 +21,7 @@ class Counted:
     times = depth = 0
 
     def __init__(self) -> None:
-        self._lock = REAL()
+        self._lock = threading.RLock()
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -34,10 +33,21 @@ class Counted:
         self._lock.release()
 
 
+def count_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have sessions that are opened from here on take locks that count."""
+    monkeypatch.setattr("sessiontree.storage.lock.threading", SimpleNamespace(RLock=Counted))
+
+
 class Watched(Disk):
     """A disk that counts the reads of a thread without the lock."""
 
     unlocked = 0
+    looked = 0  # how deep in the lock the last look at a blob was
+
+    def stat(self, file: int | str) -> Stat:
+        if ".blobs/" in str(file):
+            self.looked = Counted.depth
+        return super().stat(file)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
         self.unlocked += not Counted.depth
@@ -47,7 +57,6 @@ class Watched(Disk):
 # How often each takes the lock: once, and once for each ref that it resolves first.
 OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "append": (1, lambda session, _: session.append_message({"role": "user", "content": "on"})),
-    "attach": (2, lambda session, folder: session.attach(folder / "note.txt")),
     "context": (1, lambda session, _: session.context()),
     "path": (1, lambda session, _: session.path()),
     "tree": (1, lambda session, _: session.tree()),
@@ -85,8 +94,7 @@ def test_an_operation_reads_and_writes_under_one_lock(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     made(file)
-    (tmp_path / "note.txt").write_text("note")
-    monkeypatch.setattr(threading, "RLock", Counted)
+    count_locks(monkeypatch)
     most, operation = OPERATIONS[name]
     disk = Watched()
     with Session.open(file, fs=disk) as session:
@@ -100,7 +108,7 @@ def test_a_refresh_of_a_session_opened_to_read_takes_the_lock_once(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(file)
-    monkeypatch.setattr(threading, "RLock", Counted)
+    count_locks(monkeypatch)
     disk = Watched()
     with Session.open(file, readonly=True, fs=disk) as session:
         with Session.open(file) as other:
@@ -108,3 +116,13 @@ def test_a_refresh_of_a_session_opened_to_read_takes_the_lock_once(
         disk.unlocked, Counted.times = 0, 0
         session.refresh()
         assert (Counted.times, disk.unlocked) == (1, 0)
+
+
+def test_a_blob_is_looked_for_under_the_lock_before_its_handle_is_written(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_locks(monkeypatch)
+    disk = Watched()
+    with Session.create(file, fs=disk) as session:
+        session.append_handle(Handle.blob(*session.blobs.put(b"note"), "text/plain"))
+        assert disk.looked > 0
