@@ -141,6 +141,8 @@ def test_search_looks_in_all_sessions_unless_told_otherwise(store: Store) -> Non
     assert len(printed_json("search", "t", "--regex", "--role", "user")) == 3
     assert len(printed_json("search", "deploy|parser", "--regex", "--cwd", ".")) == 1
     assert len(printed_json("search", "the", store.find("Parser").file)) == 1
+    for cwd, hits in ((str(store.find("Parser").cwd), 1), ("/elsewhere", 0)):
+        assert len(printed_json("search", "the", store.find("Parser").file, "--cwd", cwd)) == hits
     assert len(printed_json("search", "the", store.root, "--cwd", "/elsewhere")) == 0
     assert len(printed_json("search", "the", "--limit", f"{10**20}")) > 1
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -102,3 +104,17 @@ def test_a_pipe_is_searched_no_more_than_it_is_read() -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def test_a_search_waits_for_no_pipe_and_opens_no_folder_or_dangling_link(tmp_path: Path) -> None:
+    """In a process of its own, because the wait for a pipe has no end."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "gone.jsonl").symlink_to("nowhere")
+    with Session.create(tmp_path / "good.jsonl") as session:
+        session.append_message({"role": "user", "content": "needle"})
+    command = [sys.executable, "-m", "sessiontree", "search", "--json", "needle", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.count("good.jsonl")) == (0, 1)
+    for kind in ("a folder", "a link that leads nowhere", "a device or a pipe"):
+        assert f"is not a session file: it is {kind}" in done.stderr

@@ -179,6 +179,9 @@ def test_a_file_that_cannot_be_listed_is_one_warning_and_hides_nothing(store: St
     problems: list[str] = []
     assert len(store.list(report=problems.append)) == 1
     assert len(problems) == 1
+    Path(store.project_dir("/p"), "folder.jsonl").mkdir()
+    with pytest.warns(SessionTreeWarning, match=r"folder\.jsonl"):
+        assert len(store.paths()) == 2
 
 
 def full_session(store: Store, cwd: str, id: str) -> Path:
@@ -227,12 +230,13 @@ def test_a_taken_name_stops_the_move_and_both_stay(store: Store) -> None:
     assert first_messages(store) == {"from /old", "from /new"}
 
 
-def test_a_taken_sidecar_stops_the_move_before_anything_moved(store: Store) -> None:
+@pytest.mark.parametrize("sidecar", [".blobs/somebody's", ".v1/x", ".archive-2026-01-01/x"])
+def test_a_taken_sidecar_stops_the_move_before_anything_moved(store: Store, sidecar: str) -> None:
     file = full_session(store, "/old", "one")
     said(store, "two", cwd="/new")
-    blobs = Path(store.project_dir("/new"), f"{file.name}.blobs")
-    blobs.mkdir()
-    (blobs / "somebody's").touch()
+    taken = Path(store.project_dir("/new"), f"{file.name}{sidecar}")
+    taken.parent.mkdir()
+    taken.touch()
     with pytest.raises(SessionExistsError):
         store.move_project("/old", "/new")
     assert_is_whole(str(file))

@@ -20,7 +20,11 @@ def test_gc_says_what_would_go_and_then_what_went(tmp_path: Path) -> None:
     assert printed_json("gc", file)["entries"] == []
     assert run("gc", file).stderr == f"{file}: nothing to remove\n"
     told = printed_json("gc", file, "--dry-run", "--as-of", FAR)
-    assert len(told["entries"]) == 1
+    (entry,) = told["entries"]
+    assert set(entry) == {"uuid", "type", "lane", "timestamp"}
+    assert entry["lane"].startswith("scratch/")
+    keys = {"entries", "archive", "archives", "blobs", "unfinished", "aside", "freed"}
+    assert set(told) == keys
     assert not list(tmp_path.glob("*.archive-*"))
     result = run("gc", file, "--as-of", FAR)
     assert "of scratch/" in result.stdout

@@ -144,3 +144,13 @@ def test_an_interrupt_while_the_command_is_loaded_shows_no_traceback() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", source], capture_output=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+
+
+@pytest.mark.slow
+def test_a_message_cannot_come_from_a_closed_input(tmp_path: Path) -> None:
+    Session.create(tmp_path / "s.jsonl").close()
+    command = shlex.join([*COMMAND, "append", str(tmp_path / "s.jsonl")])
+    done = subprocess.run(f"{command} <&-", shell=True, capture_output=True, text=True)
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert done.stderr

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -162,6 +163,7 @@ def test_the_images_of_a_failed_call_stand_behind_the_results() -> None:
     told = sent(user("go"), assistant(call("a"), call("b")), *results)
     kinds = [block["type"] for block in told[2][1]]
     assert kinds == ["tool_result", "tool_result", "text", "image"]
+    assert "images of a failed call" in warned(user("go"), assistant(call("a")), results[0])
 
 
 def test_a_hosted_tools_blocks_are_kept_in_pairs() -> None:
@@ -169,6 +171,15 @@ def test_a_hosted_tools_blocks_are_kept_in_pairs() -> None:
     found = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
     assert sent(user("go"), assistant(use, found, text("so")))[1][1] == [use, found, text("so")]
     assert sent(user("go"), assistant(use, text("so")))[1][1] == [text("so")]
+    for broken in (
+        [{**use, "type": "mcp_tool_use"}, found],
+        [{**use, "input": "text"}, found],
+        [use, {**found, "type": "web_fetch_tool_result"}],
+        [use, {**found, "content": "text"}],
+        [use, {**found, "tool_use_id": "srv_2"}],
+        [{**use, "id": "srv 1"}, {**found, "tool_use_id": "srv 1"}],
+    ):
+        assert sent(user("go"), assistant(*broken, text("so")))[1][1] == [text("so")]
 
 
 def test_summaries_commands_and_custom_messages_are_the_users_words() -> None:
@@ -195,7 +206,7 @@ def test_a_verbatim_context_is_paired_all_the_same() -> None:
 def test_nothing_to_send_is_said() -> None:
     request = context().to_anthropic()
     assert request.params == {"messages": []}
-    assert "nothing to send" in request.warnings[0]
+    assert request.warnings == ["there is nothing to send: the context holds no message"]
 
 
 def test_a_warning_tells_how_often_and_where_first() -> None:
@@ -204,3 +215,27 @@ def test_a_warning_tells_how_often_and_where_first() -> None:
     [warning] = found.to_anthropic().warnings
     counted = f"(2 times, first in entry {found.leaf.uuid[:8]})"
     assert warning.endswith(f"'unheard_of' was left out {counted}")
+
+
+def test_images_in_anthropics_own_shape_are_sent_to_each_api() -> None:
+    source = {"type": "base64", "media_type": "image/gif", "data": PIXEL}
+    image = {"type": "image", "source": source}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [image]}
+    found = context(user([image]), assistant(call("a")), user([result]))
+    for request in (found.to_anthropic(), found.to_openai(), found.to_openai("chat")):
+        assert json.dumps(request.params).count(PIXEL) == 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        assistant({"type": "tool_use", "name": "ls", "input": {}}, text("hi")),
+        {**chat_call("a", "{}"), "tool_calls": [{"function": {"name": "ls", "arguments": "{}"}}]},
+        {"type": "function_call", "name": "ls", "arguments": "{}"},
+    ],
+    ids=["Anthropic", "Chat", "Responses"],
+)
+def test_a_call_without_an_id_is_warned_of_for_each_api(message: dict[str, Any]) -> None:
+    found = context(user("go"), message)
+    for request in (found.to_anthropic(), found.to_openai(), found.to_openai("chat")):
+        assert any("a call of ls without an id" in warning for warning in request.warnings)

@@ -147,7 +147,8 @@ def test_the_latest_model_is_in_force_whoever_named_it() -> None:
     assert in_force(change, assistant("1", "one"))["model"] == model("one")
     assert in_force(change, message("1", "x", "assistant"))["model"] == model("changed")
     assert in_force(change, assistant("1", None), assistant("2", ""))["model"] == model("changed")
-    assert in_force(message("1", "x", "user", model="mine")) == {}
+    for role in ("user", "toolResult"):
+        assert in_force(message("1", "x", role, model="mine", provider="p")) == {}
     end = entry("message_end", messageUuid="x", role="assistant", model="ended", provider="p")
     assert in_force(change, end)["model"] == model("ended")
 

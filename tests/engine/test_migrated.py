@@ -66,3 +66,8 @@ def test_a_reader_of_an_old_file_sees_it_grow(old: Path) -> None:
         reader.refresh()
         assert texts(reader) == ["one", "two", "third"]
         assert [entry.uuid for entry in reader.path()][:3] == uuids_before
+
+
+def test_the_statistics_of_an_old_file_have_its_own_size(old: Path) -> None:
+    with Session.open(old, readonly=True) as session:
+        assert session.stats().file_bytes == len(VERSION_1)

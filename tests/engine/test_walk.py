@@ -401,3 +401,16 @@ def test_a_search_that_starts_just_behind_a_block_boundary_ends() -> None:
             leaf = view.walk().last_on(None)
             assert leaf is not None
             assert [entry.uuid for entry in view.walk().up(leaf)] == [LONG, "root"]
+
+
+def test_an_index_goes_on_behind_a_last_line_that_had_no_newline(file: Path) -> None:
+    with Session.create(file) as session:
+        session.append_message({"role": "user", "content": "one"})
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+    with Session.open(file, readonly=True) as reader:
+        assert len([*reader.tree()]) == 2
+        with Session.open(file) as writer:
+            writer.append_message({"role": "user", "content": "two"})
+        reader.refresh()
+        assert [row.preview for row in reader.tree() if row.type == "message"] == ["one", "two"]
+        assert reader.verify() == reader.damage == []

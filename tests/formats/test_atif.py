@@ -202,3 +202,21 @@ def test_a_subagents_trajectory_is_named_by_its_call(tmp_path: Path) -> None:
     assert given_["subagent_trajectory_ref"] == [{"trajectory_id": "agent-one"}]
     assert given_["content"] == "out of t"
     assert found["subagent_trajectories"][0]["steps"][0]["message"] == "say s1"
+
+
+def test_a_usage_without_tokens_is_no_metrics(tmp_path: Path) -> None:
+    session = Session.create()
+    session.append_message({"role": "assistant", "content": "a", "usage": {"input": 0}})
+    found, _ = converted(session, tmp_path / "made.json")
+    assert "metrics" not in found["steps"][0]
+
+
+def test_an_entry_that_is_neither_said_nor_a_setting_is_a_loss(tmp_path: Path) -> None:
+    session = Session.create()
+    session.append_message({"role": "user", "content": "a"})
+    session.append("of_next_year", value=1)
+    session.append("model_change", provider="p", modelId="m")
+    _, made = converted(session, tmp_path / "made.json")
+    lost = [loss.what for loss in made.losses]
+    assert "a of_next_year is left out" in lost
+    assert not any("model_change" in what for what in lost)

@@ -206,3 +206,20 @@ def test_the_path_of_a_conversion_must_be_text(file: Any) -> None:
     session = session_of("a")
     with pytest.raises(UsageError, match="must be a string or a Path"):
         session.convert("pi", file)
+
+
+def test_a_message_of_the_model_has_the_keys_of_claude_code(tmp_path: Path) -> None:
+    session = session_of("one")
+    session.append_message({"role": "assistant", "content": "two", "id": "m1"})
+    file, _ = converted(session, tmp_path / "made")
+    *_, line = map(json.loads, file.read_text().splitlines())
+    assert line["message"].pop("usage")
+    assert line["message"] == {
+        "type": "message",
+        "id": "m1",
+        "role": "assistant",
+        "model": "unknown",
+        "content": [{"type": "text", "text": "two"}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+    }

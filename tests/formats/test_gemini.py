@@ -96,7 +96,8 @@ def test_a_rewind_removes_a_message_and_all_after(tmp_path: Path, id: str, left:
 
 def test_a_set_of_messages_replaces_the_conversation(tmp_path: Path) -> None:
     turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two")]
-    patch = {"$set": {"messages": [turns[0], gemini("g1", "shorter")], "lastUpdated": "t"}}
+    messages = [turns[0], {**user("i", "a note"), "type": "info"}, gemini("g1", "shorter")]
+    patch = {"$set": {"messages": messages, "lastUpdated": "t"}}
     file = log(tmp_path / "s.jsonl", *turns, patch, {"$set": {"summary": "S"}}, user("u4", "new"))
     with Session.open(file, readonly=True) as session:
         assert texts(session) == ["one", "shorter", "new"]
@@ -129,3 +130,10 @@ def test_a_documents_facts_do_not_depend_on_its_layout(tmp_path: Path, indent: i
     told = facts_of(str(file))
     assert told.first_message == "list"
     assert told.modified == "2025-10-01T10:01:00.000Z"
+
+
+def test_a_response_that_is_an_object_keeps_its_letters(tmp_path: Path) -> None:
+    response = {"functionResponse": {"id": "c1", "response": {"größe": 5}}}
+    file = log(tmp_path / "s.jsonl", gemini("g1", "", toolCalls=[{**CALL, "result": [response]}]))
+    with Session.open(file, readonly=True) as session:
+        assert session.context().messages[-1]["content"][0]["text"] == '{"größe": 5}'

@@ -5,6 +5,7 @@ The comparison with pi needs Node and the package, as that in `tests.formats.tes
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from random import Random
@@ -228,3 +229,47 @@ def test_blobs_are_written_inline_and_a_missing_one_is_a_warning(tmp_path: Path)
     assert len(lost.warnings) == 1
     assert "missing" in lost.warnings[0]
     assert "[missing: blob" in (tmp_path / "lost.jsonl").read_text()
+
+
+def test_usage_of_another_shape_has_each_key_of_pi(tmp_path: Path) -> None:
+    used = {"input_tokens": 3, "output_tokens": 4, "cost": 0.5}
+    with Session.create(cwd="/p") as session:
+        session.append_message({"role": "assistant", "content": "a", "usage": used})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    (written,) = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines()[1:])
+    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0.5}
+    assert written["message"]["usage"] == {
+        "input": 3,
+        "output": 4,
+        "cacheRead": 0,
+        "cacheWrite": 0,
+        "totalTokens": 7,
+        "cost": cost,
+    }
+
+
+def test_the_provider_of_a_message_is_that_of_the_model_in_force(tmp_path: Path) -> None:
+    with Session.create(cwd="/p") as session:
+        session.append("model_change", provider="acme", modelId="m-9")
+        session.append_message({"role": "assistant", "content": "a", "model": "m-9"})
+        session.append_message({"role": "assistant", "content": "b", "model": "other"})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    lines = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
+    told = [line["message"]["provider"] for line in lines if "message" in line]
+    assert told == ["acme", "unknown"]
+
+
+def test_an_edit_of_several_results_gives_each_its_own_content(tmp_path: Path) -> None:
+    def results(*texts: str) -> list[dict[str, Any]]:
+        named = zip("ab", texts, strict=True)
+        return [{"type": "tool_result", "tool_use_id": id, "content": text} for id, text in named]
+
+    calls = [{"type": "tool_use", "id": id, "name": "ls", "input": {}} for id in "ab"]
+    with Session.create(cwd="/p") as session:
+        session.append_message({"role": "assistant", "content": calls})
+        told = session.append_message({"role": "user", "content": results("one", "two")})
+        session.edit_context(told, {"content": results("new one", "new two")})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    lines = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
+    edits = [json.dumps(line["replacement"]) for line in lines if line["type"] == "context_edit"]
+    assert ["new one" in edits[0], "new two" in edits[1]] == [True, True]

@@ -238,3 +238,11 @@ def test_sessions_beside_are_opened_once_and_closed(here: Session, beside: Sessi
     assert said == list("01234")
     if before:
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("rest", ["block:here:{}", "entry:here:{}:first"])
+def test_a_handle_of_an_unknown_version_into_this_session_is_stored(
+    here: Session, rest: str
+) -> None:
+    handle = f"session@9.0.0::{rest.format(here.append_message(user('x')).uuid)}"
+    assert here.append_handle(handle, kind="message")["handle"] == handle

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,15 +20,18 @@ from sessiontree import (
     SessionExistsError,
     SessionNotFoundError,
     SessionTreeError,
+    StorageError,
     UsageError,
 )
 from sessiontree.operations.convert import TARGETS
+from sessiontree.storage.fs import Disk
 from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
 from tests.support.conversation import line, message, opened, talk
 from tests.support.pi_trees import PiShaped
+from tests.support.saying import IMAGE
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree
 
@@ -255,3 +260,45 @@ def test_a_piece_or_an_edit_without_a_target_is_converted(
         session.convert(to, tmp_path / "out")
         assert any("Build it" in str(event) for event in session.conversation())
     assert (tmp_path / "out").exists()
+
+
+class Full(Disk):
+    """A disk without room for the main file of a conversion."""
+
+    def link(self, source: str, target: str) -> None:
+        if target.endswith("made.json"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+        super().link(source, target)
+
+
+def test_a_conversion_that_fails_at_the_end_leaves_no_side_file(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl", fs=Full()) as session:
+        session.append_message({"role": "user", "content": [IMAGE]})
+        with pytest.raises(StorageError, match="No space"):
+            session.convert("atif", tmp_path / "made.json")
+    assert not list(tmp_path.glob("made*/*"))
+    assert not (tmp_path / "made.json").exists()
+
+
+class Noting(Disk):
+    """A disk that notes which folders were synced."""
+
+    def __init__(self) -> None:
+        self.synced: set[str] = set()
+
+    def sync_folder(self, path: str) -> None:
+        self.synced.add(path)
+        super().sync_folder(path)
+
+
+def test_each_folder_on_the_way_to_a_side_file_is_synced(tmp_path: Path) -> None:
+    disk = Noting()
+    with Session.create(tmp_path / "s.jsonl", fs=disk) as session:
+        session.append_message({"role": "user", "content": "a"})
+        with session.lane("reviewer") as lane:
+            lane.append_message({"role": "user", "content": "b"})
+        session.refresh()
+        disk.synced.clear()
+        made = session.convert("claude-code", tmp_path / "x.jsonl")
+    folders = {os.path.dirname(file) for file in made.beside}
+    assert folders | {os.path.dirname(folder) for folder in folders} <= disk.synced

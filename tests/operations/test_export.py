@@ -362,3 +362,19 @@ def test_a_message_that_quotes_the_header_does_not_confuse_a_copy(
     with reading(quoting, *chain("bbbb", below="aaaa")) as session:
         session.export_branch("bbbb", copy)
     assert uuids_at(copy) == ["aaaa", "bbbb"]
+
+
+def test_a_fork_of_an_exported_subtree_keeps_what_its_compaction_kept(
+    tmp_path: Path, copy: Path, session: Session
+) -> None:
+    talk(session, "p1", "a1")
+    kept, _ = talk(session, "p2", "a2")
+    top, _ = talk(session, "p3", "a3")
+    session.compact("All so far.", first_kept=kept)
+    session.export_branch(top, copy)
+    with Session.open(copy) as cut:
+        cut.fork(tmp_path / "fork.jsonl")
+        assert said(cut.context())[1:] == ["p3", "a3"]
+        with Session.open(tmp_path / "fork.jsonl", readonly=True) as fork:
+            assert fork.header["parentSession"]["cutAbove"] is True
+            assert fork.context().messages == cut.context().messages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from io import BytesIO
@@ -121,6 +122,8 @@ def test_a_ref_ends_it_there_and_a_message_that_broke_off_says_so(session: Sessi
     first = session.append_message(user("one"))
     session.append("block", messageUuid="m", index=0, block={"type": "text", "text": "half of"})
     assert "half of\n\n*This message broke off: it has no end.*" in said(session)
+    session.append("block", messageUuid="n", index=0, block={"type": "text", "text": "another"})
+    assert re.search("half of\n.*broke off.*another\n.*broke off", said(session), re.DOTALL)
     assert "half of" not in said(session, first)
 
 
@@ -213,3 +216,38 @@ def test_a_result_stands_beneath_its_call_whatever_lies_between(session: Session
     places = [text.index(each) for each in wanted]
     assert places == sorted(places)
     assert all(text.count(each) == 1 for each in wanted)
+
+
+def test_a_redacted_transcript_names_no_image_and_reports_each(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl") as session:
+        image = session.attach(BytesIO(b"\x89PNG"), media_type="image/png", preview="my bank")
+        for beside in (None, str(tmp_path)):
+            redaction = Redaction()
+            text = said(session, redact=redaction, beside=beside)
+            assert "my bank" not in text
+            assert "](" not in text
+            (left,) = redaction.report()["leftOut"]
+            assert image.uuid in left.values()
+
+
+def test_the_report_of_a_redacted_transcript_names_what_the_header_holds() -> None:
+    with Session.create(cwd="/home/mary-ann/x") as session:
+        redaction = Redaction()
+        assert "mary-ann" not in said(session, redact=redaction)
+        assert session.header.uuid in json.dumps(redaction.report())
+
+
+def test_other_speakers_have_their_role_and_arguments_their_letters(session: Session) -> None:
+    session.append_message({"role": "critic", "content": "Für wen?"})
+    session.append_message(assistant([call("a", path="Größe")]))
+    text = said(session)
+    assert headings(text)[1:] == ["Critic", "Assistant"]
+    assert '"path": "Größe"' in text
+
+
+def test_a_branch_that_starts_with_a_summary_is_named_by_its_words(session: Session) -> None:
+    first = session.append_message(user("one"))
+    left = session.append_message(user("two"))
+    session.branch(first, summary="It failed.")
+    session.append_message(user("three"))
+    assert re.search("Another branch leaves here, 2 entries .*: It failed", said(session, left))

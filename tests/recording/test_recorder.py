@@ -345,3 +345,20 @@ def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_end
                 accumulator.feed(stream)
         roles = [entry["message"]["role"] for entry in session.find(type="message")]
         assert roles.count("user") == 1
+
+
+@pytest.mark.parametrize("id", ["", 5, ["m"], {"m": 1}, None])
+def test_a_message_id_of_any_type_stops_no_recording(id: Any) -> None:
+    begun = {"type": "message_start", "message": {"id": id, "role": "assistant", "content": []}}
+    said = [{"id": id, "role": "assistant", "content": [text(word)]} for word in ("one", "two")]
+    events: list[dict[str, Any]] = [{"type": "system", "subtype": "init", "session_id": "s"}]
+    events += [{"type": "stream_event", "session_id": "s", "event": begun}]
+    events += [{"type": "assistant", "session_id": "s", "message": message} for message in said]
+    with Session.create() as session:
+        for told in (events, [events[0], *events[2:]]):
+            with StreamAccumulator(session, prompt="Well?") as accumulator:
+                for event in told:
+                    accumulator.take(event)
+        kept = json.dumps(contents(session))
+    assert "one" in kept
+    assert "two" in kept

@@ -342,3 +342,34 @@ def test_a_pipe_in_place_of_a_lock_file_is_refused_at_once(path: Path, unlocked:
     os.mkfifo(unlocked)
     with Session.open(path) as session, pytest.raises(StorageError, match="it is not a file"):
         session.append_message(HELLO)
+
+
+class Vanishing(Disk):
+    """A disk on which another program removes the lock file before it is locked, once."""
+
+    path = ""
+
+    def lock(self, fd: int) -> bool:
+        if self.path:
+            os.unlink(self.path)
+            self.path = ""
+        return super().lock(fd)
+
+
+def test_a_lock_file_that_vanishes_before_it_is_locked_is_made_again(path: Path) -> None:
+    disk = Vanishing()
+    with closing(WriterLock(disk, f"{path}.lock")) as lock:
+        disk.path = f"{path}.lock"
+        with lock.held(), Session.open(path) as other:
+            assert os.path.exists(f"{path}.lock")
+            with lock_given_up(), pytest.raises(TimeoutError):
+                other.append_message(HELLO)
+
+
+def test_a_writer_that_was_dropped_leaves_the_name_of_an_owner(path: Path) -> None:
+    sessions = [Session.open(path)]
+    sessions[0].append_message(HELLO)
+    with Session.open(path, exclusive=True):
+        sessions.clear()
+        gc.collect()
+        assert f'"pid":{os.getpid()}' in Path(f"{path}.lock").read_text()

@@ -1,0 +1,128 @@
+"""No other thread that shares a session comes between the steps of an operation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sessiontree import Handle, Session
+from sessiontree.storage.fs import Disk, Stat
+from tests.support.conversation import talk
+
+
+class Counted:
+    """A lock that counts how often it is taken by a thread that does not have it yet."""
+
+    times = depth = 0
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        Counted.times += not Counted.depth
+        Counted.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        Counted.depth -= 1
+        self._lock.release()
+
+
+def count_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have sessions that are opened from here on take locks that count."""
+    monkeypatch.setattr("sessiontree.storage.lock.threading", SimpleNamespace(RLock=Counted))
+
+
+class Watched(Disk):
+    """A disk that counts the reads of a thread without the lock."""
+
+    unlocked = 0
+    looked = 0  # how deep in the lock the last look at a blob was
+
+    def stat(self, file: int | str) -> Stat:
+        if ".blobs/" in str(file):
+            self.looked = Counted.depth
+        return super().stat(file)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        self.unlocked += not Counted.depth
+        return super().read(fd, size, offset)
+
+
+# How often each takes the lock: once, and once for each ref that it resolves first.
+OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
+    "append": (1, lambda session, _: session.append_message({"role": "user", "content": "on"})),
+    "context": (1, lambda session, _: session.context()),
+    "path": (1, lambda session, _: session.path()),
+    "tree": (1, lambda session, _: session.tree()),
+    "branches": (1, lambda session, _: session.branches()),
+    "stats": (1, lambda session, _: session.stats()),
+    "refresh": (1, lambda session, _: session.refresh()),
+    "branch": (4, lambda session, _: session.branch("@~1", summary="left")),
+    "switch": (3, lambda session, _: session.switch("@~1")),
+    "rewind": (4, lambda session, _: session.rewind()),
+    "push": (1, lambda session, _: session.push()),
+    "pop": (3, lambda session, _: session.pop(summary="so far")),
+    "compact": (2, lambda session, _: session.compact("so far", first_kept="@")),
+    "merge": (3, lambda session, _: session.merge("other")),
+    "label": (3, lambda session, _: session.label("@", "here")),
+    "fork": (7, lambda session, folder: session.fork(folder / "copy.jsonl")),
+    "repair": (1, lambda session, _: session.repair()),
+    "gc": (1, lambda session, _: session.gc()),
+    "close": (1, lambda session, _: session.close()),
+    "render": (12, lambda session, _: list(session.render())),
+}
+
+
+def made(file: Path) -> None:
+    with Session.create(file) as session:
+        first, _ = talk(session, "p1", "a1")
+        session.label(talk(session, "p2", "a2")[1], "other")
+        session.branch(first)
+        talk(session, "p3", "a3")
+        session.push()
+        session.append_message({"role": "user", "content": "q"})
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_reads_and_writes_under_one_lock(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    made(file)
+    count_locks(monkeypatch)
+    most, operation = OPERATIONS[name]
+    disk = Watched()
+    with Session.open(file, fs=disk) as session:
+        disk.unlocked, Counted.times = 0, 0
+        operation(session, tmp_path)
+        assert Counted.times <= most
+        assert disk.unlocked == 0 or name == "fork"  # which copies lines that never change
+
+
+def test_a_refresh_of_a_session_opened_to_read_takes_the_lock_once(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(file)
+    count_locks(monkeypatch)
+    disk = Watched()
+    with Session.open(file, readonly=True, fs=disk) as session:
+        with Session.open(file) as other:
+            other.append_message({"role": "user", "content": "on"})
+        disk.unlocked, Counted.times = 0, 0
+        session.refresh()
+        assert (Counted.times, disk.unlocked) == (1, 0)
+
+
+def test_a_blob_is_looked_for_under_the_lock_before_its_handle_is_written(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_locks(monkeypatch)
+    disk = Watched()
+    with Session.create(file, fs=disk) as session:
+        session.append_handle(Handle.blob(*session.blobs.put(b"note"), "text/plain"))
+        assert disk.looked > 0
