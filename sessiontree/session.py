@@ -624,7 +624,8 @@ class Session:
         A model gets images (PNG, JPEG, GIF, WebP), PDF up to 20 MiB, and UTF-8 text up to 256 KiB.
         If a text has a few bytes that are not valid UTF-8, U+FFFD replaces these bytes. Content
         with more such bytes is not treated as text. For any other content, the model gets only the
-        name, and the context has a warning.
+        name, and the context has a warning. With the role `system`, a text is the system text of
+        the context, and the model gets only the name of an image or PDF.
 
         Args:
             content: the path of a file, or a binary stream, which is read to its end.

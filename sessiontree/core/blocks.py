@@ -46,6 +46,10 @@ class Blocks:
             self._warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
         return message, [member.uuid for member in members]
 
+    def ended_by(self, end: Entry) -> Message:
+        """The message that a `message_end` among the entries ends."""
+        return folded_message(self._members[message_uuid(end)])
+
 
 def message_uuid(entry: Entry) -> str:
     """The uuid of the message that an entry is a piece of; empty where it names none."""
@@ -100,6 +104,7 @@ class Contents:
         self._warnings = warnings
         self._stand_ins: dict[str, Entry] = {}
         self._resolved: dict[str, Resolution] = {}
+        self._made: dict[str, Message] = {}
 
     def whole(self, entry: Entry) -> Entry:
         """The entry, or one with placeholders where its blobs cannot be read."""
@@ -126,7 +131,15 @@ class Contents:
             self._resolved.update((e.uuid, r) for e, r in zip(wanted, found, strict=True))
 
     def of_handle(self, entry: Entry) -> Message:
-        """The message of a `handle` entry: resolved, a reference, or a placeholder."""
+        """The message of a `handle` entry: resolved, a reference, or a placeholder.
+
+        A warning is given once for an entry, however often its message is asked for.
+        """
+        if entry.uuid not in self._made:
+            self._made[entry.uuid] = self._made_of(entry)
+        return self._made[entry.uuid]
+
+    def _made_of(self, entry: Entry) -> Message:
         self.prepare([entry])
         found = self._resolved.get(entry.uuid)
         if isinstance(found, SessionTreeError):
