@@ -249,8 +249,8 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     "message": {"message": _OBJECT},
     "handle": {"handle": _TEXT, "kind": _TEXT},
     "compaction": {"summary": _TEXT, "firstKeptEntryUuid": _TEXT, "tokensBefore": _COUNT},
-    "branch_summary": {"summary": _TEXT, "fromUuid": _TEXT},
-    "stack_summary": {"summary": _TEXT, "fromUuid": _TEXT},
+    "branch_summary": {"summary": _TEXT},
+    "stack_summary": {"summary": _TEXT},
     "merge": {"mergedUuid": _TEXT, "baseUuid": _TEXT},
     "context_edit": {
         "targetUuid": _TEXT,
@@ -273,6 +273,9 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     "message_end": {"messageUuid": _TEXT, "role": _TEXT},
 }
 
+_OPTIONAL: Final[dict[str, dict[str, _Check]]] = {key: {"fromUuid": _TEXT} for key in SUMMARIES}
+"""The fields that an entry of a type may leave out."""
+
 REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "compaction": ("firstKeptEntryUuid",),
     "branch_summary": ("fromUuid",),
@@ -282,6 +285,9 @@ REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "label": ("targetUuid",),
 }
 """The fields of a type that name other entries, which must exist."""
+
+OPTIONAL_REFERENCES: Final = frozenset({"fromUuid"})
+"""The fields among them that an entry may leave out."""
 
 
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
@@ -296,8 +302,10 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
     for key, (is_right, wanted) in _REQUIRED.get(kind, {}).items():
         if key not in fields:
             raise EntryError(f"a {kind} needs {key!r}: {wanted}")
-        if not is_right(fields[key]):
-            raise EntryError(f"{key!r} of a {kind} must be {wanted}, not {fields[key]!r:.60}")
+        _check_field(kind, key, fields[key], is_right, wanted)
+    for key, (is_right, wanted) in _OPTIONAL.get(kind, {}).items():
+        if key in fields:
+            _check_field(kind, key, fields[key], is_right, wanted)
     if kind == "message":
         check_message(fields["message"])
     if kind == "session_info" and fields.get("name") is not None:
@@ -305,6 +313,13 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise EntryError(f"metadata must be a dict, not {metadata!r:.60}")
+
+
+def _check_field(
+    kind: str, key: str, value: Any, is_right: Callable[[Any], bool], wanted: str
+) -> None:
+    if not is_right(value):
+        raise EntryError(f"{key!r} of a {kind} must be {wanted}, not {value!r:.60}")
 
 
 def check_session_name(name: Any) -> None:

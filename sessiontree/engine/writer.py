@@ -315,6 +315,8 @@ class EntryWriter:
 
     def _check_references(self, type: str, fields: Mapping[str, Any]) -> None:
         for key in REFERENCES.get(type, ()):
+            if key not in fields:  # it is optional
+                continue
             uuid = fields[key]
             if (type, key) == ("compaction", "firstKeptEntryUuid"):
                 continue  # its own uuid keeps nothing; checked against the path
