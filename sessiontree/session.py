@@ -831,15 +831,23 @@ class Session:
 
     # Combine
 
-    def cherry_pick(self, picked: Ref) -> Entry:
+    def cherry_pick(self, picked: Ref, source: Session | None = None) -> Entry:
         """Add a copy of an entry of this or another session below the leaf. Returns the copy.
+
+        The copy of a part of a message that was written in blocks is the whole message, as one
+        entry. If several branches continue the message, the last part in the file decides.
+
+        Args:
+            picked: the entry.
+            source: the session that has the entry, by default this session.
 
         Raises:
             UsageError: an entry of this type (for example a `label` or a `merge`) has a meaning
-                only at its place in the tree, so it cannot be copied.
+                only at its place in the tree, so it cannot be copied. Or the entry is a part of a
+                message of another session, and `source` is missing.
             BlobError: the content of the entry is missing.
         """
-        return merge.cherry_pick(self.writer, picked)
+        return merge.cherry_pick(self.writer, picked, None if source is None else source.cursor)
 
     def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
         """Add the entries of another branch, or a summary of them, to the context of this path.

@@ -360,12 +360,13 @@ def compact(
     "--from", "other", metavar="OTHERFILE", type=SESSION_FILE, help="Take REF from this session."
 )
 def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
+    """If REF is a part of a message that was streamed in blocks, the copy is the whole message."""
     with contextlib.ExitStack() as opened:
         source = None if other is None else opened.enter_context(reading(other))
         picked = None if source is None else source.entry(ref)
         session = opened.enter_context(writing(file))
         picked = picked or session.entry(ref)
-        entry = session.cherry_pick(picked)
+        entry = session.cherry_pick(picked, source)
     out_written(entry, f"Picked {describe(picked)}", as_json=as_json)
 
 

@@ -11,7 +11,7 @@ result keeps its id either way, so the context stays valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
@@ -63,18 +63,27 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     Blocks are ordered by `index`. A later block replaces an earlier one of the same index, and the
     last end counts. Without an end the message is marked `"partial": true`.
     """
-    blocks: dict[float, Any] = {}
+    blocks, end = ordered(members)
+    content = [block for entry in blocks if isinstance(block := entry.get("block"), dict)]
+    if end is None:
+        return {"role": "assistant", "content": content, "partial": True}
+    extra = {key: end[key] for key in END_KEYS if key in end}
+    return {"role": end.get("role") or "assistant", "content": content, **extra}
+
+
+END_KEYS: Final = ("id", "provider", "model", "usage", "stopReason")
+"""The keys of a `message_end` that the message has too, beside its role."""
+
+
+def ordered(members: Sequence[Entry]) -> tuple[list[Entry], Entry | None]:
+    """The `block` entries of a message that count, in order, and the `message_end` that counts."""
+    blocks: dict[float, Entry] = {}
     for place, entry in enumerate(members):
         if entry.type == "block":
             index = entry.get("index")
-            blocks[index if isinstance(index, int | float) else place] = entry.get("block")
-    content = [blocks[index] for index in sorted(blocks) if isinstance(blocks[index], dict)]
+            blocks[index if isinstance(index, int | float) else place] = entry
     end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
-    if end is None:
-        return {"role": "assistant", "content": content, "partial": True}
-    keys = ("id", "provider", "model", "usage", "stopReason")
-    extra = {key: end[key] for key in keys if key in end}
-    return {"role": end.get("role") or "assistant", "content": content, **extra}
+    return [blocks[index] for index in sorted(blocks)], end
 
 
 class Shown(NamedTuple):

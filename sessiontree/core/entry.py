@@ -39,11 +39,12 @@ SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
 # Types that apply to the whole file and never move a leaf.
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
 MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}  # contribute nothing to a context
+PIECES: Final = frozenset({"block", "message_end"})  # of a message that was streamed in blocks
 SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
 # Types that contribute to a context: what `@~3` counts.
-CONTENT: Final = SUMMARIES | {
-    *("message", "handle", "compaction", "merge", "custom_message", "block", "message_end")
-}
+CONTENT: Final = (
+    SUMMARIES | PIECES | {*("message", "handle", "compaction", "merge", "custom_message")}
+)
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
 
 
