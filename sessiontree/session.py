@@ -549,14 +549,16 @@ class Session:
         """Write one entry, which is durable when the call returns (except in a `batch`).
 
         Args:
-            type: the entry type; an entry of an unknown type is written as given.
+            type: the entry type. The name of your own type begins with `x-`; an entry of your own
+                type is written as given.
             parent: the parent of the entry, by default `leaf`.
             metadata: small facts of your own.
             uuid: the uuid of the entry, by default a new uuid.
             fields: the fields of the type, with their names in the file.
 
         Raises:
-            EntryError: a field is missing, wrong or not JSON, or the uuid is already used.
+            EntryError: there is no such type, a field is missing, wrong or not JSON, or the uuid is
+                already used.
             BlobError: a handle names a blob that this session does not have.
         """
         if metadata is not None:
@@ -573,11 +575,12 @@ class Session:
         """Write one message exactly as given.
 
         Args:
-            message: a dict in any provider's shape; later changes do not change the entry.
+            message: a dict in any provider's shape, or an SDK's object with `model_dump()`, also
+                inside the dict; later changes do not change the entry.
             parent, metadata: as for `append`.
 
         Raises:
-            EntryError: the dict is not a message, or not JSON.
+            EntryError: the dict is not a message, has no content, or is not JSON.
         """
         return self.writer.append_message(message, parent, metadata)
 

@@ -25,7 +25,7 @@ from sessiontree.context.compaction import KEEP_TOKENS
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import SCRATCH
-from sessiontree.core.message import check_message, text_of
+from sessiontree.core.message import check_new_message, text_of
 from sessiontree.engine.refs import check_name
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.session import Session
@@ -90,7 +90,7 @@ def append(
     message: Any = {"role": "user" if role is None else role, "content": text}
     if attach is None and handle is None:
         message = _message_read() if text is None else message
-        check_message(message)  # before the file is touched
+        check_new_message(message)  # before the file is touched
     with writing(file, lane=on, hold=attach is None) as opened, contextlib.ExitStack() as ended:
         session = ended.enter_context(opened.scratch()) if scratch else opened
         if attach is not None:

@@ -8,8 +8,9 @@ A session may have a million entries. So an entry keeps no dict beside the messa
 collector does not track it (it cannot be part of a cycle), and its other keys are decoded when
 first asked for. Spilled strings are put back then too; `as_stored` gives the keys without them.
 
-Reading is lenient. Writing refuses an entry of a known type that a reader could not use
-(`check_fields`). Entries of unknown types are written as given.
+Reading is lenient, and preserves entries of unknown types. Writing refuses an entry that a reader
+could not use (`check_fields`), and a type that is not known (`check_type`). A caller's own type,
+whose name begins with `x-`, is written as given.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from msgspec import UNSET, field
 from msgspec.structs import force_setattr
 
 from sessiontree.core.display import printable
-from sessiontree.core.message import check_message
+from sessiontree.core.message import check_new_message
 from sessiontree.core.spill import Fetch, SpilledBody
 from sessiontree.errors import EntryError
 
@@ -291,6 +292,24 @@ OPTIONAL_REFERENCES: Final = frozenset({"fromUuid"})
 """The fields among them that an entry may leave out."""
 
 
+OWN: Final = "x-"
+"""The beginning of the name of a caller's own type."""
+
+
+def check_type(kind: Any) -> None:
+    """Check that a caller may write entries of a type: a known one, or an own one."""
+    if not _is_text(kind) or kind in KNOWN or (kind.startswith(OWN) and kind != OWN):
+        return  # `check_fields` refuses what is not a name, and the header
+    from difflib import get_close_matches  # only a refusal needs it
+
+    near = get_close_matches(kind.lower(), sorted(KNOWN - {HEADER}), n=1, cutoff=0.7)
+    asked = f"did you mean {near[0]!r}? Use" if near else "use"
+    raise EntryError(
+        f"there is no entry type {kind!r:.60}; {asked} 'custom' for your own data, or begin the "
+        "name of your own type with 'x-'"
+    )
+
+
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
     """Check that an entry may be written; an EntryError names what is missing or wrong."""
     if not _is_text(kind):
@@ -308,7 +327,7 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
         if key in fields:
             _check_field(kind, key, fields[key], is_right, wanted)
     if kind == "message":
-        check_message(fields["message"])
+        check_new_message(fields["message"])
     if kind == "session_info" and fields.get("name") is not None:
         check_session_name(fields["name"])
     metadata = fields.get("metadata")
