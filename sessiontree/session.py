@@ -569,19 +569,32 @@ class Session:
         self,
         message: Message,
         *,
+        attachments: Sequence[PathLike | bytes | BinaryIO] = (),
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
         """Write one message exactly as given.
 
+        With `attachments`, the content of each file becomes a block of the message, after the
+        message's own content. The files are a part of the prompt, also for `rewind` and `turns`. A
+        model gets the same content as from `attach`.
+
         Args:
             message: a dict in any provider's shape, or an SDK's object with `model_dump()`, also
                 inside the dict; later changes do not change the entry.
+            attachments: paths of files, bytes, and binary streams, each up to 20 MiB.
             parent, metadata: as for `append`.
 
         Raises:
             EntryError: the dict is not a message, has no content, or is not JSON.
+            UsageError: a message with attachments has another role than `user`, or an attachment
+                is too large.
+            StorageError: an attachment cannot be read.
         """
+        if attachments:
+            from sessiontree.operations import attach  # few messages have attachments
+
+            message = attach.prompt_with(message, attachments)
         return self.writer.append_message(message, parent, metadata)
 
     def append_handle(
