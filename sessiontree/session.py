@@ -674,7 +674,10 @@ class Session:
         provider: str | None = None,
         granularity: Granularity = "message",
     ) -> MessageStream:
-        """Write a message while it arrives. Call `start`, `delta` and `stop` for each block.
+        """Write a message while it arrives.
+
+        Call `feed` for each stream event of Anthropic or OpenAI Responses; or, for any other
+        model, call `start`, `delta` and `stop` for each block.
 
         Args:
             role, model, provider: the values for the message.
@@ -689,6 +692,31 @@ class Session:
         """
         facts = {"model": model, "provider": provider}
         return MessageStream(self, role, facts, granularity)
+
+    def append_usage(
+        self,
+        usage: Mapping[str, Any],
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        kind: str = "response",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Entry:
+        """Write the usage of a request that no message has, for example one of OpenAI Responses.
+
+        `stats` counts the usage. Models do not see the entry. An entry of usage moves no leaf.
+
+        Args:
+            usage: the numbers as the provider reports them: a dict, or the SDK's object.
+            model, provider: the model that was asked.
+            kind: what the request was for, such as `response` or `summary`.
+            metadata: as for `append`.
+
+        Raises:
+            EntryError: the usage is not a dict, or not JSON.
+        """
+        fields: dict[str, Any] = {"kind": kind, "provider": provider, "model": model}
+        return self.append("usage", metadata=metadata, usage=usage, **fields)
 
     def label(self, ref: Ref, text: str | None) -> Entry:
         """Give an entry a label, or remove the label with None. Returns the new `label` entry.
