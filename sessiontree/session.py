@@ -1018,19 +1018,24 @@ class Session:
 
     # Lanes
 
-    def lane(self, name: str, at: Ref | None = None) -> Session:
+    def lane(self, name: str, at: Ref | None = None, *, empty: bool = False) -> Session:
         """Open another lane of this file as a new session, which you close separately.
 
         The new session is read-only if this session is read-only.
 
         Args:
-            name: the name of the lane; a lane without entries starts at the leaf of main.
+            name: the name of the lane. A lane without entries starts at the leaf of main, and its
+                context has everything above that leaf.
             at: the parent of the next entry on the lane, by default the leaf of the lane.
+            empty: a lane without entries starts at the header, with an empty context.
 
         Raises:
+            UsageError: both `at` and `empty` are given.
             RefError: this session is read-only, and the lane has no entry.
         """
-        return self._on(lanes.lane(self._file, self.writer, name, at))
+        if empty and at is not None:
+            raise UsageError("give 'at' or 'empty', not both")
+        return self._on(lanes.lane(self._file, self.writer, name, at, empty=empty))
 
     def scratch(self, at: Ref | None = None) -> Session:
         """Open a new scratch lane at an entry, by default the leaf, as a new session.

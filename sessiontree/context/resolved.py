@@ -55,9 +55,13 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object that `handle resolve --json` prints, with bytes as base64."""
+        """Return the JSON object that `handle resolve --json` prints, with bytes as base64.
+
+        `mediaType` is there if the content has a media type.
+        """
         data = _base64(self.data) if self.kind == "binary" else self.data
-        return {"handle": str(self.handle), "kind": self.kind, "data": data}
+        found = {"handle": str(self.handle), "kind": self.kind, "data": data}
+        return found if self.media_type is None else {**found, "mediaType": self.media_type}
 
 
 def _message_fault(data: Any) -> str | None:
