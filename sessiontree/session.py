@@ -556,14 +556,16 @@ class Session:
         """Write one entry, which is durable when the call returns (except in a `batch`).
 
         Args:
-            type: the entry type; an entry of an unknown type is written as given.
+            type: the entry type. The name of your own type begins with `x-`; an entry of your own
+                type is written as given.
             parent: the parent of the entry, by default `leaf`.
             metadata: small facts of your own.
             uuid: the uuid of the entry, by default a new uuid.
             fields: the fields of the type, with their names in the file.
 
         Raises:
-            EntryError: a field is missing, wrong or not JSON, or the uuid is already used.
+            EntryError: there is no such type, a field is missing, wrong or not JSON, or the uuid is
+                already used.
             BlobError: a handle names a blob that this session does not have.
         """
         if metadata is not None:
@@ -574,18 +576,32 @@ class Session:
         self,
         message: Message,
         *,
+        attachments: Sequence[PathLike | bytes | BinaryIO] = (),
         parent: Ref | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Entry:
         """Write one message exactly as given.
 
+        With `attachments`, the content of each file becomes a block of the message, after the
+        message's own content. The files are a part of the prompt, also for `rewind` and `turns`. A
+        model gets the same content as from `attach`.
+
         Args:
-            message: a dict in any provider's shape; later changes do not change the entry.
+            message: a dict in any provider's shape, or an SDK's object with `model_dump()`, also
+                inside the dict; later changes do not change the entry.
+            attachments: paths of files, bytes, and binary streams, each up to 20 MiB.
             parent, metadata: as for `append`.
 
         Raises:
-            EntryError: the dict is not a message, or not JSON.
+            EntryError: the dict is not a message, has no content, or is not JSON.
+            UsageError: a message with attachments has another role than `user`, or an attachment
+                is too large.
+            StorageError: an attachment cannot be read.
         """
+        if attachments:
+            from sessiontree.operations import attach  # few messages have attachments
+
+            message = attach.prompt_with(message, attachments)
         return self.writer.append_message(message, parent, metadata)
 
     def append_handle(
@@ -631,7 +647,8 @@ class Session:
         A model gets images (PNG, JPEG, GIF, WebP), PDF up to 20 MiB, and UTF-8 text up to 256 KiB.
         If a text has a few bytes that are not valid UTF-8, U+FFFD replaces these bytes. Content
         with more such bytes is not treated as text. For any other content, the model gets only the
-        name, and the context has a warning.
+        name, and the context has a warning. With the role `system`, a text is the system text of
+        the context, and the model gets only the name of an image or PDF.
 
         Args:
             content: the path of a file, or a binary stream, which is read to its end.
@@ -664,7 +681,10 @@ class Session:
         provider: str | None = None,
         granularity: Granularity = "message",
     ) -> MessageStream:
-        """Write a message while it arrives. Call `start`, `delta` and `stop` for each block.
+        """Write a message while it arrives.
+
+        Call `feed` for each stream event of Anthropic or OpenAI Responses; or, for any other
+        model, call `start`, `delta` and `stop` for each block.
 
         Args:
             role, model, provider: the values for the message.
@@ -679,6 +699,31 @@ class Session:
         """
         facts = {"model": model, "provider": provider}
         return MessageStream(self, role, facts, granularity)
+
+    def append_usage(
+        self,
+        usage: Mapping[str, Any],
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        kind: str = "response",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Entry:
+        """Write the usage of a request that no message has, for example one of OpenAI Responses.
+
+        `stats` counts the usage. Models do not see the entry. An entry of usage moves no leaf.
+
+        Args:
+            usage: the numbers as the provider reports them: a dict, or the SDK's object.
+            model, provider: the model that was asked.
+            kind: what the request was for, such as `response` or `summary`.
+            metadata: as for `append`.
+
+        Raises:
+            EntryError: the usage is not a dict, or not JSON.
+        """
+        fields: dict[str, Any] = {"kind": kind, "provider": provider, "model": model}
+        return self.append("usage", metadata=metadata, usage=usage, **fields)
 
     def label(self, ref: Ref, text: str | None) -> Entry:
         """Give an entry a label, or remove the label with None. Returns the new `label` entry.
@@ -837,15 +882,23 @@ class Session:
 
     # Combine
 
-    def cherry_pick(self, picked: Ref) -> Entry:
+    def cherry_pick(self, picked: Ref, source: Session | None = None) -> Entry:
         """Add a copy of an entry of this or another session below the leaf. Returns the copy.
+
+        The copy of a part of a message that was written in blocks is the whole message, as one
+        entry. If several branches continue the message, the last part in the file decides.
+
+        Args:
+            picked: the entry.
+            source: the session that has the entry, by default this session.
 
         Raises:
             UsageError: an entry of this type (for example a `label` or a `merge`) has a meaning
-                only at its place in the tree, so it cannot be copied.
+                only at its place in the tree, so it cannot be copied. Or the entry is a part of a
+                message of another session, and `source` is missing.
             BlobError: the content of the entry is missing.
         """
-        return merge.cherry_pick(self.writer, picked)
+        return merge.cherry_pick(self.writer, picked, None if source is None else source.cursor)
 
     def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
         """Add the entries of another branch, or a summary of them, to the context of this path.
@@ -972,19 +1025,24 @@ class Session:
 
     # Lanes
 
-    def lane(self, name: str, at: Ref | None = None) -> Session:
+    def lane(self, name: str, at: Ref | None = None, *, empty: bool = False) -> Session:
         """Open another lane of this file as a new session, which you close separately.
 
         The new session is read-only if this session is read-only.
 
         Args:
-            name: the name of the lane; a lane without entries starts at the leaf of main.
+            name: the name of the lane. A lane without entries starts at the leaf of main, and its
+                context has everything above that leaf.
             at: the parent of the next entry on the lane, by default the leaf of the lane.
+            empty: a lane without entries starts at the header, with an empty context.
 
         Raises:
+            UsageError: both `at` and `empty` are given.
             RefError: this session is read-only, and the lane has no entry.
         """
-        return self._on(lanes.lane(self._file, self.writer, name, at))
+        if empty and at is not None:
+            raise UsageError("give 'at' or 'empty', not both")
+        return self._on(lanes.lane(self._file, self.writer, name, at, empty=empty))
 
     def scratch(self, at: Ref | None = None) -> Session:
         """Open a new scratch lane at an entry, by default the leaf, as a new session.

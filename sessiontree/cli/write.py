@@ -25,7 +25,7 @@ from sessiontree.context.compaction import KEEP_TOKENS
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import SCRATCH
-from sessiontree.core.message import check_message, text_of
+from sessiontree.core.message import check_new_message, text_of
 from sessiontree.engine.refs import check_name
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.session import Session
@@ -51,7 +51,14 @@ def new(file: str, cwd: str | None, as_json: bool, **given: Any) -> None:
 @arguments.write_command("append")
 @click.option("--role", metavar="ROLE", help="The role of the message [default: user].")
 @click.option("--text", metavar="TEXT", help="The text of the message.")
-@click.option("--attach", metavar="PATH", type=PATH, help="Store a copy of this file beside FILE.")
+@click.option(
+    "--attach",
+    "attached",
+    metavar="PATH",
+    type=PATH,
+    multiple=True,
+    help="Store a copy of this file; with --text, as a part of the message. Can be repeated.",
+)
 @click.option("--handle", metavar="HANDLE", help="A handle: a pointer to content elsewhere.")
 @click.option("--preview", metavar="TEXT", help="A short text that describes the file or handle.")
 @click.option("--parent", metavar="REF", help="The parent of the new entry [default: the leaf].")
@@ -62,7 +69,7 @@ def append(
     file: str,
     role: str | None,
     text: str | None,
-    attach: str | None,
+    attached: tuple[str, ...],
     handle: str | None,
     preview: str | None,
     lane: str | None,
@@ -72,33 +79,35 @@ def append(
 ) -> None:
     """Without --text, --attach or --handle, the command reads a message from standard
     input, as JSON in the shape of any provider. A model gets the content of an attached
-    file if the file is an image, a PDF or text.
+    file if the file is an image, a PDF or text. With --text, or with several files, the
+    files are a part of one prompt: 'rewind' takes back the text and the files.
 
     A scratch lane is for work that you may want to drop. The command 'keep' joins the lane to the
     main lane. If you do not keep the lane, 'gc' removes the lane seven days after its last entry.
     """
-    given = sum(value is not None for value in (text, attach, handle))
-    if given > 1:
-        raise click.UsageError("give one of --text, --attach and --handle")
-    if role is not None and not given:
+    if handle is not None and (text is not None or attached):
+        raise click.UsageError("give --handle alone, or --text, --attach or both")
+    if role is not None and text is None and not attached and handle is None:
         raise click.UsageError("--role needs --text; a message as JSON names its own role")
-    if preview is not None and attach is None and handle is None:
-        raise click.UsageError("--preview needs --attach or --handle")
+    alone = attached[0] if len(attached) == 1 and text is None else None
+    if preview is not None and alone is None and handle is None:
+        raise click.UsageError("--preview needs --handle, or one --attach without --text")
+    attachments = () if alone is not None else attached
     if scratch and lane is not None:
         raise click.UsageError("give --scratch or --lane, not both")
     on = check_name(MAIN if lane is None else lane, "lane name")
     message: Any = {"role": "user" if role is None else role, "content": text}
-    if attach is None and handle is None:
-        message = _message_read() if text is None else message
-        check_message(message)  # before the file is touched
-    with writing(file, lane=on, hold=attach is None) as opened, contextlib.ExitStack() as ended:
+    if alone is None and handle is None:
+        message = _message_read() if text is None and not attachments else message
+        check_new_message(message)  # before the file is touched
+    with writing(file, lane=on, hold=not attached) as opened, contextlib.ExitStack() as ended:
         session = ended.enter_context(opened.scratch()) if scratch else opened
-        if attach is not None:
-            entry = session.attach(attach, role=role or "user", preview=preview, **where)
+        if alone is not None:
+            entry = session.attach(alone, role=role or "user", preview=preview, **where)
         elif handle is not None:
             entry = session.append_handle(handle, role=role, preview=preview, **where)
         else:
-            entry = session.append_message(message, **where)
+            entry = session.append_message(message, attachments=attachments, **where)
         lane = session.lane_name
     done = f"Appended {speaker(entry)} {short(entry.uuid)} below {short(entry.parent_uuid or '')}"
     if entry.lane is not None:
@@ -378,12 +387,13 @@ def compact(
     "--from", "other", metavar="OTHERFILE", type=SESSION_FILE, help="Take REF from this session."
 )
 def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
+    """If REF is a part of a message that was streamed in blocks, the copy is the whole message."""
     with contextlib.ExitStack() as opened:
         source = None if other is None else opened.enter_context(reading(other))
         picked = None if source is None else source.entry(ref)
         session = opened.enter_context(writing(file))
         picked = picked or session.entry(ref)
-        entry = session.cherry_pick(picked)
+        entry = session.cherry_pick(picked, source)
     out_written(entry, f"Picked {describe(picked)}", as_json=as_json)
 
 

@@ -63,11 +63,19 @@ def _size_of_block(block: dict[str, Any]) -> tuple[int, int]:
     if kind in IMAGE_BLOCKS:
         return 0, 1
     if kind == "document":
-        return 0, _pages_of(block)
+        return _text_size_of(block), _pages_of(block)
     if kind in RESULT_BLOCKS:
         return _size_of_content(block)
     texts = (block.get("text"), block.get("thinking"))
     return sum(len(text) for text in texts if isinstance(text, str)), 0
+
+
+def _text_size_of(block: dict[str, Any]) -> int:
+    source = block.get("source")
+    if not isinstance(source, dict) or source.get("type") != "text":
+        return 0
+    data = source.get("data")
+    return len(data) if isinstance(data, str) else 0
 
 
 def _pages_of(block: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from sessiontree.context.compaction import Piece
 from sessiontree.context.pairing import Pairing
-from sessiontree.context.settings import model_of, settings_of
+from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
 from sessiontree.core.blocks import Blocks, Contents, Resolve
 from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
@@ -110,6 +110,8 @@ class Fold:
         self.settings: dict[str, Any] = {}
         self._segment = segment
         self._verbatim = verbatim
+        self._resolve = resolve
+        self._strict = strict
         self._out: _Verbatim | Pairing[Entry] = _Verbatim() if verbatim else Pairing()
         self._warnings: list[str] = []
         self._unknown: set[str] = set()
@@ -128,9 +130,7 @@ class Fold:
             for _, message, source in self._contributions(visible):
                 self._out.take(message, source)
         if path.compaction is not None:  # its settings follow those of the entries it kept
-            self.settings = {}
-            for entry in path.entries:
-                self._note_setting(entry)
+            self.settings = settings_of_all(path.entries, self._contents)
 
     @property
     def complete(self) -> bool:
@@ -261,6 +261,13 @@ class Fold:
 
     def _note_setting(self, entry: Entry) -> None:
         self.settings.update(settings_of(self._contents.whole(entry)))
+        system = made_system(entry, self._blocks, self._contents)
+        if system is not None:
+            self.settings["system"] = system
+
+    def contents(self, warnings: list[str]) -> Contents:
+        """What makes other entries whole as those of this fold."""
+        return Contents(self._resolve, self._strict, warnings)
 
     def result(self) -> tuple[list[Message], list[Entry], list[str]]:
         """The messages, the entry each came from, and the warnings, in fresh lists."""

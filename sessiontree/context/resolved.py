@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -55,9 +55,13 @@ class ResolvedHandle(msgspec.Struct, frozen=True):
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object that `handle resolve --json` prints, with bytes as base64."""
+        """Return the JSON object that `handle resolve --json` prints, with bytes as base64.
+
+        `mediaType` is there if the content has a media type.
+        """
         data = _base64(self.data) if self.kind == "binary" else self.data
-        return {"handle": str(self.handle), "kind": self.kind, "data": data}
+        found = {"handle": str(self.handle), "kind": self.kind, "data": data}
+        return found if self.media_type is None else {**found, "mediaType": self.media_type}
 
 
 def _message_fault(data: Any) -> str | None:
@@ -103,13 +107,14 @@ def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
     A message is itself; an output is fenced text; a document its JSON; an image an image block; a
     PDF of up to 20 MiB a document block; text of up to 256 KiB fenced text; any other binary is
     named in one line. The `role` of the entry overrides that of a message, and is `user` where
-    neither has one.
+    neither has one. A system message holds only text, which is not fenced where the content is
+    a text file.
     """
     role = role_of_entry(entry)
     if resolved.kind == "message":
         message: Message = resolved.data
         return Shown(message if role is None else {**message, "role": role})
-    content, lack = _content(resolved, entry)
+    content, lack = (_system if role == "system" else _content)(resolved, entry)
     return Shown({"role": role or "user", "content": content}, lack)
 
 
@@ -122,7 +127,21 @@ def carried_of(resolved: ResolvedHandle, entry: Entry) -> Message:
     message, lack = message_of(resolved, entry)
     if not lack:
         return message
-    return {**message, "content": [_document_block(resolved, entry)]}
+    named = [{"type": "text", "text": message["content"]}] if message["role"] == "system" else []
+    return {**message, "content": [*named, _document_block(resolved, entry)]}
+
+
+def _system(resolved: ResolvedHandle, entry: Entry) -> tuple[str, str]:
+    """The text of a system message for a resolved handle, and what it lacks."""
+    if resolved.kind != "binary":
+        return _content(resolved, entry)
+    media_type, size = base_type(resolved.media_type), len(resolved.data)
+    if not is_shown(media_type, size):
+        return only_named(resolved.handle, media_type, size)
+    if not is_text(media_type):
+        lack = f"is only named to a model, as {media_type}: a system message holds only text"
+        return reference(resolved.handle, media_type, size), lack
+    return _text_of(resolved, media_type, size, str)
 
 
 def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
@@ -138,6 +157,13 @@ def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
         return only_named(resolved.handle, media_type, size)
     if media_type == PDF:
         return [_document_block(resolved, entry)], ""
+    return _text_of(resolved, media_type, size, fenced)
+
+
+def _text_of(
+    resolved: ResolvedHandle, media_type: str, size: int, shown: Callable[[str], str]
+) -> tuple[str, str]:
+    """The text of a binary as it is shown, and what it lacks."""
     found = text_in(resolved.data)
     if found is None:
         return reference(resolved.handle, media_type, size), (
@@ -147,7 +173,7 @@ def _content(resolved: ResolvedHandle, entry: Entry) -> tuple[Any, str]:
     text, wrong = found
     places = "one place that is" if wrong == 1 else f"{wrong:,} places that are"
     lack = f"is shown with U+FFFD in {places} not UTF-8; store it as UTF-8 to show it whole"
-    return fenced(text), lack if wrong else ""
+    return shown(text), lack if wrong else ""
 
 
 def _document_block(resolved: ResolvedHandle, entry: Entry) -> dict[str, Any]:

@@ -6,10 +6,12 @@ entries need not be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from sessiontree.core.blocks import Blocks, Contents, role_of_entry
 from sessiontree.core.entry import Entry
+from sessiontree.core.handle import KINDS
 from sessiontree.core.message import Message, system_text
 
 SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
@@ -26,7 +28,10 @@ def model_of(message: Message) -> dict[str, Any] | None:
 
 
 def settings_of(entry: Entry) -> dict[str, Any]:
-    """The settings that an entry puts in force; None for those it says were never set."""
+    """The settings that an entry puts in force; None for those it says were never set.
+
+    A system text whose message has to be made first is not among them: see `made_system`.
+    """
     kind = entry.type
     if kind == "message":
         message = entry.message_as_stored
@@ -67,18 +72,73 @@ def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
+_NO_MESSAGE: Final = frozenset(KINDS) - {"message"}
+
+
+def may_make_system(entry: Entry) -> bool:
+    """Whether a message that has to be made of an entry may be a system message.
+
+    It is resolved, for a `handle`, or joined from its blocks, for a `message_end`.
+    """
+    if entry.type == "message_end":
+        return bool(entry.get("role") == "system")
+    if entry.type != "handle":
+        return False
+    role = role_of_entry(entry)
+    return role == "system" or (role is None and entry.get("kind") not in _NO_MESSAGE)
+
+
+def made_system(entry: Entry, blocks: Blocks, contents: Contents) -> str | None:
+    """The system text that an entry puts in force, if its message has to be made; else None.
+
+    `blocks` has the messages of the entry's path that were written in blocks.
+    """
+    if not may_make_system(entry):
+        return None
+    message = contents.of_handle(entry) if entry.type == "handle" else blocks.ended_by(entry)
+    return system_text(message) if message.get("role") == "system" else None
+
+
+def settings_of_all(entries: Sequence[Entry], contents: Contents) -> dict[str, Any]:
+    """The settings at the end of entries that follow each other.
+
+    Nothing is resolved above the last entry that is known to set the system text.
+    """
+    settings: dict[str, Any] = {}
+    unsure: list[Entry] = []
+    for entry in entries:
+        found = settings_of(contents.whole(entry))
+        settings.update(found)
+        if "system" in found:
+            unsure.clear()
+        elif may_make_system(entry):
+            unsure.append(entry)
+    if unsure:
+        blocks = Blocks(map(contents.whole, entries), [])
+        texts = (made_system(entry, blocks, contents) for entry in reversed(unsure))
+        if (text := next((text for text in texts if text is not None), None)) is not None:
+            settings["system"] = text
+    return settings
+
+
 class InForce:
     """The settings at the end of a path: those known, by `SETTING_KEYS`, and those of the header.
 
-    The entries above, nearest first, are read only for a setting not found yet.
+    The entries above, nearest first, are read only for a setting not found yet. `contents` makes
+    them whole.
     """
 
     def __init__(
-        self, settings: dict[str, Any], above: Iterator[Entry], header: Mapping[str, Any]
+        self,
+        settings: dict[str, Any],
+        above: Iterator[Entry],
+        header: Mapping[str, Any],
+        contents: Contents,
     ) -> None:
         self._settings = settings
         self._above = above
         self._defaults = header_settings(header)
+        self._contents = contents
 
     def get(self, key: str) -> Any:
         """A setting by its key; None where none is in force."""
@@ -86,4 +146,17 @@ class InForce:
         while key not in settings and (entry := next(self._above, None)) is not None:
             for found, value in settings_of(entry).items():
                 settings.setdefault(found, value)
+            if "system" not in settings and may_make_system(entry):
+                self._note_system(entry)
         return settings.get(key, self._defaults.get(key))
+
+    def _note_system(self, entry: Entry) -> None:
+        pieces = [entry]
+        if entry.type == "message_end":  # rare: its blocks may stand anywhere above
+            above = list(self._above)
+            self._above = iter(above)
+            pieces += (one for one in above if one.type == "block")
+        blocks = Blocks(map(self._contents.whole, reversed(pieces)), [])
+        text = made_system(entry, blocks, self._contents)
+        if text is not None:
+            self._settings["system"] = text

@@ -11,7 +11,7 @@ result keeps its id either way, so the context stays valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
@@ -46,6 +46,10 @@ class Blocks:
             self._warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
         return message, [member.uuid for member in members]
 
+    def ended_by(self, end: Entry) -> Message:
+        """The message that a `message_end` among the entries ends."""
+        return folded_message(self._members[message_uuid(end)])
+
 
 def message_uuid(entry: Entry) -> str:
     """The uuid of the message that an entry is a piece of; empty where it names none."""
@@ -59,18 +63,27 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     Blocks are ordered by `index`. A later block replaces an earlier one of the same index, and the
     last end counts. Without an end the message is marked `"partial": true`.
     """
-    blocks: dict[float, Any] = {}
+    blocks, end = ordered(members)
+    content = [block for entry in blocks if isinstance(block := entry.get("block"), dict)]
+    if end is None:
+        return {"role": "assistant", "content": content, "partial": True}
+    extra = {key: end[key] for key in END_KEYS if key in end}
+    return {"role": end.get("role") or "assistant", "content": content, **extra}
+
+
+END_KEYS: Final = ("id", "provider", "model", "usage", "stopReason")
+"""The keys of a `message_end` that the message has too, beside its role."""
+
+
+def ordered(members: Sequence[Entry]) -> tuple[list[Entry], Entry | None]:
+    """The `block` entries of a message that count, in order, and the `message_end` that counts."""
+    blocks: dict[float, Entry] = {}
     for place, entry in enumerate(members):
         if entry.type == "block":
             index = entry.get("index")
-            blocks[index if isinstance(index, int | float) else place] = entry.get("block")
-    content = [blocks[index] for index in sorted(blocks) if isinstance(blocks[index], dict)]
+            blocks[index if isinstance(index, int | float) else place] = entry
     end = next((entry for entry in reversed(members) if entry.type == "message_end"), None)
-    if end is None:
-        return {"role": "assistant", "content": content, "partial": True}
-    keys = ("id", "provider", "model", "usage", "stopReason")
-    extra = {key: end[key] for key in keys if key in end}
-    return {"role": end.get("role") or "assistant", "content": content, **extra}
+    return [blocks[index] for index in sorted(blocks)], end
 
 
 class Shown(NamedTuple):
@@ -100,6 +113,7 @@ class Contents:
         self._warnings = warnings
         self._stand_ins: dict[str, Entry] = {}
         self._resolved: dict[str, Resolution] = {}
+        self._made: dict[str, Message] = {}
 
     def whole(self, entry: Entry) -> Entry:
         """The entry, or one with placeholders where its blobs cannot be read."""
@@ -126,7 +140,15 @@ class Contents:
             self._resolved.update((e.uuid, r) for e, r in zip(wanted, found, strict=True))
 
     def of_handle(self, entry: Entry) -> Message:
-        """The message of a `handle` entry: resolved, a reference, or a placeholder."""
+        """The message of a `handle` entry: resolved, a reference, or a placeholder.
+
+        A warning is given once for an entry, however often its message is asked for.
+        """
+        if entry.uuid not in self._made:
+            self._made[entry.uuid] = self._made_of(entry)
+        return self._made[entry.uuid]
+
+    def _made_of(self, entry: Entry) -> Message:
         self.prepare([entry])
         found = self._resolved.get(entry.uuid)
         if isinstance(found, SessionTreeError):

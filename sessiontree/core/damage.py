@@ -34,6 +34,8 @@ NEXT_STEP: Final = {
     "duplicate": "a child belongs to the last entry with this uuid that comes before the child",
     "second header": "two files were joined; the first header counts",
     "reference": "the target is lost, or not on the path; look at the entry",
+    "handle": "the context has a placeholder; append the handle again in a correct form, and "
+    "drop this entry with 'edit-context'",
     "blob": "put the folder of blobs back beside the file, or the blob from a backup",
     "blob folder": "only the blobs that entries name were checked",
     "unreadable": "look at the line; the lines before and after it are read",

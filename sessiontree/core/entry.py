@@ -8,8 +8,9 @@ A session may have a million entries. So an entry keeps no dict beside the messa
 collector does not track it (it cannot be part of a cycle), and its other keys are decoded when
 first asked for. Spilled strings are put back then too; `as_stored` gives the keys without them.
 
-Reading is lenient. Writing refuses an entry of a known type that a reader could not use
-(`check_fields`). Entries of unknown types are written as given.
+Reading is lenient, and preserves entries of unknown types. Writing refuses an entry that a reader
+could not use (`check_fields`), and a type that is not known (`check_type`). A caller's own type,
+whose name begins with `x-`, is written as given.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from msgspec import UNSET, field
 from msgspec.structs import force_setattr
 
 from sessiontree.core.display import printable
-from sessiontree.core.message import check_message
+from sessiontree.core.message import check_new_message
 from sessiontree.core.spill import Fetch, SpilledBody
 from sessiontree.errors import EntryError
 
@@ -39,11 +40,12 @@ SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
 # Types that apply to the whole file and never move a leaf.
 ANNOTATIONS: Final = frozenset({"label", "session_info", "usage"})
 MARKERS: Final = ANNOTATIONS | {"branch", "stack_push"}  # contribute nothing to a context
+PIECES: Final = frozenset({"block", "message_end"})  # of a message that was streamed in blocks
 SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
 # Types that contribute to a context: what `@~3` counts.
-CONTENT: Final = SUMMARIES | {
-    *("message", "handle", "compaction", "merge", "custom_message", "block", "message_end")
-}
+CONTENT: Final = (
+    SUMMARIES | PIECES | {*("message", "handle", "compaction", "merge", "custom_message")}
+)
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
 
 
@@ -251,8 +253,8 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     "message": {"message": _OBJECT},
     "handle": {"handle": _TEXT, "kind": _TEXT},
     "compaction": {"summary": _TEXT, "firstKeptEntryUuid": _TEXT, "tokensBefore": _COUNT},
-    "branch_summary": {"summary": _TEXT, "fromUuid": _TEXT},
-    "stack_summary": {"summary": _TEXT, "fromUuid": _TEXT},
+    "branch_summary": {"summary": _TEXT},
+    "stack_summary": {"summary": _TEXT},
     "merge": {"mergedUuid": _TEXT, "baseUuid": _TEXT},
     "context_edit": {
         "targetUuid": _TEXT,
@@ -275,6 +277,9 @@ _REQUIRED: Final[dict[str, dict[str, _Check]]] = {
     "message_end": {"messageUuid": _TEXT, "role": _TEXT},
 }
 
+_OPTIONAL: Final[dict[str, dict[str, _Check]]] = {key: {"fromUuid": _TEXT} for key in SUMMARIES}
+"""The fields that an entry of a type may leave out."""
+
 REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "compaction": ("firstKeptEntryUuid",),
     "branch_summary": ("fromUuid",),
@@ -284,6 +289,27 @@ REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "label": ("targetUuid",),
 }
 """The fields of a type that name other entries, which must exist."""
+
+OPTIONAL_REFERENCES: Final = frozenset({"fromUuid"})
+"""The fields among them that an entry may leave out."""
+
+
+OWN: Final = "x-"
+"""The beginning of the name of a caller's own type."""
+
+
+def check_type(kind: Any) -> None:
+    """Check that a caller may write entries of a type: a known one, or an own one."""
+    if not _is_text(kind) or kind in KNOWN or (kind.startswith(OWN) and kind != OWN):
+        return  # `check_fields` refuses what is not a name, and the header
+    from difflib import get_close_matches  # only a refusal needs it
+
+    near = get_close_matches(kind.lower(), sorted(KNOWN - {HEADER}), n=1, cutoff=0.7)
+    asked = f"did you mean {near[0]!r}? Use" if near else "use"
+    raise EntryError(
+        f"there is no entry type {kind!r:.60}; {asked} 'custom' for your own data, or begin the "
+        "name of your own type with 'x-'"
+    )
 
 
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
@@ -298,15 +324,24 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
     for key, (is_right, wanted) in _REQUIRED.get(kind, {}).items():
         if key not in fields:
             raise EntryError(f"a {kind} needs {key!r}: {wanted}")
-        if not is_right(fields[key]):
-            raise EntryError(f"{key!r} of a {kind} must be {wanted}, not {fields[key]!r:.60}")
+        _check_field(kind, key, fields[key], is_right, wanted)
+    for key, (is_right, wanted) in _OPTIONAL.get(kind, {}).items():
+        if key in fields:
+            _check_field(kind, key, fields[key], is_right, wanted)
     if kind == "message":
-        check_message(fields["message"])
+        check_new_message(fields["message"])
     if kind == "session_info" and fields.get("name") is not None:
         check_session_name(fields["name"])
     metadata = fields.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise EntryError(f"metadata must be a dict, not {metadata!r:.60}")
+
+
+def _check_field(
+    kind: str, key: str, value: Any, is_right: Callable[[Any], bool], wanted: str
+) -> None:
+    if not is_right(value):
+        raise EntryError(f"{key!r} of a {kind} must be {wanted}, not {value!r:.60}")
 
 
 def check_session_name(name: Any) -> None:

@@ -189,6 +189,36 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
         return cls("session", "2.0.0", "block", (session_id, uuid, _count(index, "meta[2]")))
 
 
+_BUILT_IN: Final = {
+    ("blob", "sha256"): ("1", 3),
+    ("file", "path"): ("1", 1),
+    ("session", "entry"): ("2", 2),
+    ("session", "block"): ("2", 3),
+}
+"""The handles that the format defines: the major version, and the number of meta parts."""
+
+
+def check_built_in(handle: Handle) -> None:
+    """Check the meta of a handle that the format defines; else a HandleError.
+
+    A handle of another plugin, method or major version is not checked.
+    """
+    pointer = (handle.plugin, handle.method)
+    major, count = _BUILT_IN.get(pointer, ("", 0))
+    if handle.version.partition(".")[0] != major:
+        return
+    if (given := len(handle.meta)) != count:
+        parts = "1 part" if given == 1 else f"{given} parts"
+        raise HandleError(f"{handle} has {parts} of meta, and needs {count}", "meta")
+    if pointer == ("blob", "sha256"):
+        sha256, size, media_type = handle.meta
+        Handle.blob(sha256, _number(size, "meta[1]"), media_type)
+    elif pointer == ("file", "path"):
+        Handle.file(*handle.meta)
+    elif pointer == ("session", "block"):
+        _number(handle.meta[2], "meta[2]")
+
+
 def check_metadata(metadata: Mapping[str, Any] | None) -> None:
     """Check the metadata of a `handle` entry: a dict of up to 1 KB as JSON, else a HandleError."""
     if metadata is None:
@@ -229,6 +259,12 @@ def _count(number: int, part: str) -> str:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise HandleError(f"{part} of a handle must be a whole number, not {_short(number)}", part)
     return str(number)
+
+
+def _number(text: str, part: str) -> int:
+    if not re.fullmatch(NUMBER, text) or len(text) > 18:
+        raise HandleError(f"{part} of a handle must be a whole number, not {_short(text)}", part)
+    return int(text)
 
 
 def _quoted(part: str) -> str:

@@ -15,7 +15,7 @@ _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATE
 
 
 def dumps(value: Any) -> bytes:
-    """A value as JSON bytes.
+    """A value as JSON bytes; objects of an SDK as their plain data.
 
     An EntryError for a non-finite number, a lone surrogate, bytes, a set, a key that is not a
     string, or more than 254 levels of nesting.
@@ -23,10 +23,11 @@ def dumps(value: Any) -> bytes:
     try:
         body = orjson.dumps(value, option=_OPTIONS)
     except TypeError as error:
-        if "64-bit" not in str(error):
+        if "64-bit" not in str(error) and "not JSON serializable" not in str(error):
             raise _no_json(error) from error
         try:
-            body = orjson.dumps(_with_big_integers(value, 0), option=_OPTIONS)
+            value = _spelled_out(value, 0)
+            body = orjson.dumps(value, option=_OPTIONS)
         except (TypeError, ValueError, RecursionError) as error:
             raise _no_json(error) from error
     if _find(body, b"null") >= 0:  # orjson writes NaN and infinities as null
@@ -44,21 +45,51 @@ def _find(body: bytes, text: bytes) -> int:
 
 def _no_json(error: Exception) -> EntryError:
     return EntryError(
-        f"not JSON: {error}; use strings, finite numbers, booleans, null, lists and dicts"
+        f"not JSON: {error}; use strings, finite numbers, booleans, null, lists and dicts, "
+        "such as the model_dump(mode='json') of an SDK's object"
     )
 
 
-def _with_big_integers(value: Any, depth: int) -> Any:
-    """The value with each integer that orjson refuses as a fragment of digits."""
+def plain(value: Any) -> Any:
+    """The plain data of an SDK's object, from its `model_dump()`; any other value as it is.
+
+    Raises:
+        EntryError: the object fails to give it.
+    """
+    dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
+    if not callable(dump):
+        return value
+    try:
+        return dump(mode="json", by_alias=True)
+    except TypeError:  # it takes no such arguments
+        pass
+    except Exception as error:
+        raise _no_dump(value, error) from error
+    try:
+        return dump()
+    except Exception as error:
+        raise _no_dump(value, error) from error
+
+
+def _no_dump(value: Any, error: Exception) -> EntryError:
+    return EntryError(f"not JSON: model_dump() of a {type(value).__name__} failed: {error}")
+
+
+def _spelled_out(value: Any, depth: int) -> Any:
+    """The value with what orjson refuses, and JSON can carry, in a form that orjson takes.
+
+    It is an integer of more than 64 bits, as a fragment of digits, or an object of an SDK.
+    """
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
         return orjson.Fragment(str(int(value)))
-    if not isinstance(value, dict | list | tuple):
-        return value
     if depth > _DEEPEST:  # a circle ends here too
         raise ValueError("nested too deeply")
     if isinstance(value, dict):
-        return {key: _with_big_integers(part, depth + 1) for key, part in value.items()}
-    return [_with_big_integers(part, depth + 1) for part in value]
+        return {key: _spelled_out(part, depth + 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled_out(part, depth + 1) for part in value]
+    data = plain(value)
+    return value if data is value else _spelled_out(data, depth + 1)
 
 
 def _refuse_non_finite(value: Any) -> None:

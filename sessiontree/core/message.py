@@ -53,7 +53,8 @@ def check_message(message: Any) -> None:
     if not isinstance(message, (dict, Mapping)):  # a check for dict is much faster
         raise EntryError(
             f"a message must be a dict with a role, not a {type(message).__name__}; "
-            'give {"role": "user", "content": "…"}'
+            'give {"role": "user", "content": "…"}, or the model_dump(mode=\'json\') of an SDK\'s '
+            "object"
         )
     role = message.get("role")
     if (isinstance(role, str) and role) or (role is None and kind_of(message) in RESPONSES_ITEMS):
@@ -62,6 +63,26 @@ def check_message(message: Any) -> None:
         f"the message has {'no role' if role is None else f'the role {role!r}'}; "
         'give it one, such as {"role": "user", "content": "…"}'
     )
+
+
+_SAYING: Final = (
+    *("content", "output", "tool_calls", "function_call", "refusal", "audio"),
+    *("command", "summary", "sections"),
+)
+"""The keys of a message that have what it says, in any shape."""
+
+
+def check_new_message(message: Any) -> None:
+    """Check a message that is to be written; else an EntryError.
+
+    It is a message, and has a key for what it says. The content may be empty, or null.
+    """
+    check_message(message)
+    if not any(key in message for key in _SAYING) and message.get("role") is not None:
+        raise EntryError(
+            f"the message of role {message['role']!r} has no content; give it a 'content', such as "
+            '{"role": "user", "content": "…"}'
+        )
 
 
 def role_of(message: Message) -> str:

@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NoReturn, TypeVar, cast
 
 from sessiontree.core.blob import blob_of
+from sessiontree.core.jsonbytes import plain
 from sessiontree.errors import BlobMissingError, SpilledError
 
 # Takes a string's UTF-8 and a media type, gives the text form of its blob's handle.
@@ -96,6 +97,10 @@ class _Spilling:
             before = len(self.places)
             parts = [self._value(v, (*path, i), TEXT, opaque) for i, v in enumerate(value)]
             return value if len(self.places) == before else parts
+        if (data := plain(value)) is not value:
+            before = len(self.places)
+            found = self._value(data, path, media_type, opaque)
+            return value if len(self.places) == before else found
         return value
 
     def keys(self, keys: Mapping[str, Any], path: Path, opaque: bool) -> Mapping[str, Any]:

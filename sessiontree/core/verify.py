@@ -1,8 +1,9 @@
 """Verification: every line of a file checked, and every reference followed.
 
 Takes the lines in file order and reports what a reader would find wrong: bytes that are not an
-entry, wrong checksums, duplicate uuids, parents that are missing, late or in a circle, and fields
-that name entries which are missing or in the wrong place. Changes nothing.
+entry, wrong checksums, duplicate uuids, parents that are missing, late or in a circle, fields that
+name entries which are missing or in the wrong place, and handles that are not valid. Changes
+nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Final
 
 from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, is_utf_8
 from sessiontree.core.damage import Report, ignore
-from sessiontree.core.entry import ANNOTATIONS, HEADER, REFERENCES
+from sessiontree.core.entry import ANNOTATIONS, HEADER, OPTIONAL_REFERENCES, REFERENCES, Entry
+from sessiontree.core.handle import Handle, check_built_in
 from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from sessiontree.core.runs import parts
+from sessiontree.errors import HandleError
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
 _STEPS: Final = 100_000
@@ -75,7 +78,7 @@ class Verification:
         tree = self._tree
         first = len(tree)
         tree.extend(block, offset, self._report)
-        for row in tree.rows_of_type(HEADER, *REFERENCES, since=first):
+        for row in tree.rows_of_type(HEADER, "handle", *REFERENCES, since=first):
             start = tree.offsets[row] - offset
             self._note_references(block[start : block.index(b"\n", start)], row)
 
@@ -93,12 +96,23 @@ class Verification:
             return
         if not row:
             self._is_copy = "parentSession" in entry
+        if kind == "handle":
+            self._check_handle(entry, row)
         for key in REFERENCES.get(kind, ()):
             uuid = entry.as_stored.get(key)
             if isinstance(uuid, str):
                 self._references.append((row, key, uuid))
-            else:
+            elif key not in OPTIONAL_REFERENCES:
                 self._wrong[row].append(f"the {kind} has no {key}")
+            elif uuid is not None:
+                self._wrong[row].append(f"the {key} of the {kind} is not a uuid")
+
+    def _check_handle(self, entry: Entry, row: int) -> None:
+        """Report a handle that no resolver can take; whether its content exists is not checked."""
+        try:
+            check_built_in(Handle.from_json(entry.as_stored.get("handle"))[0])
+        except HandleError as error:
+            self._report("handle", self._tree.offsets[row], f"{entry.uuid}: {error}")
 
     def finish(self) -> None:
         """Follow the references, once all entries are known."""

@@ -19,7 +19,7 @@ from sessiontree.context.compaction import Piece, TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
 from sessiontree.context.fold import Fold, Segment
 from sessiontree.context.settings import InForce
-from sessiontree.core.blocks import Resolution, Resolve, Shown
+from sessiontree.core.blocks import Contents, Resolution, Resolve, Shown
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine import refs
@@ -257,9 +257,8 @@ class Cursor:
                 resolver = self.resolve if resolve else None
                 fold = Fold(path, self.segment, resolver, verbatim=verbatim, strict=strict)
             messages, entries, warnings = fold.result()
-        return Context(
-            leaf, messages, entries, warnings, self._settings(path, dict(fold.settings)), count
-        )
+        settings = self._settings(path, dict(fold.settings), fold.contents(warnings))
+        return Context(leaf, messages, entries, warnings, settings, count)
 
     def pieces(self) -> list[Piece]:
         """Return what each entry contributes to the context at the leaf, to choose a cut."""
@@ -281,10 +280,12 @@ class Cursor:
         """Read the part of the path to an entry that its context needs."""
         return Path(leaf, self.reader.ready().walk(), self.reader.header)
 
-    def _settings(self, path: Path, settings: dict[str, Any]) -> Callable[[str], Any]:
+    def _settings(
+        self, path: Path, settings: dict[str, Any], contents: Contents
+    ) -> Callable[[str], Any]:
         """Return a function that gives a setting; it reads above `path` only if it must."""
         above: Iterator[Entry] = iter(()) if path.whole else self.reader.up(path.entries[0])
-        in_force = InForce(settings, above, self.reader.header.body)
+        in_force = InForce(settings, above, self.reader.header.body, contents)
 
         def setting(key: str) -> Any:
             with self.alone():

@@ -31,13 +31,15 @@ from sessiontree.core.entry import (
     REFERENCES,
     Entry,
     check_fields,
+    check_type,
     moved,
     stored,
     with_fetch,
 )
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.message import Message, check_message
+from sessiontree.core.jsonbytes import plain
+from sessiontree.core.message import Message, check_new_message
 from sessiontree.engine import refs
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.hooks import Hooks
@@ -134,6 +136,8 @@ class EntryWriter:
         self.log.check_writable()
         self._is_batching()  # first drops a batch that the parent process opened
         seen = self.cursor.leaf
+        check_type(type)
+        fields = {key: plain(value) for key, value in fields.items()}
         check_fields(type, fields)
         if type in REFERENCES or type == "branch":
             self._check_references(type, fields)
@@ -156,12 +160,13 @@ class EntryWriter:
         self, message: Message, parent: Ref | None, metadata: Mapping[str, Any] | None
     ) -> Entry:
         """Write one message; see `Session.append_message`."""
+        message = plain(message)
         if metadata is not None or self._batch is not None:
             fields: dict[str, Any] = {"message": message}
             if metadata is not None:
                 fields["metadata"] = metadata
             return self.append("message", fields, parent=parent)
-        check_message(message)
+        check_new_message(message)
         above = None if parent is None else self.cursor.entry(parent)
         if self.hooks.registered:
             return self.write("message", {"message": message}, above)
@@ -315,6 +320,8 @@ class EntryWriter:
 
     def _check_references(self, type: str, fields: Mapping[str, Any]) -> None:
         for key in REFERENCES.get(type, ()):
+            if key not in fields:  # it is optional
+                continue
             uuid = fields[key]
             if (type, key) == ("compaction", "firstKeptEntryUuid"):
                 continue  # its own uuid keeps nothing; checked against the path

@@ -1,25 +1,36 @@
-"""Attaching: copies a file, or a stream, into the sidecar folder, block by block."""
+"""Attaching: a file, or a stream, as a blob of its own, or as a part of a prompt.
+
+A blob is copied block by block, and may have any size. A part of a prompt is a content block in the
+message; its bytes are in memory, and large ones are spilled as any large string.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import itertools
 import mimetypes
 import os
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, Final
 
+from sessiontree.context.resolved import LARGEST_PDF, LONGEST_TEXT
 from sessiontree.core.blob import Blob
 from sessiontree.core.handle import Handle
-from sessiontree.core.media import UNKNOWN_BYTES, media_type_of
-from sessiontree.errors import BlobError, SessionTreeError, StorageError, UsageError
+from sessiontree.core.jsonbytes import plain
+from sessiontree.core.media import IMAGES, TEXT, UNKNOWN_BYTES, is_text, media_type_of
+from sessiontree.core.message import Message, check_message
+from sessiontree.errors import BlobError, EntryError, SessionTreeError, StorageError, UsageError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import READ, Disk
 from sessiontree.storage.oserrors import real_path
 
 PathLike = str | os.PathLike[str]
 
+Attachment = PathLike | bytes | BinaryIO
+
 _BLOCK = 1024 * 1024
+_LARGEST: Final = LARGEST_PDF  # in bytes: a provider refuses a prompt with more
 
 
 def store(
@@ -41,12 +52,17 @@ def _store(
 ) -> Handle:
     if media_type is not None:
         Handle.blob("0" * 64, 0, media_type)  # refused before a gigabyte is copied
+    first = next(blocks, b"")
+    blob = _blob_there(blobs, path) or blobs.put(itertools.chain([first], blocks))
+    return Handle.blob(*blob, media_type or _type_of(first, name))
+
+
+def _type_of(first: bytes, name: str) -> str:
+    """The media type of content, from its first bytes and the name of its file, or empty."""
     by_name, packed = mimetypes.guess_type(name)
     if packed is not None:  # the name of a package: its own type, not that of its content
         by_name = "application/gzip" if packed == "gzip" else f"application/x-{packed}"
-    first = next(blocks, b"")
-    blob = _blob_there(blobs, path) or blobs.put(itertools.chain([first], blocks))
-    return Handle.blob(*blob, media_type or media_type_of(first, by_name or UNKNOWN_BYTES))
+    return media_type_of(first, by_name or UNKNOWN_BYTES)
 
 
 def _blob_there(blobs: Blobs, path: str) -> Blob | None:
@@ -105,3 +121,79 @@ def _blocks_of_stream(stream: BinaryIO) -> Iterator[bytes]:
         if not isinstance(block, bytes):
             raise UsageError("attach a binary stream; open the file with 'rb'")
         yield block
+
+
+def prompt_with(message: Message, attachments: Iterable[Attachment]) -> Message:
+    """A prompt with files and streams as content blocks behind its own content.
+
+    Raises:
+        UsageError: the message is not a user's, or an attachment is none or too large.
+        StorageError: an attachment cannot be read.
+    """
+    message = plain(message)
+    check_message(message)
+    if message.get("role") != "user":
+        raise UsageError(
+            f"attachments belong to a prompt, a message of role 'user', not "
+            f"{message.get('role')!r}; use attach for a file in another role"
+        )
+    if isinstance(attachments, str | bytes | os.PathLike) or hasattr(attachments, "read"):
+        raise UsageError("attachments is a list of paths, bytes and binary streams; give [it]")
+    given = message.get("content")
+    if isinstance(given, str):
+        given = [{"type": "text", "text": given}] if given else []
+    if not isinstance(given, list | None):
+        raise EntryError(f"content is a string or a list of blocks, not {given!r:.60}")
+    return {**message, "content": [*(given or ()), *map(_block_of, attachments)]}
+
+
+def _block_of(attachment: Attachment) -> dict[str, Any]:
+    """The content block of an attachment, in a shape that every provider's request reads."""
+    name = ""
+    if isinstance(attachment, str | os.PathLike):
+        path = os.fspath(attachment)
+        name = os.path.basename(path)
+        content = _limited(_blocks_of_file(path), path)
+    elif isinstance(attachment, bytes):
+        content = _limited(iter([attachment]), "the bytes")
+    elif callable(getattr(attachment, "read", None)):
+        content = _limited(_blocks_of_stream(attachment), "the stream")
+    else:
+        kind = type(attachment).__name__
+        raise UsageError(f"an attachment is a path, bytes or a binary stream, not a {kind}")
+    media_type = _type_of(content, name)
+    if media_type in IMAGES:
+        return {"type": "image", "data": _base64(content), "mimeType": media_type}
+    text = _text_in(content) if is_text(media_type) else None
+    if text is not None:
+        source = {"type": "text", "media_type": TEXT, "data": text}
+    else:
+        source = {"type": "base64", "media_type": media_type, "data": _base64(content)}
+    return {"type": "document", "source": source, **({"title": name} if name else {})}
+
+
+def _limited(blocks: Iterator[bytes], of: str) -> bytes:
+    """The bytes of blocks; a UsageError where they are too many for a prompt."""
+    content = bytearray()
+    for block in blocks:
+        content += block
+        if len(content) > _LARGEST:
+            raise UsageError(
+                f"{of}: an attachment of a prompt has at most {_LARGEST >> 20} MiB; attach it "
+                "as an entry of its own, which may have any size"
+            )
+    return bytes(content)
+
+
+def _text_in(content: bytes) -> str | None:
+    """The text of content, if it is UTF-8 and short enough for a model to get it whole."""
+    if len(content) > LONGEST_TEXT:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()

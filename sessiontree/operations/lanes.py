@@ -22,7 +22,14 @@ _MOST_NAMED: Final = 8
 Opened = tuple[opening.SessionFile, EntryWriter]  # the parts of a session on another lane
 
 
-def lane(file: opening.SessionFile, writer: EntryWriter, name: str, at: Ref | None) -> Opened:
+def lane(
+    file: opening.SessionFile,
+    writer: EntryWriter,
+    name: str,
+    at: Ref | None,
+    *,
+    empty: bool = False,
+) -> Opened:
     """See `Session.lane`."""
     refs.check_name(name, "lane name")
     writer.reader.ready()
@@ -30,7 +37,11 @@ def lane(file: opening.SessionFile, writer: EntryWriter, name: str, at: Ref | No
     start = None if at is None else writer.cursor.entry(at)
     found = MAIN if start is not None else name
     opened = _beside(writer, found) if file.is_current else _opened_again(file, writer, found)
-    return _placed(opened, name, start, check=at is None and writer.log.readonly)
+    placed = _placed(opened, name, start, check=at is None and writer.log.readonly)
+    cursor = placed[1].cursor
+    if empty and (cursor.leaf.lane or MAIN) != name:
+        cursor.move(cursor.reader.header)
+    return placed
 
 
 def scratch(writer: EntryWriter, at: Ref | None) -> Opened:

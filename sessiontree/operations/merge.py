@@ -2,63 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from sessiontree.context.summary import Summary, text_of_summary
 from sessiontree.core.blob import Blob, blobs_needed
+from sessiontree.core.blocks import END_KEYS, message_uuid, ordered
 from sessiontree.core.codec import raw_values
-from sessiontree.core.entry import RESERVED, SETTINGS, SUMMARIES, Entry, check_fields
-from sessiontree.engine.cursor import Ref
+from sessiontree.core.entry import PIECES, RESERVED, SETTINGS, SUMMARIES, Entry, check_fields
+from sessiontree.core.spill import check_spilled
+from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.reader import blocks_of
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import EntryWriter
 from sessiontree.errors import BlobError, CorruptionError, NothingToDoError, UsageError
 
-_PICKABLE: Final = SUMMARIES | SETTINGS | {"message", "custom_message", "handle", "custom"}
+_PICKABLE: Final = SUMMARIES | SETTINGS | PIECES | {"message", "custom_message", "handle", "custom"}
 
 
-def cherry_pick(writer: EntryWriter, picked: Ref) -> Entry:
+def cherry_pick(writer: EntryWriter, picked: Ref, source: Cursor | None) -> Entry:
     """See `Session.cherry_pick`."""
-    entry = picked if isinstance(picked, Entry) else writer.cursor.entry(picked)
+    source = source or writer.cursor
+    entry = picked if isinstance(picked, Entry) else source.entry(picked)
     if entry.type not in _PICKABLE:
         raise UsageError(
             f"a {entry.type} cannot be picked: it has a meaning only at its place in the tree; "
             f"pick one of {', '.join(sorted(_PICKABLE))}"
         )
+    members = _members(source, entry) if entry.type in PIECES else [entry]
     try:
-        values: dict[str, Any] = dict(raw_values(entry.line))
+        if entry.type in PIECES:
+            type, fields = "message", _joined(members)
+        else:
+            type, fields = entry.type, _copied(entry)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         message = f"entry {entry.uuid} is damaged ({error}) and cannot be copied byte for byte"
-        raise CorruptionError(message, writer.log.name, entry.offset) from error
+        raise CorruptionError(message, source.reader.log.name, entry.offset) from error
+    fields["metadata"] = {**_metadata_of(members), "cherryPickedFrom": entry.uuid}
+    needed = [(one, list(blobs_needed(one.as_stored))) for one in members]
+    if not any(blobs for _, blobs in needed):
+        return writer.write(type, fields, None)
+    _store_blobs(writer, needed)
+    with writer.holding():  # gc cannot remove the blobs now
+        _store_blobs(writer, needed)
+        return writer.write(type, fields, None)
+
+
+def _copied(entry: Entry) -> dict[str, Any]:
+    """The fields of an entry, each value as it was written."""
+    values: dict[str, Any] = dict(raw_values(entry.line))
     fields = {key: value for key, value in values.items() if key not in RESERVED}
     if entry.has_spilled:
         fields["spilled"] = values["spilled"]
-    own = entry.as_stored.get("metadata")
-    fields["metadata"] = {**(own if isinstance(own, dict) else {}), "cherryPickedFrom": entry.uuid}
-    needed = list(blobs_needed(entry.as_stored))
-    if not needed:
-        return writer.write(entry.type, fields, None)
-    _store_blobs(writer, entry, needed)
-    with writer.holding():  # gc cannot remove the blobs now
-        _store_blobs(writer, entry, needed)
-        return writer.write(entry.type, fields, None)
+    return fields
 
 
-def _store_blobs(writer: EntryWriter, entry: Entry, needed: list[Blob]) -> None:
-    """Confirm the blobs of an entry in this session; copy those of another session."""
+def _joined(members: Sequence[Entry]) -> dict[str, Any]:
+    """The fields of one message from its pieces, each value as it was written."""
+    blocks, end = ordered(members)
+    blocks = [entry for entry in blocks if isinstance(entry.as_stored.get("block"), dict)]
+    message: dict[str, Any] = {"role": "assistant"}
+    message["content"] = [raw_values(entry.line)["block"] for entry in blocks]
+    if end is None:
+        message["partial"] = True
+    else:
+        values = raw_values(end.line)
+        keys = ("role", *END_KEYS) if end.get("role") else END_KEYS
+        message |= {key: values[key] for key in keys if key in values}
+    spilled = [
+        [["message", "content", index, *path[1:]], *rest]
+        for index, entry in enumerate(blocks)
+        for path, *rest in _spilled_in(entry)
+        if path[0] == "block"
+    ]
+    return {"message": message, **({"spilled": spilled} if spilled else {})}
+
+
+def _spilled_in(entry: Entry) -> list[Any]:
+    """The places of an entry's spilled strings; a SpilledError where they do not fit it."""
+    if not entry.has_spilled:
+        return []
+    check_spilled(entry.as_stored)
+    places: list[Any] = entry.as_stored["spilled"]
+    return places
+
+
+def _metadata_of(members: Sequence[Entry]) -> dict[str, Any]:
+    found = (entry.as_stored.get("metadata") for entry in members)
+    return {key: value for one in found if isinstance(one, dict) for key, value in one.items()}
+
+
+def _members(source: Cursor, piece: Entry) -> list[Entry]:
+    """All pieces of a streamed message, given one.
+
+    Where several branches continue the message, those on the path to its last piece in the file.
+    """
+    if source.by_uuid(piece.uuid) is None:
+        raise UsageError(
+            f"entry {piece.uuid} is a part of a message of another session; to pick the whole "
+            "message, give that session as 'source'"
+        )
+    reader, uuid = source.reader, message_uuid(piece)
+    with source.alone():
+        tree = reader.index()
+        pieces = {row: reader.entry_at(row) for row in tree.rows_of_type(*PIECES)}
+        own = {row for row, entry in pieces.items() if message_uuid(entry) == uuid}
+        at = reader.row(source.entry(piece))
+        last = next(row for row in sorted(own | {at}, reverse=True) if at in tree.rows_up(row))
+        return [pieces[row] for row in reversed(list(tree.rows_up(last))) if row in own]
+
+
+def _store_blobs(writer: EntryWriter, needed: Sequence[tuple[Entry, Sequence[Blob]]]) -> None:
+    """Confirm the blobs of entries in this session; copy those of another session."""
     blobs = writer.reader.blobs
-    is_own = writer.reader.view.holds(entry)
-    for blob in needed:
-        try:
-            blobs.confirm(blob)  # of any size: it is not in memory whole
-        except BlobError:
-            if is_own:
-                raise
-            writer.check_log_is_there()
-            blobs.put(blocks_of(entry, blob))
+    for entry, wanted in needed:
+        is_own = writer.reader.view.holds(entry)
+        for blob in wanted:
+            try:
+                blobs.confirm(blob)  # of any size: it is not in memory whole
+            except BlobError:
+                if is_own:
+                    raise
+                writer.check_log_is_there()
+                blobs.put(blocks_of(entry, blob))
 
 
 def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:

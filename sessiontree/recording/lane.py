@@ -25,7 +25,8 @@ from sessiontree.core.usage import Usage, usage_of
 from sessiontree.errors import BlobError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Passthrough, Position
-from sessiontree.recording.response import MESSAGE_ID, PARTIAL, Response, begins_block, storable
+from sessiontree.recording.open_block import begins_block, storable
+from sessiontree.recording.response import MESSAGE_ID, PARTIAL, Response
 from sessiontree.recording.stream import Granularity
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ import msgspec
 from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry, decode_leniently
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
+from sessiontree.core.jsonbytes import plain
 from sessiontree.errors import EntryError, SessionTreeWarning, UsageError
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
@@ -36,7 +37,8 @@ from sessiontree.recording.lane import (
     spent_in_all,
     spent_since_start,
 )
-from sessiontree.recording.response import storable
+from sessiontree.recording.open_block import storable
+from sessiontree.recording.provider import ANTHROPIC_EVENTS, is_responses_event
 from sessiontree.recording.stream import Granularity
 
 if TYPE_CHECKING:
@@ -142,6 +144,7 @@ class StreamAccumulator:
         self._agent_session: str | None = None
         self._is_asking = False
         self._is_closed = False
+        self._is_warned = False
         self.recognized = 0
 
     def feed(self, chunk: bytes | str) -> list[Event]:
@@ -164,10 +167,13 @@ class StreamAccumulator:
         """Take a decoded event. Returns the new events.
 
         Raises:
-            EntryError: the event has a value that is not JSON.
+            EntryError: the event is not an object, or has a value that is not JSON.
             UsageError, HookRejectedError, StorageError: as for `feed`.
         """
         self._begin_call()
+        event = plain(event)
+        if not isinstance(event, Mapping):
+            raise EntryError(f"an event is a dict, not a {type(event).__name__}")
         self._take(dict(event))
         return self._events.copy()
 
@@ -276,7 +282,20 @@ class StreamAccumulator:
         return session
 
     def _take(self, event: dict[str, Any]) -> None:
-        """Take an event; one that is not recognized is kept."""
+        """Take an event; one that is not recognized is kept.
+
+        An event of Anthropic's API itself is taken as Claude Code reports it.
+        """
+        if event.get("type") in ANTHROPIC_EVENTS:
+            event = {"type": "stream_event", "event": event}
+        elif is_responses_event(event) and not self._is_warned:
+            self._is_warned = True
+            warnings.warn(
+                "events of OpenAI's Responses API are kept unchanged, and models do not get them; "
+                "give them to stream_message().feed",
+                SessionTreeWarning,
+                stacklevel=3,
+            )
         about = None
         if not self._lanes:
             is_new = _is_start(event) and not is_kept(self._session, event)

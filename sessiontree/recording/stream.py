@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import orjson
 
 from sessiontree.core.entry import Entry
+from sessiontree.core.jsonbytes import plain
+from sessiontree.core.message import kind_of
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import SessionTreeWarning, UsageError
+from sessiontree.recording.provider import AnthropicEvents, Part, ResponsesEvents, events_of
 
 if TYPE_CHECKING:
     from sessiontree.session import Session
@@ -75,6 +78,74 @@ class MessageStream:
         self._open: dict[str, Any] | None = None
         self._deltas: list[str] = []
         self._is_ended = False
+        self._events: AnthropicEvents | ResponsesEvents | None = None
+
+    def feed(self, event: Mapping[str, Any]) -> list[Entry]:
+        """Take a stream event of Anthropic's Messages API or of OpenAI's Responses API.
+
+        Give each event of the stream as it comes, as a dict or as the SDK's object; do not call
+        `start`, `delta` and `stop` too. The last event ends the message. If no last event comes,
+        the message is stored with the stop reason `aborted`.
+
+        An answer of Anthropic is one message. Each item of OpenAI is an entry of its own, as the
+        API gives it, and the usage of the response is a `usage` entry.
+
+        Returns:
+            The new entries.
+
+        Raises:
+            UsageError: the event belongs to another API, or the message has ended.
+        """
+        event = plain(event)
+        if not isinstance(event, Mapping):
+            raise UsageError(f"an event is a dict, not a {type(event).__name__}")
+        self._check_no_block()
+        events = self._events or events_of(event)
+        if kind_of(event) in ("error", "response.failed"):
+            failed = event.get("response")
+            found = failed if isinstance(failed, Mapping) else event
+            cause = found.get("error") or event.get("message")
+            text = f"the stream of the model ended with an error: {cause!r:.200}"
+            warnings.warn(text, SessionTreeWarning, stacklevel=2)
+        if events is None:
+            return []
+        self._events = events
+        before = len(self.entries)
+        self._take_parts(events.take(event))
+        if events.is_ended:
+            self.end()
+        return self.entries[before:]
+
+    def _take_parts(self, parts: list[Part]) -> None:
+        for index, part in parts:
+            if not isinstance(self._events, ResponsesEvents):
+                self.add(part, index)
+                continue
+            self.blocks[index] = part
+            if self._in_blocks:
+                self._write_item(part)
+
+    def _write_item(self, item: Mapping[str, Any]) -> None:
+        fields: dict[str, Any] = {"message": item}
+        self.entries.append(self._session.append("message", metadata=self._metadata, **fields))
+
+    def _end_items(self, events: ResponsesEvents) -> Entry | None:
+        """End a response of OpenAI: write what is left of it, and its usage."""
+        self._take_parts(events.rest())
+        self._is_ended = True
+        if not self._in_blocks:
+            for _, item in sorted(self.blocks.items()):
+                self._write_item(item)
+        last = self.entries[-1] if self.entries else None
+        facts = dict(events.facts)
+        model, usage = self._facts.get("model", facts.pop("model", None)), facts.pop("usage", None)
+        if usage is not None:
+            provider = self._facts.get("provider", "openai")
+            entry = self._session.append_usage(
+                usage, model=model, provider=provider, metadata={**(self._metadata or {}), **facts}
+            )
+            self.entries.append(entry)
+        return last
 
     def start(self, type: str, **fields: Any) -> None:
         """Begin a block.
@@ -147,6 +218,12 @@ class MessageStream:
         self._check_open()
         if self._open is not None:
             self.stop()
+        if isinstance(self._events, ResponsesEvents):
+            return self._end_items(self._events)
+        if self._events is not None:
+            self._take_parts(self._events.rest())
+            found = {"provider": "anthropic", **self._events.facts}
+            facts = {**found, **self._facts, **{k: v for k, v in facts.items() if v is not None}}
         self._is_ended = True
         if not self.blocks:
             return None
@@ -183,7 +260,8 @@ class MessageStream:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not self._is_ended:
-            self.end(stopReason=None if error is None else ABORTED)
+            broke_off = error is not None or self._events is not None
+            self.end(stopReason=ABORTED if broke_off else None)
 
 
 def _joined(block: Mapping[str, Any], deltas: list[str]) -> dict[str, Any]:

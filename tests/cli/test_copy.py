@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sessiontree import Session
 from tests.support.terminal import contents, done, lines, printed_json, refused, run, said, texts
 
 
@@ -97,6 +98,17 @@ def test_cherry_pick_from_another_file_leaves_that_alone(chat: Path, version_1: 
     done("cherry-pick", chat, "@~1", "--from", version_1)
     assert texts(chat)[-1] == "first"
     assert version_1.read_bytes() == before
+
+
+def test_cherry_pick_takes_a_streamed_message_whole(chat: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    with Session.create(other) as session:
+        with session.stream_message(granularity="block") as message:
+            for text in ("one", "two"):
+                message.add({"type": "text", "text": text})
+        part = message.entries[0].uuid
+    entry = printed_json("cherry-pick", chat, part, "--from", other)
+    assert [block["text"] for block in entry["message"]["content"]] == ["one", "two"]
 
 
 @pytest.mark.parametrize(

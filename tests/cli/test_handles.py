@@ -57,6 +57,7 @@ def test_a_file_is_resolved_below_the_root(tmp_path: Path) -> None:
         "handle": wanted,
         "kind": "binary",
         "data": base64.b64encode(PNG).decode(),
+        "mediaType": "image/png",
     }
     assert run("handle", "resolve", wanted, "--root", tmp_path).stdout_bytes == PNG
 

@@ -186,8 +186,8 @@ def test_a_file_without_permission_to_read_or_write_is_refused(chat: Path) -> No
     ("words", "error"),
     [
         (("append", "--role", "user"), "--role needs --text"),
-        (("append", "--text", "x", "--attach", "y"), "give one of"),
-        (("append", "--handle", "x", "--attach", "y"), "give one of"),
+        (("append", "--text", "x", "--handle", "y"), "give --handle alone"),
+        (("append", "--handle", "x", "--attach", "y"), "give --handle alone"),
         (("append", "--preview", "x"), "--preview needs"),
         (("append", "--preview", "x", "--text", "y"), "--preview needs"),
         (("append", "--scratch", "--lane", "x", "--text", "no"), "not both"),

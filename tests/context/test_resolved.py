@@ -168,5 +168,10 @@ def test_a_role_that_is_none_counts_for_nothing() -> None:
 
 def test_the_json_form_has_bytes_as_base64() -> None:
     told = ResolvedHandle(HANDLE, "binary", b"\0\xff", "image/png").as_dict()
-    assert told == {"handle": "p@1.0.0::m:x", "kind": "binary", "data": "AP8="}
+    assert told == {
+        "handle": "p@1.0.0::m:x",
+        "kind": "binary",
+        "data": "AP8=",
+        "mediaType": "image/png",
+    }
     assert ResolvedHandle(HANDLE, "output", OUTPUT).as_dict()["data"] == OUTPUT

@@ -81,6 +81,58 @@ def test_a_reference_that_leads_nowhere_is_named(entry: bytes, cause: str) -> No
     assert found_in([*TREE, entry]).told == [("reference", offset, cause)]
 
 
+@pytest.mark.parametrize("kind", ["branch_summary", "stack_summary"])
+def test_a_summary_need_not_name_the_leaf_that_was_left(kind: str) -> None:
+    for fields in ({}, {"fromUuid": None}):
+        assert found_in([*TREE, line(kind, "x", "b", summary="S", **fields)]).told == []
+    odd = found_in([*TREE, line(kind, "x", "b", summary="S", fromUuid=7)]).told
+    assert [cause for _, _, cause in odd] == [f"x: the fromUuid of the {kind} is not a uuid"]
+
+
+HEX = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("handle", "cause"),
+    [
+        (None, "must be text or an object, not None"),
+        (7, "must be text or an object, not 7"),
+        ("notes.md", "'notes.md' is not a handle"),
+        ("acme@1::note:a", "is not a version"),
+        ("acme@1.0.0::note:%zz", "not percent-encoded"),
+        ({"plugin": "acme"}, "version of a handle must be"),
+        ({"source": "acme", "source_version": "1.0.0"}, "identifier of a handle must be"),
+        ("blob@1.0.0::sha256:abc:1:text/plain", "is not a SHA-256"),
+        (f"blob@1.0.0::sha256:{HEX}:1:no type", "is not a media type"),
+        (f"blob@1.0.0::sha256:{HEX}:-1:text/plain", "must be a whole number"),
+        (f"blob@1.0.0::sha256:{HEX}", "has 1 part of meta, and needs 3"),
+        ("file@1.0.0::path:../secret", "is not a path below a root"),
+        ("session@2.0.0::block:abc:u1:first", "must be a whole number"),
+        ("session@2.0.0::entry:abc", "has 1 part of meta, and needs 2"),
+    ],
+)
+def test_a_handle_that_is_not_valid_is_named(handle: Any, cause: str) -> None:
+    fields = {} if handle is None else {"handle": handle}
+    entry = line("handle", "x", "b", kind="binary", **fields)
+    ((kind, offset, told),) = found_in([*TREE, entry]).told
+    assert (kind, offset) == ("handle", sum(len(each) + 1 for each in TREE))
+    assert told.startswith("x: ")
+    assert cause in told
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [
+        *("acme@1.0.0::chat:msg-123:user:bob", "blob@2.0.0::sha256:other", "blob@1.0.0::new:x"),
+        *(f"blob@1.4.0::sha256:{HEX}:1:text/plain", "file@1.0.0::path:a/b.md"),
+        {"plugin": "session", "version": "2.0.0", "method": "block", "meta": ["abc", "u1", "0"]},
+        {"source": "file", "source_version": "1.0.0", "identifier": "notes.md"},
+    ],
+)
+def test_a_valid_handle_is_no_damage_whatever_it_points_to(handle: Any) -> None:
+    assert found_in([*TREE, line("handle", "x", "b", kind="message", handle=handle)]).told == []
+
+
 @pytest.mark.parametrize(
     ("lines", "kind"),
     [

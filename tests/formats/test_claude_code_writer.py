@@ -176,14 +176,14 @@ def test_what_claude_code_cannot_express_is_among_the_losses(tmp_path: Path) -> 
     session = Session.create(metadata={"system": "S"})
     first = session.append_message({"role": "user", "content": "a"})
     session.label(first, "mark")
-    session.append("of_next_year", value=1)
+    session.append("x-next-year", value=1)
     session.push()
     thought = {"type": "thinking", "thinking": "hm", "thinkingSignature": ""}
     said = {"type": "text", "text": "b"}
     session.append_message({"role": "assistant", "content": [thought, said], "api": "x"})
     session.append_message({"role": "system", "content": "S2"})
     named = [str(loss) for loss in converted(session, tmp_path / "made")[1].losses]
-    for what in ("label", "of_next_year", "stack_push", "without a signature", "system message"):
+    for what in ("label", "x-next-year", "stack_push", "without a signature", "system message"):
         assert any(what in each for each in named), what
 
 

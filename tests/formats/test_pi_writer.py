@@ -195,7 +195,7 @@ def test_pi_ids_start_the_uuid_and_are_unique() -> None:
 def test_what_pi_cannot_express_is_among_the_losses(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", cwd="/p") as session:
         first = session.append_message({"role": "user", "content": "a"})
-        session.append("of_next_year", value=1)
+        session.append("x-next-year", value=1)
         session.push("here")
         session.branch(first, summary="left")
         told = session.leaf
@@ -208,7 +208,7 @@ def test_what_pi_cannot_express_is_among_the_losses(tmp_path: Path) -> None:
     named = {loss.what: loss for loss in made.losses}
     lane_named = named["the lane 'reviewer': pi has no lanes, so its entries are a branch"]
     assert lane_named.count == 2
-    assert any("of_next_year" in what for what in named)
+    assert any("x-next-year" in what for what in named)
     assert any("stack_push" in what for what in named)
     assert any("an edit of a branch_summary" in what for what in named)
     assert made.warnings == []

@@ -45,7 +45,7 @@ def made(tmp_path: Path) -> Path:
         s.attach(BytesIO(f"notes of {MAIL}".encode()), media_type="text/plain", preview=KEY)
         s.attach(BytesIO(b"PK secret"), media_type="application/zip")
         s.append_handle(Handle("notes", "1.0.0", "line", (MAIL,)), kind="document")
-        s.append("next_years", field={"deep": [[f"\x1b[1m{KEY[:6]}\x1b[0m{KEY[6:]}"]]})
+        s.append("x-next-years", field={"deep": [[f"\x1b[1m{KEY[:6]}\x1b[0m{KEY[6:]}"]]})
     return file
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,7 @@ from tests.support.conversation import (
     result,
     said,
     talk,
+    text,
     user,
     write,
 )
@@ -199,6 +202,100 @@ def test_a_pick_keeps_the_spelling_of_a_foreign_line(file: Path) -> None:
         lines.write('{"type":"branch","uuid":"cccc","parentUuid":"aaaa"}\n')
     with Session.open(file) as session:
         assert spelled.encode() in session.cherry_pick("bbbb").line
+
+
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "hm", "signature": "sig"},
+    {"type": "text", "text": "Reading " * 3},
+    {"type": "tool_use", "id": "t1", "name": "Read", "input": {"path": "a.rs", "n": 1.10}},
+]
+
+
+def streamed(session: Session, *, ended: bool = True) -> list[Entry]:
+    """A message streamed in blocks, with a setting between two of them; its entries."""
+    message = session.stream_message(model="m", provider="p", granularity="block")
+    for index, block in enumerate(BLOCKS):
+        message.add(block)
+        if index == 1:
+            session.set_thinking_level("high")
+    if ended:
+        message.end(usage={"input": 5}, stopReason="tool_use")
+    return message.entries
+
+
+@pytest.mark.parametrize("of", [0, 1, 3])
+def test_a_part_of_a_streamed_message_is_picked_whole(session: Session, of: int) -> None:
+    fork = session.append_message(user("p1"))
+    part = streamed(session)[of]
+    whole = session.context(verbatim=True).messages[-1]
+    session.branch(fork)
+    picked = session.cherry_pick(part)
+    assert (picked.type, picked["message"], picked.lane) == ("message", whole, None)
+    assert picked["metadata"] == {"cherryPickedFrom": part.uuid}
+    assert session.context(verbatim=True).messages == [user("p1"), whole]
+    assert session.verify() == []
+
+
+def test_a_streamed_message_that_broke_off_is_picked_as_partial(session: Session) -> None:
+    fork = session.append_message(user("p1"))
+    part = streamed(session, ended=False)[-1]
+    whole = session.context(verbatim=True).messages[-1]
+    assert whole["partial"] is True
+    session.branch(fork)
+    assert session.cherry_pick(part)["message"] == whole
+
+
+def test_of_two_branches_that_continue_a_message_the_last_is_picked(session: Session) -> None:
+    def block(index: int, text: str, **more: Any) -> Entry:
+        said = {"type": "text", "text": text}
+        return session.append("block", messageUuid="m", index=index, block=said, **more)
+
+    first = block(0, "a")
+    left = block(1, "left")
+    session.append("message_end", messageUuid="m", role="assistant", model="left")
+    right = block(1, "right", parent=first)
+    end = session.append("message_end", messageUuid="m", role="assistant", model="right")
+    block(0, "of another message", parent=session.header)
+    for part, said_last in ((first, "right"), (left, "left"), (right, "right"), (end, "right")):
+        picked = session.cherry_pick(part)
+        assert [block["text"] for block in picked["message"]["content"]] == ["a", said_last]
+        assert picked["message"]["model"] == said_last
+
+
+def test_a_streamed_message_is_picked_from_another_session_with_its_blobs(
+    session: Session, tmp_path: Path
+) -> None:
+    long = "long " * 10_000
+    with Session.create(tmp_path / "other.jsonl", cwd="/") as other:
+        with other.stream_message(granularity="block") as message:
+            message.add({"type": "text", "text": "short"})
+            message.add({"type": "text", "text": long})
+        part = message.entries[0]
+        with pytest.raises(UsageError, match="give that session as 'source'"):
+            session.cherry_pick(part)
+        assert session.leaf == session.header
+        for ref in (part, part.uuid):
+            assert len(session.cherry_pick(ref, source=other).line) < 2000
+    shutil.rmtree(tmp_path / "other.jsonl.blobs")
+    assert [text(message) for message in session.context().messages] == [f"short {long}"] * 2
+    assert session.verify() == []
+
+
+def test_the_parts_of_a_picked_message_keep_their_spelling(file: Path) -> None:
+    spelled = '{"type":"text", "text":"\\u0061", "n":1.50E+2, "big":123456789012345678901234567890}'
+    write(file, [HEADER, *chain("aaaa")])
+    start = '"messageUuid":"m","parentUuid":'
+    with file.open("a") as lines:
+        lines.write(f'{{"type":"block","uuid":"bbbb","index":0,"block":{spelled},{start}"aaaa"}}\n')
+        lines.write(
+            f'{{"type":"message_end","uuid":"cccc","role":"assistant","usage":{{"n":1.0}},'
+            f'{start}"bbbb"}}\n'
+        )
+    with Session.open(file) as session:
+        line = session.cherry_pick("bbbb").line
+        assert f'"message":{{"role":"assistant","content":[{spelled}],"usage":{{"n":1.0}}}}' in (
+            line.decode()
+        )
 
 
 @pytest.mark.parametrize("type", ["session", "branch", "label", "compaction", "merge"])

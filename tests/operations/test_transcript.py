@@ -105,7 +105,7 @@ def test_branches_summaries_labels_and_what_is_not_shown_are_marked(session: Ses
     session.append_message(user("three"))
     session.compact("All so far.", first_kept=session.leaf)
     session.append("custom", customType="mine", data=1)
-    session.append("next_years", field=2)
+    session.append("x-next_years", field=2)
     session.label(answer, "the-fork")
     text = said(session)
     assert "*Another branch leaves here, 1 entry from `" in text
@@ -115,7 +115,7 @@ def test_branches_summaries_labels_and_what_is_not_shown_are_marked(session: Ses
     assert "**Compacted here, " in text
     assert "> All so far." in text
     assert "label `the-fork`" in text
-    assert text.endswith("*Not shown: 1 custom mine, 1 next\\_years.*\n")
+    assert text.endswith("*Not shown: 1 custom mine, 1 x-next\\_years.*\n")
 
 
 def test_a_ref_ends_it_there_and_a_message_that_broke_off_says_so(session: Session) -> None:

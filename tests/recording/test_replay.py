@@ -86,7 +86,7 @@ def test_every_shape_of_message_is_told_and_nothing_is_left_out() -> None:
         session.append_message({"role": "assistant", "content": "done"})
         session.append_message({"role": "user", "content": [answer("c2"), TEXT]})
         session.append("custom", customType="mine", data={"x": 1})
-        session.append("next_years", field=1)
+        session.append("x-next-years", field=1)
         session.label("@", "here")
         found = [msgspec.to_builtins(event) for event in session.conversation()]
     assert [event["type"] for event in found] == [
@@ -97,7 +97,7 @@ def test_every_shape_of_message_is_told_and_nothing_is_left_out() -> None:
     assert found[2]["input"] == {"path": "."}
     assert (found[4]["output"], found[4]["isError"]) == ("a.py", True)
     assert found[9]["data"] == {"x": 1}
-    assert found[10]["eventType"] == "next_years"
+    assert found[10]["eventType"] == "x-next-years"
 
 
 def test_openais_calls_and_thinking_are_told_as_all_others() -> None:

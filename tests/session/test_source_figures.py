@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Entry, Session, SessionTreeWarning
+from sessiontree import Entry, RefError, Session, SessionTreeWarning
 from tests.support.conversation import HEADER, in_memory, line, message, said, said_in, user, write
 
 
@@ -48,6 +48,24 @@ def test_the_full_example_gives_its_five_items(tmp_path: Path) -> None:
         assert _uuids(context.entries) == ["m1", "m2", "bs1", "m7", "m8"]
         assert context.warnings == []
         assert session.damage == []
+        assert session.verify() == []
+
+
+def test_a_pop_that_names_no_leaf_is_whole(tmp_path: Path) -> None:
+    lines = [
+        {**HEADER, "uuid": "a1b2c3"},
+        message("d4e5f6", "a1b2c3", "hi"),
+        message("g7h8i9", "d4e5f6", "hello", "assistant"),
+        line("stack_summary", "x1y2z3", "g7h8i9", summary="Work done after this point"),
+    ]
+    with Session.open(write(tmp_path / "s.jsonl", lines)) as session:
+        assert session.verify() == []
+        assert said(session.context())[-1] == "Work done after this point"
+        session.append("branch_summary", summary="without a leaf", parent="d4e5f6")
+        assert said(session.context())[-1] == "without a leaf"
+        assert session.verify() == []
+        with pytest.raises(RefError, match="'fromUuid' of the branch_summary is not the uuid"):
+            session.append("branch_summary", summary="S", fromUuid="nowhere")
 
 
 def test_the_full_example_by_the_api_gives_its_five_items() -> None:

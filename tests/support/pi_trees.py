@@ -112,7 +112,7 @@ class PiShaped:
             lambda: self.session.rename(name),
             lambda: self.session.update_metadata(fact=name),
             lambda: self.session.append("custom", customType="mine", data={"n": name}),
-            lambda: self.session.append("of_next_year", value=name),
+            lambda: self.session.append("x-next-year", value=name),
             lambda: self.session.append("usage", kind="k", provider="p", model="m", usage=USAGE),
         ]
         self.random.choice(acts)()

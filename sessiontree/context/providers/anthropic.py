@@ -64,6 +64,8 @@ def request(
 
 def _fit(turn: Turn, notes: Notes) -> Turn:
     if turn.side == "user":
+        if any(isinstance(part, Text) and part.instruction for part in turn.parts):
+            notes.add("a message of the role 'developer' is sent as the user's")
         return turn
     hosted = _sound_hosted(turn.parts)
     parts: list[Part] = []

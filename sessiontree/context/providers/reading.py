@@ -95,6 +95,8 @@ class Reading:
         elif role == "bashExecution":
             yield from self._texts(_command_text(message))
         elif role in _ASSISTANTS:
+            if message.get("partial") is True:
+                self.notes.add("a message that broke off was sent as far as it came")
             yield from self._blocks(message, "assistant")
             yield from self._chat_calls(message)
             yield from self._texts(message.get("refusal"), "assistant")

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from sessiontree.context.settings import model_of
+from sessiontree.context.settings import may_make_system, model_of
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
@@ -54,6 +54,8 @@ _LOSS_OF_TYPE: Final = {
     "custom_message": "a custom_message is a user message",
     "handle": "a handle is replaced by its current content",
 }
+_LOSS_OF_SYSTEM: Final = "a system message is left out: Claude Code makes its own"
+_MAY_MAKE_SYSTEM: Final = frozenset({"handle", "message_end"})
 _WRITTEN_KEYS: Final = {
     "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
     "branch": (),
@@ -129,7 +131,9 @@ class ClaudeCodeWriter:
         for row in range(1, len(tree)):
             kind = tree.type_of(row)
             self._losses.uuid = tree.uuids[row]
-            if kind in _LOSS_OF_TYPE:
+            if kind in _MAY_MAKE_SYSTEM and self._makes_system(source.stored(row)):
+                self._losses.add(_LOSS_OF_SYSTEM)
+            elif kind in _LOSS_OF_TYPE:
                 self._losses.add(_LOSS_OF_TYPE[kind])
             elif kind == "message":
                 self._note_losses_of(source.stored(row))
@@ -140,10 +144,16 @@ class ClaudeCodeWriter:
             elif kind not in _WHOLLY_WRITTEN:
                 self._losses.add(f"a {one_line(kind, 40)} is left out")
 
+    def _makes_system(self, entry: Entry) -> bool:
+        """Whether the message that is made of a `handle` or `message_end` is a system message."""
+        if not may_make_system(entry):
+            return False
+        return entry.type == "message_end" or self.source.resolved(entry).get("role") == "system"
+
     def _note_losses_of(self, entry: Entry) -> None:
         message = entry.message_as_stored
         if isinstance(message, dict) and message.get("role") == "system":
-            self._losses.add("a system message is left out: Claude Code makes its own")
+            self._losses.add(_LOSS_OF_SYSTEM)
         self._losses.keys(entry, ("message", "toolResults"))
         metadata = entry.get("metadata")
         if "toolResults" in entry or (isinstance(metadata, dict) and "toolResults" in metadata):

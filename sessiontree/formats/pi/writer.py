@@ -218,13 +218,13 @@ class PiWriter:
         if not isinstance(message, dict):
             self._losses.add("an entry without a message is a custom entry")
             return [_as_custom(entry)]
+        return self._of_message(message, entry, row) or [_as_custom(entry)]
+
+    def _of_message(self, message: Message, entry: Entry, row: int) -> list[_Line]:
         if message.get("role") == "system":
             self._systems[row] = system_text(message)
             kept = {key: message[key] for key in ("toolsAdded", "toolsRemoved") if key in message}
             return [_Line("message", {"message": self._prompt(row, entry, kept)})]
-        return self._of_message(message, entry, row) or [_as_custom(entry)]
-
-    def _of_message(self, message: Message, entry: Entry, row: int) -> list[_Line]:
         if message.get("partial"):
             self._losses.add("a partial message is marked as aborted")
         made = self._messages.of(message, self._models[row], writing.milliseconds(entry.timestamp))
