@@ -273,3 +273,11 @@ def test_an_edit_of_several_results_gives_each_its_own_content(tmp_path: Path) -
     lines = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
     edits = [json.dumps(line["replacement"]) for line in lines if line["type"] == "context_edit"]
     assert ["new one" in edits[0], "new two" in edits[1]] == [True, True]
+
+
+def test_the_metadata_of_an_entry_is_kept(tmp_path: Path) -> None:
+    with Session.create(cwd="/p") as session:
+        session.append_message({"role": "user", "content": "a"}, metadata={"ticket": 5})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    *_, line = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
+    assert line["metadata"] == {"ticket": 5}
