@@ -11,6 +11,8 @@ null device; and anybody may open a file with flags that only read.
 from __future__ import annotations
 
 import ast
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
@@ -18,6 +20,7 @@ from typing import TypeGuard
 import pytest
 
 import sessiontree
+from sessiontree.storage.fs import DISK
 
 PACKAGE = Path(sessiontree.__file__).parent
 SEAM = "storage/fs.py"
@@ -264,3 +267,15 @@ def test_the_demo_may_only_make_and_remove_its_folder() -> None:
     )
     assert list(violations(source, "cli/demo.py")) == ["cli/demo.py:4: shutil.move"]
     assert len(list(violations(source, "cli/writing.py"))) == 3
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there it is a call of fcntl")
+def test_the_disk_asks_the_system_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for name in ("fdatasync", "fsync"):
+        monkeypatch.setattr(os, name, lambda fd, name=name: asked.append(name))
+    fd = os.open(tmp_path / "x", os.O_WRONLY | os.O_CREAT)
+    DISK.sync(fd)
+    DISK.sync_folder(str(tmp_path))
+    os.close(fd)
+    assert asked == ["fdatasync", "fsync"]

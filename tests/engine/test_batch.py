@@ -117,3 +117,11 @@ def test_a_locked_session_is_at_the_leaf_in_the_file(file: Path) -> None:
             mine = session.append_message(assistant("mine"))
         assert mine.parent_uuid == theirs.uuid
         assert said(session.context()) == ["theirs", "mine"]
+
+
+def test_the_entries_of_a_batch_know_their_places_in_the_file(file: Path) -> None:
+    with Session.create(file) as session:
+        with session.batch():
+            batch = [session.append_message({"role": "user", "content": "x"}) for _ in range(3)]
+        content = file.read_bytes()
+        assert [content[entry.offset :].startswith(entry.line) for entry in batch] == [True] * 3

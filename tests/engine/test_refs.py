@@ -278,3 +278,8 @@ def test_a_lane_that_only_annotated_is_named_by_its_annotation(tree: Path) -> No
     with Session.open(tree) as main, main.lane("labels") as labels:
         label = labels.label("@", "here")
         assert main.entry("labels") == label
+
+
+def test_a_prefix_that_is_too_short_is_named_as_one() -> None:
+    with Session.create() as session, pytest.raises(RefError, match="a prefix has 4 characters"):
+        session.entry("zz")

@@ -214,9 +214,9 @@ def test_a_usage_without_tokens_is_no_metrics(tmp_path: Path) -> None:
 def test_an_entry_that_is_neither_said_nor_a_setting_is_a_loss(tmp_path: Path) -> None:
     session = Session.create()
     session.append_message({"role": "user", "content": "a"})
-    session.append("of_next_year", value=1)
+    session.append("x-next-year", value=1)
     session.append("model_change", provider="p", modelId="m")
     _, made = converted(session, tmp_path / "made.json")
     lost = [loss.what for loss in made.losses]
-    assert "a of_next_year is left out" in lost
+    assert "a x-next-year is left out" in lost
     assert not any("model_change" in what for what in lost)

@@ -182,8 +182,10 @@ def test_what_claude_code_cannot_express_is_among_the_losses(tmp_path: Path) -> 
     said = {"type": "text", "text": "b"}
     session.append_message({"role": "assistant", "content": [thought, said], "api": "x"})
     session.append_message({"role": "system", "content": "S2"})
+    session.append_message({"role": "user", "content": "c"}, metadata={"toolResults": ["x.txt"]})
     named = [str(loss) for loss in converted(session, tmp_path / "made")[1].losses]
-    for what in ("label", "x-next-year", "stack_push", "without a signature", "system message"):
+    wanted = ("label", "x-next-year", "stack_push", "without a signature", "system message")
+    for what in (*wanted, "stored in tool-results/"):
         assert any(what in each for each in named), what
 
 

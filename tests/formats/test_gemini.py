@@ -137,3 +137,9 @@ def test_a_response_that_is_an_object_keeps_its_letters(tmp_path: Path) -> None:
     file = log(tmp_path / "s.jsonl", gemini("g1", "", toolCalls=[{**CALL, "result": [response]}]))
     with Session.open(file, readonly=True) as session:
         assert session.context().messages[-1]["content"][0]["text"] == '{"größe": 5}'
+
+
+def test_the_first_message_of_a_chat_is_the_first_with_a_text(tmp_path: Path) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    file = log(tmp_path / "s.jsonl", user("u1", [image]), user("u2", "hello"))
+    assert facts_of(str(file)).first_message == "hello"

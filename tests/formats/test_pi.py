@@ -243,3 +243,10 @@ def test_the_context_of_a_real_version_1_session_is_the_one_that_pi_builds(tmp_p
     (context,) = built_by_pi([PI_V1], tmp_path / "pi")
     assert len(context["messages"]) > 10
     assert built_by_us(PI_V1)["messages"] == _comparable(context)["messages"]
+
+
+def test_a_compaction_brings_the_system_message_at_its_point(tmp_path: Path) -> None:
+    kept = {**COMPACTED, "firstKeptEntryId": "e00"}
+    lines = [HEADER, message("e00", None, "user", "a"), entry("e01", "e00", "compaction", **kept)]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert str(session.context().system).startswith("Be brief.")

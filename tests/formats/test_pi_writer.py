@@ -273,3 +273,12 @@ def test_an_edit_of_several_results_gives_each_its_own_content(tmp_path: Path) -
     lines = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
     edits = [json.dumps(line["replacement"]) for line in lines if line["type"] == "context_edit"]
     assert ["new one" in edits[0], "new two" in edits[1]] == [True, True]
+
+
+def test_the_name_of_a_session_and_the_metadata_of_an_entry_are_kept(tmp_path: Path) -> None:
+    with Session.create(cwd="/p", name="A name") as session:
+        session.append_message({"role": "user", "content": "a"}, metadata={"ticket": 5})
+        session.convert("pi", tmp_path / "pi.jsonl")
+    _, named, line = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
+    assert (named["type"], named["name"]) == ("session_info", "A name")
+    assert line["metadata"] == {"ticket": 5}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store, import_session
+from sessiontree.storage.files import SUBAGENTS, side_files
 
 SECRET = "a secret outside of the session"
 ID = "0b8f6d54-0c7e-4b6e-8a3c-5a3d2f1e0c9b"
@@ -124,3 +125,12 @@ def test_a_linked_folder_of_side_files_is_not_entered(
     assert any("is a link" in problem for problem in problems)
     imported = import_session(transcript, tmp_path / "imported")
     assert SECRET not in Path(imported.file).read_text()
+
+
+def test_a_folder_within_a_side_folder_is_searched_and_not_reported(tmp_path: Path) -> None:
+    inner = tmp_path / "s" / SUBAGENTS / "deeper"
+    inner.mkdir(parents=True)
+    (inner / "agent-a.jsonl").touch()
+    reported: list[str] = []
+    found = list(side_files(str(tmp_path / "s.jsonl"), SUBAGENTS, reported.append))
+    assert (found, reported) == ([str(inner / "agent-a.jsonl")], [])

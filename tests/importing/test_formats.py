@@ -42,6 +42,7 @@ def test_every_format_is_imported(made: Make, tmp_path: Path, out: Path) -> None
     with Session.open(done.file, readonly=True) as session:
         assert session.metadata["importedFrom"]["file"] == "s.jsonl"
         assert session.metadata["agent"] == done.agent
+        assert (session.header["version"], session.header["format"]) == (2, "sessiontree/2")
         assert str(tmp_path) not in session.header.line.decode()
 
 

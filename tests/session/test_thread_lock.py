@@ -35,7 +35,8 @@ class Counted:
 
 def count_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have sessions that are opened from here on take locks that count."""
-    monkeypatch.setattr("sessiontree.storage.lock.threading", SimpleNamespace(RLock=Counted))
+    threads = SimpleNamespace(RLock=Counted, get_ident=threading.get_ident)
+    monkeypatch.setattr("sessiontree.storage.lock.threading", threads)
 
 
 class Watched(Disk):
