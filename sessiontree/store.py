@@ -91,7 +91,7 @@ class Store:
             raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
 
     def create(
-        self, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
+        self, /, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
     ) -> Session:
         """Make a new session in the folder of its working directory, and open the session.
 
@@ -120,7 +120,7 @@ class Store:
                     raise
         raise AssertionError("unreachable")
 
-    def open(self, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
+    def open(self, /, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
         """Open the session that a ref names.
 
         Args:

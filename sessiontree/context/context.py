@@ -69,6 +69,12 @@ class Context:
         """The text of the latest system message on the path, or None."""
         return cast("str | None", self._settings("system"))
 
+    def settle(self) -> Context:
+        """Look up the settings now, so that nothing is read later. Returns this context."""
+        found = {key: self._settings(key) for key in ("model", "thinkingLevel", "system")}
+        self._settings = found.get
+        return self
+
     def to_anthropic(self) -> Request:
         """Return the context as the arguments of a request to Anthropic's Messages API.
 
