@@ -33,7 +33,7 @@ Names in the signatures:
 |---|---|
 | `PathLike` | a `str` or an `os.PathLike[str]` |
 | `Ref` | a `str` (see [refs](../README.md#name-an-entry)) or an `Entry` |
-| `Summary` | a text, or a callable that takes the summarized entries and returns a text; of an `AsyncSession` also a coroutine function |
+| `Summary` | a text, or a function from the summarized entries to a text; see `AsyncSession` |
 | `TokenCounter` | a callable that takes a message and returns its number of tokens |
 | `Durability` | `"fsync"` or `"os"` (see [durability](../durability.md)) |
 | `Resolution` | the result of resolving a handle: a `ResolvedHandle` or an error |

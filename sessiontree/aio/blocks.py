@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from sessiontree.aio.worker import Worker
+from sessiontree.errors import ReadOnlyError
 
 
 class Block:
@@ -24,9 +25,8 @@ class Block:
         try:
             await self._worker.run(self._enter)
         except BaseException:
-            self._worker.submit(
-                self.leave
-            )  # it may have been entered before the task was cancelled
+            with suppress(ReadOnlyError):  # the worker has ended, and left its blocks
+                self._worker.submit(self.leave)  # the cancelled call may have entered it
             self._worker.turn.give_back()
             raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -34,6 +35,8 @@ class Items(Generic[T]):
         self._piece = piece
         self._iterator: Iterator[T] | None = None
         self._read: deque[T] = deque()
+        self._alone = threading.Lock()  # the thread of a cancelled call may still read
+        self._error: BaseException | None = None
         self._is_over = False
 
     def __aiter__(self) -> Self:
@@ -44,7 +47,8 @@ class Items(Generic[T]):
             await checkpoint()
         while not self._read:
             if self._is_over:
-                raise StopAsyncIteration
+                error, self._error = self._error, None
+                raise error or StopAsyncIteration
             await self._run(self._read_more)
         return self._read.popleft()
 
@@ -56,19 +60,23 @@ class Items(Generic[T]):
             await self._run(self._end)
 
     def _read_more(self) -> None:
-        if self._read or self._is_over:
-            return  # a cancelled task had it read
-        if self._iterator is None:
-            self._iterator = self._make()
-        try:
-            before = len(self._read)
-            self._read.extend(islice(self._iterator, self._piece))
-            self._is_over = len(self._read) == before
-        except BaseException:
-            self._is_over = True
-            raise
+        with self._alone:
+            if self._read or self._is_over:
+                return  # a task that was cancelled had it read
+            try:
+                if self._iterator is None:
+                    self._iterator = self._make()
+                self._read.extend(islice(self._iterator, self._piece))
+            except BaseException as error:
+                self._is_over = True
+                if not self._read:
+                    raise
+                self._error = error  # of the item after those that were read
+            else:
+                self._is_over = not self._read
 
     def _end(self) -> None:
-        close = getattr(self._iterator, "close", None)
-        if close is not None:
-            close()
+        with self._alone:
+            close = getattr(self._iterator, "close", None)
+            if close is not None:
+                close()

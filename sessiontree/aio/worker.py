@@ -184,6 +184,9 @@ class Job(Generic[T]):
             value = await request()
         except Exception as error:
             failed = error
+        except BaseException:
+            self.worker.abandon(self)  # it is cancelled, and the call never gets its answer
+            raise
         finally:
             _INSIDE.reset(inside)
             DEPTH.reset(depth)
@@ -264,7 +267,7 @@ class Worker:
         try:
             await job.wait()
         except BaseException:
-            self._abandon(job)
+            self.abandon(job)
             raise
 
     async def _finished(self, job: Job[Any]) -> None:
@@ -279,9 +282,10 @@ class Worker:
         if interrupted is not None:
             raise interrupted
 
-    def _abandon(self, job: Job[Any]) -> None:
+    def abandon(self, job: Job[Any]) -> None:
+        """Take back a call that has not started; end what a started call waits for."""
         with self._changed:
-            if not job.is_started and not job.is_finished:
+            if job in self._waiting:
                 self._waiting.remove(job)
             job.is_abandoned = True
             self._changed.notify_all()
@@ -350,8 +354,11 @@ class Worker:
         while (job := self._next()) is not None:
             job.run()
             del job  # and what it returned, until the next call
-        for unstarted in self._waiting:
-            unstarted.finish(_closed())
+        with self._changed:
+            unstarted = list(self._waiting)
+            self._waiting.clear()
+        for job in unstarted:
+            job.finish(_closed())
         for block in reversed(self._blocks):
             self._quietly(block.leave)
         for session in list(self._sessions.values()):

@@ -59,7 +59,11 @@ _ALONE: Final = object()  # in place of the data of a handle that is resolved by
 
 
 class Resolver(Protocol):
-    """An object that resolves the handles of a plugin. A method `resolve_many` is optional."""
+    """An object that resolves the handles of a plugin. A method `resolve_many` is optional.
+
+    In an `AsyncSession`, the methods may be coroutine functions. The methods of the scope that
+    such a function gets are awaited.
+    """
 
     @property
     def schemas(self) -> Sequence[HandleSchema]:

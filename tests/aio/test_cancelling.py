@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sessiontree import AsyncSession, Session
+from sessiontree import AsyncSession, Entry, Session
 from tests.support.conversation import said, user
 from tests.support.loops import PATIENCE, Watched, in_each_loop
 
@@ -63,6 +63,16 @@ async def summarizes(session: AsyncSession, kept: list[str]) -> None:
     kept.append((await session.compact(summary, keep=0)).uuid)
 
 
+class Pausing:
+    """A hook that may be cancelled as well."""
+
+    async def before_append(self, session: AsyncSession, entry: Entry) -> None:
+        await anyio.sleep(0)
+
+    async def after_append(self, session: AsyncSession, entry: Entry) -> None:
+        await anyio.sleep(0)
+
+
 SCRIPTS = [appends, batches, streams, lanes, summarizes]
 
 
@@ -82,15 +92,18 @@ async def check_after(session: AsyncSession, path: Path, kept: list[str]) -> Non
         assert said(plain.context())[-2:] == ["next", "last"]
 
 
+@pytest.mark.parametrize("hooks", [[], [Pausing()]], ids=["", "hooks"])
 @pytest.mark.parametrize("script", SCRIPTS)
 @in_each_loop
-async def test_a_scope_cancelled_at_any_suspension(path: Path, script: Script) -> None:
+async def test_a_scope_cancelled_at_any_suspension(
+    path: Path, script: Script, hooks: list[Pausing]
+) -> None:
     at = 0
     is_over = False
     while not is_over:
         at += 1
         kept: list[str] = []
-        async with AsyncSession.open(path, durability="os") as session:
+        async with AsyncSession.open(path, durability="os", hooks=hooks) as session:
             with anyio.CancelScope() as scope:
                 await Watched(script(session, kept), at, scope.cancel)
                 is_over = not scope.cancel_called
@@ -98,11 +111,14 @@ async def test_a_scope_cancelled_at_any_suspension(path: Path, script: Script) -
     assert at > 3
 
 
+@pytest.mark.parametrize("hooks", [[], [Pausing()]], ids=["", "hooks"])
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_task_of_asyncio_cancelled_at_any_suspension(path: Path, script: Script) -> None:
+def test_a_task_of_asyncio_cancelled_at_any_suspension(
+    path: Path, script: Script, hooks: list[Pausing]
+) -> None:
     async def cancelled(at: int) -> bool:
         kept: list[str] = []
-        async with AsyncSession.open(path, durability="os") as session:
+        async with AsyncSession.open(path, durability="os", hooks=hooks) as session:
             work = asyncio.ensure_future(Watched(script(session, kept), at, lambda: work.cancel()))
             done = await asyncio.wait([work], timeout=PATIENCE)
             assert done[0]

@@ -144,6 +144,7 @@ def drawn(rows: list[Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 @pytest.mark.parametrize("loop", LOOPS)
 @settings(deadline=None, max_examples=40)
 @given(steps=STEPS)
