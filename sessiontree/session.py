@@ -18,6 +18,7 @@ from sessiontree.context.compaction import KEEP_TOKENS, TokenCounter, estimate_t
 from sessiontree.context.context import Context
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.blocks import Resolution
+from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry, check_fields, check_session_name
@@ -533,6 +534,7 @@ class Session:
         """
         from sessiontree.operations import follow  # few sessions are followed
 
+        check_never_awaited("damaged", damaged)
         view = self.reader.ready()
         file = self._file
         if self.file is None:
@@ -1062,6 +1064,7 @@ class Session:
         from sessiontree.operations.verify import verify  # few sessions are ever verified
         from sessiontree.operations.workers import available
 
+        check_never_awaited("progress", progress)
         self.reader.ready()
         found = verify(self.reader.log, progress, processes or available())
         return self._file.damage_in_original(found)

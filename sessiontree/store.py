@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from sessiontree.catalog import lookup
 from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
+from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.project import directory_of, encoded, folder_name
 from sessiontree.errors import (
     ContentLostWarning,
@@ -358,6 +359,7 @@ class Store:
 
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The session files, unordered; none if there is no folder."""
+        check_never_awaited("report", report)
         if os.path.lexists(self.root) and not os.path.isdir(self.root):
             raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
         with suppress(SessionNotFoundError):

@@ -58,7 +58,7 @@ class AsyncStreamAccumulator:
         """Take the rest of the stream, and end open messages, also in a cancelled scope."""
         events: list[Event] = []
         with anyio.CancelScope(shield=True):
-            events = await self._run(lambda plain: plain.close())
+            events += await self._run(lambda plain: plain.close())
         return events
 
     async def __aenter__(self) -> Self:

@@ -63,6 +63,15 @@ def check_plain(function: Any) -> None:
         raise refusal(function)
 
 
+def check_never_awaited(argument: str, function: Any) -> None:
+    """Refuse a coroutine function for an argument that nothing awaits."""
+    if is_coroutine_function(function):
+        raise UsageError(
+            f"{argument} is a plain function, also of an AsyncSession, not the coroutine function "
+            f"{_name_of(function)}"
+        )
+
+
 def is_coroutine_function(function: Any) -> bool:
     """Whether calling an object makes a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -72,11 +81,14 @@ def is_coroutine_function(function: Any) -> bool:
 
 def refusal(function: object) -> UsageError:
     """The error for a coroutine function that is given to a `Session`."""
-    name = getattr(function, "__qualname__", None) or f"{function!r:.80}"
     return UsageError(
-        f"{name} is a coroutine function, and a Session calls plain functions only; "
+        f"{_name_of(function)} is a coroutine function, and a Session calls plain functions only; "
         "use AsyncSession, or give a plain function"
     )
+
+
+def _name_of(function: object) -> str:
+    return getattr(function, "__qualname__", None) or f"{function!r:.80}"
 
 
 async def _itself(coroutine: Coroutine[Any, Any, Any]) -> Any:

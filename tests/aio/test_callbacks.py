@@ -13,6 +13,7 @@ from anyio.lowlevel import checkpoint
 
 from sessiontree import (
     AsyncSession,
+    AsyncStore,
     Entry,
     Handle,
     HandleSchema,
@@ -297,3 +298,20 @@ def test_a_session_refuses_coroutine_functions_and_names_the_class_for_them() ->
             session.resolve("far@1.0.0::text:one")
         session.append_handle("far@1.0.0::text:one")
         assert "use AsyncSession" in str(session.context().warnings)
+
+
+@in_each_loop
+async def test_what_nothing_awaits_is_a_plain_function(path: Path) -> None:
+    async def given(*_: object) -> Any: ...
+
+    async with AsyncSession.open(path) as session:
+        with pytest.raises(UsageError, match="count is a plain function"):
+            await session.context(count=given)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="count is a plain function"):
+            await session.compact("in short", keep=0, count=given)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="progress is a plain function"):
+            await session.verify(given)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="damaged is a plain function"):
+            await anext(session.follow(given))
+    with pytest.raises(UsageError, match="report is a plain function"):
+        await AsyncStore(path.parent).list(report=given)  # type: ignore[arg-type]
