@@ -32,7 +32,8 @@ class Following:
     `async for` takes the entries; leaving `async with`, or `aclose`, ends the following.
     """
 
-    def __init__(self, worker: Worker, start: Start) -> None:
+    def __init__(self, worker: Worker, start: Start, session: object) -> None:
+        self._session = session  # which is closed when nothing holds it
         self._pump = _Pump()
         self._start: Job[None] | None = worker.submit(lambda: self._pump.start(start))
         weakref.finalize(self, self._pump.end)

@@ -61,7 +61,7 @@ def _items(
 
     @functools.wraps(method)
     def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Items[T]:
-        return Items(self._worker.run, partial(method, self._plain, *args, **kwargs))
+        return Items(self._call, partial(method, self._plain, *args, **kwargs))
 
     return call
 
@@ -97,7 +97,7 @@ def _streamed(
 
     @functools.wraps(method)
     def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> AsyncMessageStream:
-        return AsyncMessageStream(self._worker, method(self._plain, *args, **kwargs))
+        return AsyncMessageStream(self._worker, method(self._plain, *args, **kwargs), self)
 
     return call
 
@@ -168,6 +168,10 @@ class AsyncSession:
             What the function returns.
         """
         return await self._worker.run(partial(function, self._plain, *args, **kwargs))
+
+    async def _call(self, function: Callable[[], T]) -> T:
+        """Run a function in the thread; who holds this method holds the session."""
+        return await self._worker.run(function)
 
     # Look
 
@@ -249,7 +253,7 @@ class AsyncSession:
             return session.follow(damaged, stop)
 
         session = self._plain
-        return Following(self._worker, start)
+        return Following(self._worker, start, self)
 
     # Write
 

@@ -20,8 +20,9 @@ class AsyncMessageStream:
     is cancelled, what arrived is stored, with the stop reason `aborted`.
     """
 
-    def __init__(self, worker: Worker, stream: MessageStream) -> None:
+    def __init__(self, worker: Worker, stream: MessageStream, session: object) -> None:
         self._worker = worker
+        self._session = session  # which is closed when nothing holds it
         self._stream = stream
         self._is_settled = True
 

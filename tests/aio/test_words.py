@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import threading
 from pathlib import Path
@@ -222,3 +223,15 @@ async def test_a_context_reads_nothing_after_it_was_returned(path: Path) -> None
             assert context.model == {"provider": "anthropic", "modelId": "m1"}
             assert context.to_anthropic().params["messages"]
             read.set()
+
+
+@in_each_loop
+async def test_what_a_session_yields_keeps_the_session_open(path: Path) -> None:
+    entries = (await AsyncSession.open(path)).entries()
+    following = (await AsyncSession.open(path)).follow()
+    message = (await AsyncSession.open(path)).stream_message()
+    gc.collect()
+    assert len([entry async for entry in entries]) == 2
+    async with message:
+        await message.add({"type": "text", "text": "In Rust."})
+    assert [await anext(following)] == message.entries
