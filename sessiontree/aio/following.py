@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from anyio.lowlevel import checkpoint
 
-from sessiontree.aio.worker import LAST_SECONDS, RUNNING, Job, Notice, Worker
+from sessiontree.aio.worker import RUNNING, Job, Notice, Patience, Worker
 from sessiontree.core.entry import Entry
 
 MOST: Final = 256
@@ -90,11 +90,10 @@ class _Pump:
             self._entries.clear()
             self._tell()
 
-    def stop(self) -> None:
-        """End the thread at the end of the process."""
-        self.end()
+    def join(self, patience: Patience) -> None:
+        """Wait for the end of the thread."""
         if self._thread is not None:
-            self._thread.join(LAST_SECONDS)
+            self._thread.join(patience.seconds())
 
     async def next(self) -> Entry:
         """Wait for the next entry."""

@@ -25,10 +25,11 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
+from time import monotonic
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled, current_token
+from anyio.lowlevel import RunVar, checkpoint_if_cancelled, current_token
 
 from sessiontree.core.callback import BRIDGE
 from sessiontree.engine.hooks import DEPTH
@@ -38,7 +39,7 @@ from sessiontree.errors import ReadOnlyError, SessionTreeWarning, UsageError
 T = TypeVar("T")
 
 LAST_SECONDS: Final = 5.0
-"""How long the end of an event loop or of the process waits for a thread."""
+"""How long the end of an event loop or of the process waits for its threads."""
 
 DEEPEST: Final = 16
 """How many calls may wait for their coroutines, each inside the one before."""
@@ -51,8 +52,11 @@ class _Abandoned(BaseException):
 class Stoppable(Protocol):
     """A thread that the end of the process ends."""
 
-    def stop(self) -> None:
-        """End the thread, and wait for it a little."""
+    def end(self) -> None:
+        """Have the thread end soon."""
+
+    def join(self, patience: Patience) -> None:
+        """Wait for the end of the thread."""
 
 
 class Closable(Protocol):
@@ -71,10 +75,26 @@ RUNNING: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
 """The threads of this process."""
 
 
+class Patience:
+    """How long an event loop or the process waits for the ends of all its threads together."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+
+    def seconds(self) -> float:
+        """Return the rest; the first call begins the waiting."""
+        if self._until is None:
+            self._until = monotonic() + LAST_SECONDS
+        return max(0.0, self._until - monotonic())
+
+
 @atexit.register
 def _stop_all() -> None:
-    for thread in list(RUNNING):
-        thread.stop()
+    threads, patience = list(RUNNING), Patience()
+    for thread in threads:
+        thread.end()
+    for thread in threads:
+        thread.join(patience)
 
 
 if hasattr(os, "register_at_fork"):
@@ -229,7 +249,7 @@ class Worker:
         self._is_stopping = self._has_ended = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._serve, name="sessiontree", daemon=True)
-        self._at_end = _at_end_of_loop(self)
+        self._at_end = _at_end_of_loop(self, _patience_of_loop())
         with suppress(StopIteration):
             self._at_end.__anext__().send(None)  # the loop now knows it
 
@@ -306,13 +326,16 @@ class Worker:
             self._dropped.append(session)
             self._changed.notify_all()
 
-    def stop(self) -> None:
-        """Close the sessions and end the thread, and wait for it a little."""
+    def end(self) -> None:
+        """Have the thread close the sessions and end."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()
+
+    def join(self, patience: Patience) -> None:
+        """Wait for the end of the thread."""
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(LAST_SECONDS)
+            self._thread.join(patience.seconds())
 
     # In the worker
 
@@ -359,7 +382,7 @@ class Worker:
             self._waiting.clear()
         for job in unstarted:
             job.finish(_closed())
-        for block in reversed(self._blocks):
+        for block in self._blocks[::-1]:
             self._quietly(block.leave)
         for session in list(self._sessions.values()):
             self._quietly(session.close)
@@ -406,12 +429,25 @@ class Worker:
             warnings.warn(f"closing a session failed: {error}", SessionTreeWarning, stacklevel=2)
 
 
-async def _at_end_of_loop(worker: Worker) -> AsyncGenerator[None, None]:
+async def _at_end_of_loop(worker: Worker, patience: Patience) -> AsyncGenerator[None, None]:
     """Stop a worker at the end of the event loop, which closes all asynchronous generators."""
     try:
         yield
     finally:
-        worker.stop()
+        worker.end()
+        worker.join(patience)
+
+
+def _patience_of_loop() -> Patience:
+    """The patience of the running event loop, for all its workers."""
+    patience = _PATIENCE.get(None)
+    if patience is None:
+        patience = Patience()
+        _PATIENCE.set(patience)
+    return patience
+
+
+_PATIENCE: Final[RunVar[Patience | None]] = RunVar("patience")
 
 
 class Turn:

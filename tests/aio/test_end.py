@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from sessiontree import AsyncSession, ReadOnlyError, Session
+from sessiontree.aio.worker import Patience
 from tests.support.children import PATIENCE, read_rest, running, tell
 from tests.support.conversation import said, user
 from tests.support.files import uuids_at
@@ -163,6 +164,28 @@ def test_the_end_of_the_loop_closes_a_session_that_is_still_held(path: Path, loo
             await held[0].append_message(user("q"))
 
     run_in(loop, again)
+
+
+def test_a_session_that_ends_before_its_loop_takes_no_time_from_the_others(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Patience] = []
+
+    def seconds(patience: Patience) -> float:
+        asked.append(patience)
+        return PATIENCE
+
+    monkeypatch.setattr(Patience, "seconds", seconds)
+
+    async def main() -> AsyncSession:
+        for _ in range(3):
+            async with AsyncSession.open(path) as session:
+                await session.append_message(user("p"))
+        return await AsyncSession.open(path, exclusive=True)
+
+    assert asyncio.run(main())
+    assert len(asked) <= 1
+    Session.open(path, exclusive=True).close()
 
 
 @in_each_loop
