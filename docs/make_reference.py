@@ -33,7 +33,7 @@ Names in the signatures:
 |---|---|
 | `PathLike` | a `str` or an `os.PathLike[str]` |
 | `Ref` | a `str` (see [refs](../README.md#name-an-entry)) or an `Entry` |
-| `Summary` | a text, or a callable that takes the summarized entries and returns a text |
+| `Summary` | a text, or a function from the summarized entries to a text; see `AsyncSession` |
 | `TokenCounter` | a callable that takes a message and returns its number of tokens |
 | `Durability` | `"fsync"` or `"os"` (see [durability](../durability.md)) |
 | `Resolution` | the result of resolving a handle: a `ResolvedHandle` or an error |
@@ -99,13 +99,43 @@ def _of_name(name: str, value: Any) -> Iterator[str]:
     if _is_made_by_callers(value):
         yield _code(name.rpartition(".")[2], value)
     yield from _text(value)
-    for member, owner in _members(value):
-        yield from _of_member(member, inspect.getattr_static(owner, member))
+    members = [(name, inspect.getattr_static(owner, name)) for name, owner in _members(value)]
+    plain = {sessiontree.AsyncSession: "Session", sessiontree.AsyncStore: "Store"}.get(value)
+    if plain is not None:
+        yield from _same_words(plain, [pair for pair in members if _is_taken_over(pair[1])])
+        members = [pair for pair in members if not _is_taken_over(pair[1])]
+    for name, member in members:
+        yield from _of_member(name, member)
+
+
+def _is_taken_over(member: Any) -> bool:
+    """Whether a method is the one of another class, awaited."""
+    return hasattr(member, "__wrapped__")
+
+
+def _same_words(plain: str, members: list[tuple[str, Any]]) -> Iterator[str]:
+    """The methods that are described at the class that they are taken from, by their use."""
+    uses: dict[str, list[str]] = {}
+    for name, member in members:
+        uses.setdefault(_use_of(member), []).append(f"`{name}`")
+    rows = "\n".join(f"| {use} | {', '.join(names)} |" for use, names in uses.items())
+    yield f"The methods in this table have the arguments, results and errors of `{plain}`."
+    yield f"| use | methods |\n|---|---|\n{rows}"
+
+
+def _use_of(member: Any) -> str:
+    result = str(inspect.signature(member).return_annotation)
+    if inspect.iscoroutinefunction(member):
+        return "`await`"
+    if result in ("Self", "Session"):
+        return "`await`, or `async with`: an `AsyncSession`"
+    return "`async with`" if result == "MessageStream" else "`async for`"
 
 
 def _is_made_by_callers(value: type) -> bool:
     """Whether a class's constructor has arguments that a caller gives."""
-    if getattr(value, "_is_protocol", False) or value is sessiontree.Session:
+    by_methods = (sessiontree.Session, sessiontree.AsyncSession)
+    if getattr(value, "_is_protocol", False) or value in by_methods:
         return False
     return "Args:" in (value.__doc__ or "") or value in (sessiontree.Handle, sessiontree.MetaField)
 

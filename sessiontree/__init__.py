@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sessiontree import errors
 
 if TYPE_CHECKING:  # `as` marks a name as public for type checkers
+    from sessiontree.aio.recorder import AsyncStreamAccumulator as AsyncStreamAccumulator
+    from sessiontree.aio.session import AsyncSession as AsyncSession
+    from sessiontree.aio.store import AsyncStore as AsyncStore
     from sessiontree.catalog.listing import SessionInfo as SessionInfo
     from sessiontree.catalog.search_file import SearchHit as SearchHit
     from sessiontree.context.compaction import estimate_tokens as estimate_tokens
@@ -41,6 +44,9 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
 __version__ = "0.2.0"
 
 _HOMES = {
+    "AsyncSession": "aio.session",
+    "AsyncStreamAccumulator": "aio.recorder",
+    "AsyncStore": "aio.store",
     "SessionInfo": "catalog.listing",
     "SearchHit": "catalog.search_file",
     "estimate_tokens": "context.compaction",

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NoReturn, Self
 
 from sessiontree.context.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.blocks import Resolution
+from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.codec import FORMAT, VERSION, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry, check_fields, check_session_name
@@ -252,6 +253,16 @@ class Session:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def __aenter__(self) -> NoReturn:
+        self.close()
+        raise UsageError(
+            "a Session is entered with 'with'; for 'async with', use AsyncSession, which has the "
+            "same methods to await"
+        )
+
+    def __aexit__(self, *exception: object) -> NoReturn:
+        raise UsageError("a Session is left with 'with'; for 'async with', use AsyncSession")
 
     def close(self) -> None:
         """Write an open batch, close the file, and release the lock. A second call does nothing."""
@@ -511,13 +522,18 @@ class Session:
             self.writer.go_to_tip()
             self._opened_file = again
 
-    def follow(self, damaged: Callable[[Damage], object] | None = None) -> Iterator[Entry]:
+    def follow(
+        self,
+        damaged: Callable[[Damage], object] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Iterator[Entry]:
         """Yield each entry that any writer adds from now on, until the session is closed.
 
         Only lines that end with a newline count. `Session.damage` has the damage in these lines.
 
         Args:
             damaged: also called with each damage found in the new lines.
+            stop: an event that ends the iteration too when it is set.
 
         Raises:
             UsageError: the session is in memory, or the file belongs to another agent.
@@ -525,6 +541,7 @@ class Session:
         """
         from sessiontree.operations import follow  # few sessions are followed
 
+        check_never_awaited("damaged", damaged)
         view = self.reader.ready()
         file = self._file
         if self.file is None:
@@ -539,13 +556,15 @@ class Session:
                 damaged(damage)
 
         known = file.original.identity, view.complete if file.is_current else file.size
-        options = follow.Options(note, known, self.reader.fetch, self._closing)
+        ends = self._closing if stop is None else follow.Either(stop, self._closing)
+        options = follow.Options(note, known, self.reader.fetch, ends)
         return follow.follow(file.original.to_read(), view, self.reader.log, options)
 
     # Write
 
     def append(
         self,
+        /,
         type: str,
         *,
         parent: Ref | None = None,
@@ -749,7 +768,7 @@ class Session:
         check_session_name(name)
         return self.writer.annotate("session_info", {"name": name})
 
-    def update_metadata(self, **facts: Any) -> Entry:
+    def update_metadata(self, /, **facts: Any) -> Entry:
         """Set facts of the session's metadata. Returns the new `session_info` entry.
 
         Raises:
@@ -1109,6 +1128,7 @@ class Session:
         from sessiontree.operations.verify import verify  # few sessions are ever verified
         from sessiontree.operations.workers import available
 
+        check_never_awaited("progress", progress)
         self.reader.ready()
         found = verify(self.reader.log, progress, processes or available())
         return self._file.damage_in_original(found)

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from sessiontree.catalog import lookup
 from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
+from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.project import directory_of, encoded, folder_name
 from sessiontree.errors import (
     ContentLostWarning,
@@ -98,7 +99,7 @@ class Store:
             raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
 
     def create(
-        self, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
+        self, /, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
     ) -> Session:
         """Make a new session in the folder of its working directory, and open the session.
 
@@ -127,7 +128,7 @@ class Store:
                     raise
         raise AssertionError("unreachable")
 
-    def open(self, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
+    def open(self, /, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
         """Open the session that a ref names.
 
         Args:
@@ -365,6 +366,7 @@ class Store:
 
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The session files, unordered; none if there is no folder."""
+        check_never_awaited("report", report)
         if os.path.lexists(self.root) and not os.path.isdir(self.root):
             raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
         with suppress(SessionNotFoundError):

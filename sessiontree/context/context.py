@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sessiontree.context.compaction import TokenCounter, estimate_tokens
+from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
 from sessiontree.errors import UsageError
@@ -39,6 +40,8 @@ class Context:
         settings: Callable[[str], Any],
         count: TokenCounter = estimate_tokens,
     ) -> None:
+        if count is not estimate_tokens:
+            check_never_awaited("count", count)
         self.leaf = leaf
         self.messages = messages
         self.entries = entries
@@ -68,6 +71,12 @@ class Context:
     def system(self) -> str | None:
         """The text of the latest system message on the path, or None."""
         return cast("str | None", self._settings("system"))
+
+    def settle(self) -> Context:
+        """Look up the settings now, so that nothing is read later. Returns this context."""
+        found = {key: self._settings(key) for key in ("model", "thinkingLevel", "system")}
+        self._settings = found.get
+        return self
 
     def to_anthropic(self) -> Request:
         """Return the context as the arguments of a request to Anthropic's Messages API.

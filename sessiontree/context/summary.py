@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
+from sessiontree.core.callback import called
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.message import calls_of, is_prompt, text_of
 from sessiontree.errors import EntryError
 
-# Takes the entries that are left, oldest first, gives the text that replaces them.
-Summarizer = Callable[[Sequence[Entry]], str]
+# Takes the entries that are left, oldest first, gives the text that replaces them. Only an
+# AsyncSession takes a coroutine function.
+Summarizer = Callable[[Sequence[Entry]], str | Coroutine[Any, Any, str]]
 Summary = str | Summarizer
 
 _REQUEST_WIDTH: Final = 200
@@ -35,7 +37,7 @@ def summarize(entries: Sequence[Entry]) -> str:
 
 def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
     """A summary as text: itself, or the result of the summarizer; else an EntryError."""
-    text = summary(entries) if callable(summary) else summary
+    text = called(summary, entries) if callable(summary) else summary
     if not isinstance(text, str) or not text.strip():
         source = "the summarizer returned" if callable(summary) else "the summary is"
         raise EntryError(f"{source} {text!r:.60}; a summary must be non-empty text")

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 import orjson
@@ -27,7 +27,7 @@ from msgspec.structs import force_setattr
 from sessiontree.core.display import printable
 from sessiontree.core.message import check_new_message
 from sessiontree.core.spill import Fetch, SpilledBody
-from sessiontree.errors import EntryError
+from sessiontree.errors import EntryError, UsageError
 
 _decode_any: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
 
@@ -140,6 +140,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     def message_as_stored(self) -> Any:
         """The `message` as in the line, or None. Strings in blobs are handles; see `as_stored`."""
         return self.as_stored.get("message") if self.message_value is UNSET else self.message_value
+
+    def __await__(self) -> NoReturn:
+        raise UsageError(
+            "a Session returns the entry itself: leave 'await' out, or use AsyncSession, which has "
+            "the same methods to await"
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):

@@ -7,8 +7,10 @@ contexts. The session calls the hooks for what a hook writes too, up to `DEEPEST
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from sessiontree.core.callback import called, check_plain
 from sessiontree.core.entry import Entry
 from sessiontree.errors import HookDepthError, UsageError
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from sessiontree.session import Session
 
 DEEPEST: Final = 8
+DEPTH: Final[ContextVar[int]] = ContextVar("depth of hooks within hooks", default=0)
+"""How many hooks the calling code is inside of; each thread and task counts its own."""
 
 EVENTS: Final = (
     "before_append",
@@ -35,6 +39,9 @@ class Hook(Protocol):
     `HookRejectedError`; then nothing is written. The entry that a before-method gets has no
     offset yet. `on_conflict` is called after another writer has appended to the lane of this
     session; `entry` is then the new last entry of the lane.
+
+    The methods of a hook of an `AsyncSession` may be coroutine functions, and then get the
+    `AsyncSession`. Plain methods run in the thread of the session and get the `Session`.
     """
 
     def before_append(self, session: Session, entry: Entry) -> None: ...
@@ -57,12 +64,14 @@ class Hooks:
     def __init__(self, hooks: Iterable[Any]) -> None:
         self.registered = tuple(hooks)
         self.subject: Any = None
-        self._depth = 0
         for hook in self.registered:
-            if not any(callable(getattr(hook, event, None)) for event in EVENTS):
+            methods = [getattr(hook, event, None) for event in EVENTS]
+            if not any(map(callable, methods)):
                 raise UsageError(
                     f"{hook!r:.80} is not a hook: it has none of the methods {', '.join(EVENTS)}"
                 )
+            for method in methods:
+                check_plain(method)
 
     def __bool__(self) -> bool:
         return bool(self.registered)
@@ -77,13 +86,14 @@ class Hooks:
             method = getattr(hook, event, None)
             if method is None:
                 continue
-            if self._depth >= DEEPEST:
+            depth = DEPTH.get()
+            if depth >= DEEPEST:
                 raise HookDepthError(
                     f"hooks of {event} write within hooks, {DEEPEST} levels deep; "
                     "let a hook ignore the entries that it writes itself"
                 )
-            self._depth += 1
+            inside = DEPTH.set(depth + 1)
             try:
-                method(self.subject, entry)
+                called(method, self.subject, entry)
             finally:
-                self._depth -= 1
+                DEPTH.reset(inside)

@@ -24,6 +24,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from sessiontree.core.blob import blob_of, blobs_needed
+from sessiontree.core.callback import BRIDGE
 from sessiontree.core.codec import encode_new
 from sessiontree.core.entry import (
     ANNOTATIONS,
@@ -80,7 +81,12 @@ _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789ab
 
 
 def current_task() -> object:
-    """Return the task of asyncio or trio that calls; None outside of tasks."""
+    """Return the task of asyncio or trio that calls; None outside of tasks.
+
+    In the thread of an `AsyncSession`, this is the task that called the session.
+    """
+    if (bridge := BRIDGE.get()) is not None:
+        return bridge.task
     for library in map(sys.modules.get, ("asyncio", "trio.lowlevel")):
         with contextlib.suppress(RuntimeError):  # no loop runs in this thread
             if library is not None and (task := library.current_task()) is not None:

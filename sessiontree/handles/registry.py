@@ -24,6 +24,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from sessiontree.context.resolved import ResolvedHandle
+from sessiontree.core.callback import called
 from sessiontree.core.handle import Handle
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.media import UNKNOWN_BYTES
@@ -57,7 +58,11 @@ _ALONE: Final = object()  # in place of the data of a handle that is resolved by
 
 
 class Resolver(Protocol):
-    """An object that resolves the handles of a plugin. A method `resolve_many` is optional."""
+    """An object that resolves the handles of a plugin. A method `resolve_many` is optional.
+
+    In an `AsyncSession`, the methods may be coroutine functions. The methods of the scope that
+    such a function gets are awaited.
+    """
 
     @property
     def schemas(self) -> Sequence[HandleSchema]:
@@ -403,7 +408,7 @@ def _together(resolver: Resolver, handles: list[Handle], scope: Scope) -> list[A
     if resolve_many is None or len(handles) < 2:
         return alone
     try:
-        found = list(resolve_many(handles, scope.deeper()))
+        found = list(called(resolve_many, handles, scope.deeper(), alone=True))
     except Exception:  # one of them failed; the others are resolved alone
         return alone
     return found if len(found) == len(handles) else alone
@@ -412,7 +417,7 @@ def _together(resolver: Resolver, handles: list[Handle], scope: Scope) -> list[A
 def _asked(resolve: Callable[[Handle, Scope], Any], handle: Handle, scope: Scope) -> Any:
     """What a resolver returns; its own errors become a ResolverFailedError."""
     try:
-        return resolve(handle, scope)
+        return called(resolve, handle, scope, alone=True)
     except SessionTreeError:
         raise
     except Exception as error:

@@ -48,6 +48,22 @@ class Options(NamedTuple):
     stop: threading.Event  # ends the following when it is set
 
 
+class Either(threading.Event):
+    """An event that is set as soon as one of two others is."""
+
+    def __init__(self, one: threading.Event, other: threading.Event) -> None:
+        super().__init__()
+        self._events = one, other
+
+    def is_set(self) -> bool:
+        """Whether one of the two is set."""
+        return any(event.is_set() for event in self._events)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the first event, or for the timeout; then look at both."""
+        return self._events[0].wait(timeout) or self.is_set()
+
+
 def follow(log: Log, known: View, of: Log, options: Options) -> Iterator[Entry]:
     """The entries added to a file from now on.
 

@@ -1,0 +1,12 @@
+"""Sessions for asyncio and trio: the words of `Session` and `Store`, awaited.
+
+`worker` is the thread that runs the calls of one session, `session` and `store` are what users
+hold, `stream`, `following` and `blocks` are what a session gives them, `recorder` keeps an agent's
+stream.
+"""
+
+from sessiontree.aio.recorder import AsyncStreamAccumulator
+from sessiontree.aio.session import AsyncSession
+from sessiontree.aio.store import AsyncStore
+
+__all__ = ["AsyncSession", "AsyncStore", "AsyncStreamAccumulator"]

@@ -1,0 +1,424 @@
+"""AsyncSession: a session for asyncio and trio, with the words of `Session`, awaited."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
+
+from sessiontree.aio.blocks import Block
+from sessiontree.aio.following import Following
+from sessiontree.aio.iteration import Items
+from sessiontree.aio.stream import AsyncMessageStream
+from sessiontree.aio.worker import Worker
+from sessiontree.context.context import Context
+from sessiontree.context.resolved import ResolvedHandle
+from sessiontree.core.damage import Damage
+from sessiontree.core.entry import Entry
+from sessiontree.core.handle import Handle
+from sessiontree.engine.reader import PathSlice
+from sessiontree.errors import ReadOnlyError, UsageError
+from sessiontree.handles.registry import Resolution, Scope
+from sessiontree.recording.stream import MessageStream
+from sessiontree.session import Session
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaited(
+    method: Callable[Concatenate[Session, P], T],
+) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, T]]:
+    """A method of `Session`, run in the worker."""
+
+    @functools.wraps(method)
+    async def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.run(method, *args, **kwargs)
+
+    return call
+
+
+def _settled(
+    method: Callable[Concatenate[Session, P], Context],
+) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, Context]]:
+    """The method that returns a context, which then reads nothing more."""
+
+    @functools.wraps(method)
+    async def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Context:
+        return await self.run(lambda session: method(session, *args, **kwargs).settle())
+
+    return call
+
+
+def _items(
+    method: Callable[Concatenate[Session, P], Iterator[T]],
+) -> Callable[Concatenate[AsyncSession, P], Items[T]]:
+    """A method of `Session` that yields, as an asynchronous iterator."""
+
+    @functools.wraps(method)
+    def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Items[T]:
+        return Items(self._call, partial(method, self._plain, *args, **kwargs))
+
+    return call
+
+
+def _opening(method: Callable[P, Session]) -> Callable[P, Opening]:
+    """A class method of `Session` that opens a session, in a worker of its own."""
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Opening:
+        return opening(partial(method, *args, **kwargs))
+
+    return call
+
+
+def _beside(
+    method: Callable[Concatenate[Session, P], Session],
+) -> Callable[Concatenate[AsyncSession, P], Opening]:
+    """A method of `Session` that opens another session, in the same worker."""
+
+    @functools.wraps(method)
+    def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Opening:
+        return Opening(
+            partial(_opened, self._worker, partial(method, self._plain, *args, **kwargs))
+        )
+
+    return call
+
+
+def _streamed(
+    method: Callable[Concatenate[Session, P], MessageStream],
+) -> Callable[Concatenate[AsyncSession, P], AsyncMessageStream]:
+    """The method that returns a stream; that reads and writes nothing yet."""
+
+    @functools.wraps(method)
+    def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> AsyncMessageStream:
+        return AsyncMessageStream(self._worker, method(self._plain, *args, **kwargs), self)
+
+    return call
+
+
+class AsyncSession:
+    """A session for asyncio and trio. Its methods have the names and arguments of `Session`.
+
+    `open` and `create` return a session to await, or to enter with `async with`. A method that
+    reads or writes is awaited. A method that yields is an asynchronous iterator.
+
+    All calls of a session and of its lanes run in one thread, in the order in which tasks make
+    them, so the event loop is never blocked. A call that is cancelled before it starts does
+    nothing. A call that has started runs to its end in the thread: the entry is then written, and
+    the next call sees it.
+
+    Hooks, summarizers and the resolvers of handles may be coroutine functions. They run in the task
+    that made the call, and get an `AsyncSession`. Plain functions run in the thread, and get the
+    `Session`. A hook must not wait for another task that uses the same session.
+
+    A session that is not closed is closed when the event loop ends.
+    """
+
+    def __init__(self, session: Session, worker: Worker, *, closes: bool = True) -> None:
+        """Wrap an open session; `create` and `open` make them."""
+        self._plain = session
+        self._worker = worker
+        self._drop = weakref.finalize(self, worker.drop, session) if closes else None
+        _FACES[id(session)] = self
+
+    def __repr__(self) -> str:
+        return repr(self._plain).replace("<Session", "<AsyncSession", 1)
+
+    # Open and close
+
+    create = staticmethod(_opening(Session.create))
+    open = staticmethod(_opening(Session.open))
+    beside = _beside(Session.beside)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def __enter__(self) -> NoReturn:
+        raise UsageError("an AsyncSession is entered with 'async with', not with 'with'")
+
+    def __exit__(self, *error: object) -> None:
+        """Exists for the error of `__enter__`."""
+
+    async def close(self) -> None:
+        """Write an open batch, close the file, and release the lock. A second call does nothing."""
+        if self._drop is not None and self._drop.detach() is not None:
+            await self._worker.run(partial(self._worker.close, self._plain), always=True)
+
+    async def run(
+        self, function: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call a function with the plain `Session` in the thread of this session.
+
+        Use it for what has no awaited method: `await session.run(lambda plain: plain.blobs)`.
+
+        Args:
+            function: a plain function that takes the `Session` first.
+            args, kwargs: its other arguments.
+
+        Returns:
+            What the function returns.
+        """
+        return await self._worker.run(partial(function, self._plain, *args, **kwargs))
+
+    async def _call(self, function: Callable[[], T]) -> T:
+        """Run a function in the thread; who holds this method holds the session."""
+        return await self._worker.run(function)
+
+    # Look
+
+    @property
+    def file(self) -> str | None:
+        """The path of the file, as given; None for a session in memory."""
+        return self._plain.file
+
+    @property
+    def header(self) -> Entry:
+        """The first entry, the root of the tree."""
+        return self._plain.header
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return self._plain.id
+
+    @property
+    def lane_name(self) -> str:
+        """The lane that this session reads and writes."""
+        return self._plain.lane_name
+
+    @property
+    def leaf(self) -> Entry:
+        """The current entry: the parent of the next entry that this session writes."""
+        return self._plain.leaf
+
+    @property
+    def name(self) -> Coroutine[Any, Any, str | None]:
+        """The latest name of the session, or None: `await session.name`."""
+        return self.run(lambda session: session.name)
+
+    @property
+    def metadata(self) -> Coroutine[Any, Any, dict[str, Any]]:
+        """The metadata of the header, with all later changes: `await session.metadata`."""
+        return self.run(lambda session: session.metadata)
+
+    @property
+    def damage(self) -> Coroutine[Any, Any, list[Damage]]:
+        """The damage found in the file so far, in file order: `await session.damage`."""
+        return self.run(lambda session: session.damage)
+
+    entry = _awaited(Session.entry)
+    entries = _items(Session.entries)
+    children = _awaited(Session.children)
+    find = _awaited(Session.find)
+    path = _awaited(Session.path)
+    context = _settled(Session.context)
+    turns = _awaited(Session.turns)
+    branches = _awaited(Session.branches)
+    tree = _items(Session.tree)
+    render = _items(Session.render)
+    conversation = _items(Session.conversation)
+    block = _awaited(Session.block)
+    stats = _awaited(Session.stats)
+    original = _awaited(Session.original)
+    resolve = _awaited(Session.resolve)
+    resolve_many = _awaited(Session.resolve_many)
+    resolved_path = _awaited(Session.resolved_path)
+    resolved_tree = _awaited(Session.resolved_tree)
+    refresh = _awaited(Session.refresh)
+
+    def follow(self, damaged: Callable[[Damage], object] | None = None) -> Following:
+        """Yield each entry that any writer adds from now on, until the session is closed.
+
+        Args:
+            damaged: also called, in another thread, with each damage found in the new lines.
+
+        Returns:
+            An asynchronous iterator. To end it earlier, enter it with `async with`, or `aclose` it.
+
+        Raises:
+            UsageError: the session is in memory, or the file belongs to another agent.
+            FileReplacedError: the file was rewritten in place, or now has another session.
+        """
+
+        def start(stop: threading.Event) -> Iterator[Entry]:
+            return session.follow(damaged, stop)
+
+        session = self._plain
+        return Following(self._worker, start, self)
+
+    # Write
+
+    append = _awaited(Session.append)
+    append_message = _awaited(Session.append_message)
+    append_handle = _awaited(Session.append_handle)
+    attach = _awaited(Session.attach)
+    stream_message = _streamed(Session.stream_message)
+    append_usage = _awaited(Session.append_usage)
+    label = _awaited(Session.label)
+    rename = _awaited(Session.rename)
+    update_metadata = _awaited(Session.update_metadata)
+    set_model = _awaited(Session.set_model)
+    set_thinking_level = _awaited(Session.set_thinking_level)
+
+    def batch(self) -> Block:
+        """Write all entries that the `async with` block appends, with one write and one sync.
+
+        The batch belongs to the task that enters it, and ends when the block is left, also by
+        cancellation: what was appended is written. If another task appends an entry meanwhile, the
+        waiting entries and this entry are written at once. Another task that enters a batch waits
+        for the end of this one. See `Session.batch`.
+
+        Raises:
+            UsageError: this task has a batch open, or was started inside one.
+        """
+        return Block(self._worker, self._plain.batch)
+
+    def locked(self) -> Block:
+        """Take the lock, move to the newest leaf of the lane, and hold the lock for the block."""
+        return Block(self._worker, self._plain.locked)
+
+    # Move and combine
+
+    branch = _awaited(Session.branch)
+    switch = _awaited(Session.switch)
+    rewind = _awaited(Session.rewind)
+    push = _awaited(Session.push)
+    pop = _awaited(Session.pop)
+    compact = _awaited(Session.compact)
+    cherry_pick = _awaited(Session.cherry_pick)
+    merge = _awaited(Session.merge)
+    edit_context = _awaited(Session.edit_context)
+
+    # Copy
+
+    fork = _awaited(Session.fork)
+    export_branch = _awaited(Session.export_branch)
+    to_markdown = _items(Session.to_markdown)
+    convert = _awaited(Session.convert)
+
+    # Lanes
+
+    lane = _beside(Session.lane)
+    scratch = _beside(Session.scratch)
+    keep = _awaited(Session.keep)
+
+    # Maintain
+
+    verify = _awaited(Session.verify)
+    repair = _awaited(Session.repair)
+    gc = _awaited(Session.gc)
+
+
+class Opening:
+    """A session that is being opened: await it, or enter it with `async with`."""
+
+    def __init__(self, open: Callable[[], Coroutine[Any, Any, AsyncSession]]) -> None:
+        self._open = open
+        self._opened: AsyncSession | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncSession]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncSession:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    def __enter__(self) -> NoReturn:
+        raise UsageError("an AsyncSession is entered with 'async with', not with 'with'")
+
+    def __exit__(self, *error: object) -> None:
+        """Exists for the error of `__enter__`."""
+
+
+def opening(make: Callable[[], Session]) -> Opening:
+    """Open a session in a worker of its own.
+
+    Args:
+        make: opens the plain session.
+    """
+
+    async def open() -> AsyncSession:
+        return await _opened(Worker(_shown), make)
+
+    return Opening(open)
+
+
+async def _opened(worker: Worker, make: Callable[[], Session]) -> AsyncSession:
+    made: list[Session] = []
+
+    def work() -> None:
+        made.append(make())
+        worker.add(made[0])
+
+    try:
+        await worker.run(work)
+    except BaseException:
+        with suppress(ReadOnlyError):  # the worker has ended
+            worker.submit(lambda: tuple(map(worker.close, made)))
+        raise
+    return AsyncSession(made[0], worker)
+
+
+class AsyncScope:
+    """What a resolver that is a coroutine function gets in place of a `Scope`."""
+
+    def __init__(self, scope: Scope, worker: Worker) -> None:
+        self._scope = scope
+        self._worker = worker
+
+    @property
+    def session(self) -> AsyncSession:
+        """The session that the handles are in."""
+        found = self._scope.session
+        assert isinstance(found, Session)
+        return _face(found, self._worker)
+
+    @property
+    def root(self) -> str:
+        """The folder that `file` handles are below."""
+        return self._scope.root
+
+    @property
+    def found(self) -> dict[Any, Any]:
+        """What resolvers keep for the next handle."""
+        return self._scope.found
+
+    async def resolve(self, handle: Handle | str) -> ResolvedHandle:
+        """Resolve a handle, of any plugin; see `Scope.resolve`."""
+        return await self._worker.run(partial(self._scope.resolve, handle))
+
+    async def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
+        """For each handle what it resolved to, or the error; see `Scope.resolve_many`."""
+        return await self._worker.run(partial(self._scope.resolve_many, handles))
+
+
+_FACES: Final[weakref.WeakValueDictionary[int, AsyncSession]] = weakref.WeakValueDictionary()
+"""The asynchronous session of each plain session that has one, by its identity."""
+
+
+def _face(session: Session, worker: Worker) -> AsyncSession:
+    return _FACES.get(id(session)) or AsyncSession(session, worker, closes=False)
+
+
+def _shown(worker: Worker, argument: Any) -> Any:
+    """What a coroutine function gets in place of an argument that belongs to the worker."""
+    if isinstance(argument, Session):
+        return _face(argument, worker)
+    if isinstance(argument, Scope):
+        return AsyncScope(argument, worker)
+    if isinstance(argument, PathSlice):
+        return list(argument)  # which would read the file as it goes
+    return argument

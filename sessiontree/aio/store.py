@@ -1,0 +1,96 @@
+"""AsyncStore: a folder of sessions for asyncio and trio, with the words of `Store`, awaited."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from anyio.to_thread import run_sync
+
+from sessiontree.aio.iteration import Items
+from sessiontree.aio.session import Opening, opening
+from sessiontree.session import Session
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.store import PathLike, Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaited(
+    method: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[AsyncStore, P], Coroutine[Any, Any, T]]:
+    """A method of `Store`, run in a thread."""
+
+    @functools.wraps(method)
+    async def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await run_sync(partial(method, self.plain, *args, **kwargs))
+
+    return call
+
+
+def _items(
+    method: Callable[Concatenate[Store, P], Iterator[T]],
+) -> Callable[Concatenate[AsyncStore, P], Items[T]]:
+    """A method of `Store` that yields, as an asynchronous iterator; each item comes at once."""
+
+    @functools.wraps(method)
+    def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> Items[T]:
+        return Items(run_sync, partial(method, self.plain, *args, **kwargs), piece=1)
+
+    return call
+
+
+def _opening(
+    method: Callable[Concatenate[Store, P], Session],
+) -> Callable[Concatenate[AsyncStore, P], Opening]:
+    """A method of `Store` that opens a session."""
+
+    @functools.wraps(method)
+    def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> Opening:
+        return opening(partial(method, self.plain, *args, **kwargs))
+
+    return call
+
+
+class AsyncStore:
+    """A folder of sessions for asyncio and trio.
+
+    The methods have the names and arguments of `Store`. `open` and `create` return an
+    `AsyncSession` to await, or to enter with `async with`. A method that reads or writes is
+    awaited. A method that yields is an asynchronous iterator.
+
+    Args:
+        root, fs: as for `Store`.
+
+    Attributes:
+        plain: the `Store`.
+        root: the absolute path of the folder.
+    """
+
+    def __init__(self, root: PathLike | None = None, *, fs: FileSystem = DISK) -> None:
+        self.plain = Store(root, fs=fs)
+        self.root = self.plain.root
+
+    def __repr__(self) -> str:
+        return f"Async{self.plain!r}"
+
+    def project_dir(self, cwd: PathLike) -> str:
+        """Return the path of the folder for the sessions of a working directory."""
+        return self.plain.project_dir(cwd)
+
+    create = _opening(Store.create)
+    open = _opening(Store.open)
+    find = _awaited(Store.find)
+    list = _awaited(Store.list)
+    iter_sessions = _items(Store.iter_sessions)
+    paths = _awaited(Store.paths)
+    search = _items(Store.search)
+    latest = _awaited(Store.latest)
+    move_project = _awaited(Store.move_project)
+    trash = _awaited(Store.trash)
+    trashed = _awaited(Store.trashed)
+    restore = _awaited(Store.restore)
+    find_trashed = _awaited(Store.find_trashed)
