@@ -41,6 +41,9 @@ TARGETS: Final = ("pi", "claude-code", "atif")
 _DEPENDENT: Final = PIECES | {"merge"}
 """The types of entries whose messages depend on other entries of the path."""
 
+_MOST_STORED: Final = 8 << 20
+"""The bytes of the lines whose entries are kept, the first that are read."""
+
 _BATCH: Final = 100
 """The number of entries that are read together."""
 
@@ -126,8 +129,10 @@ class Source:
         self.metadata = reader.names().metadata
         self.header = reader.header
         self.losses = Losses()
-        self.room = Room(self.title, len(self.tree))
+        self.room = Room(self.title, len(self.tree), reader.view.size)
         self._warnings: dict[str, None] = {}
+        self._stored: dict[int, Entry] = {}
+        self._stored_bytes = 0
         self._unresolved: dict[str, SessionTreeError] = {}
 
     @property
@@ -164,7 +169,14 @@ class Source:
         return self._reader.row(entry)
 
     def stored(self, row: int) -> Entry:
-        return self._reader.entry_at(row)
+        known = self._stored.get(row)
+        if known is not None:
+            return known
+        entry = self._reader.entry_at(row)
+        self._stored_bytes += len(entry.line)
+        if self._stored_bytes <= _MOST_STORED:  # lanes read the start of their paths many times
+            self._stored[row] = entry
+        return entry
 
     def entry(self, row: int) -> Entry:
         warnings: list[str] = []
