@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -20,12 +20,14 @@ from sessiontree import (
     SessionTreeError,
     UsageError,
 )
+from sessiontree.errors import TooMuchError
+from sessiontree.formats import writing
 from sessiontree.operations.convert import TARGETS
 from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
-from tests.support.conversation import line, message, opened, talk
+from tests.support.conversation import chain, line, message, opened, talk
 from tests.support.pi_trees import PiShaped
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree
@@ -255,3 +257,23 @@ def test_a_piece_or_an_edit_without_a_target_is_converted(
         session.convert(to, tmp_path / "out")
         assert any("Build it" in str(event) for event in session.conversation())
     assert (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("to", ["claude-code", "atif"])
+def test_lanes_that_repeat_too_much_are_refused_before_a_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: Literal["claude-code", "atif"]
+) -> None:
+    lines = [*chain(*"abcdefgh"), *(message(f"l{n}", "h", "x") | {"lane": f"l{n}"} for n in "123")]
+    with opened(tmp_path / "s.jsonl", *lines) as session:
+        session.convert(to, tmp_path / "whole.jsonl")
+        monkeypatch.setattr(writing, "_REPEATED", 0)
+        monkeypatch.setattr(writing, "_SIZE_OF_EACH", 10**6)
+        with pytest.raises(TooMuchError, match="repeat them more than 12 times; fork the path"):
+            session.convert(to, tmp_path / "refused.jsonl")
+    assert not list(tmp_path.glob("refused*"))
+
+
+def test_three_hundred_lanes_may_share_a_path_of_five_thousand_entries() -> None:
+    lanes, path, own = 300, 5000, 20
+    entries = path + lanes * own
+    writing.Room("s", entries, entries * 2500).take(lanes * path // 2 + entries)
