@@ -96,7 +96,7 @@ class Losses(Notes):
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
-_REPEATED: Final = 50_000
+_REPEATED: Final = 40_000
 """The entries that a conversion of a small session may repeat."""
 
 _SIZE_OF_EACH: Final = 32

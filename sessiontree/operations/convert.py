@@ -166,7 +166,8 @@ class Source:
             yield from reversed(waiting)
 
     def row(self, entry: Entry) -> int:
-        return self._reader.row(entry)
+        row = self.tree.row_at(entry.offset)
+        return row if row != NO_ROW else self._reader.row(entry)
 
     def stored(self, row: int) -> Entry:
         known = self._stored.get(row)
