@@ -41,8 +41,11 @@ TARGETS: Final = ("pi", "claude-code", "atif")
 _DEPENDENT: Final = PIECES | {"merge"}
 """The types of entries whose messages depend on other entries of the path."""
 
-_MOST_STORED: Final = 8 << 20
-"""The bytes of the lines whose entries are kept, the first that are read."""
+_SHORT: Final = 500
+"""The bytes up to which the entry of a line is kept: it takes little memory."""
+
+_MOST_STORED: Final = 50_000
+"""The entries that are kept, the first that are read."""
 
 _BATCH: Final = 100
 """The number of entries that are read together."""
@@ -132,7 +135,6 @@ class Source:
         self.room = Room(self.title, len(self.tree), reader.view.size)
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}
-        self._stored_bytes = 0
         self._unresolved: dict[str, SessionTreeError] = {}
 
     @property
@@ -174,9 +176,8 @@ class Source:
         if known is not None:
             return known
         entry = self._reader.entry_at(row)
-        self._stored_bytes += len(entry.line)
-        if self._stored_bytes <= _MOST_STORED:  # lanes read the start of their paths many times
-            self._stored[row] = entry
+        if len(entry.line) <= _SHORT and len(self._stored) < _MOST_STORED:
+            self._stored[row] = entry  # lanes read the start of their paths many times
         return entry
 
     def entry(self, row: int) -> Entry:
