@@ -19,7 +19,7 @@ import msgspec
 from sessiontree.catalog.listing import moment
 from sessiontree.core.blob import MARK, blob_of
 from sessiontree.core.codec import decode
-from sessiontree.core.damage import ignore
+from sessiontree.core.damage import MOST_FINDINGS, ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
 from sessiontree.core.message import calls_of
@@ -112,6 +112,7 @@ class FileSearch:
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
         self._is_begun = False
+        self._unread = 0
         self._responses: Responses | None = None
 
     def hits(self) -> Iterator[SearchHit]:
@@ -126,6 +127,9 @@ class FileSearch:
             if hit is not None:
                 found.add(offset)
                 yield hit
+        if self._unread > MOST_FINDINGS:
+            more = self._unread - MOST_FINDINGS
+            self._report(f"{self._file}: {more:,} more lines may hold the pattern, likewise")
         if self._wanted.blobs:  # also if their folder is gone, which is then reported
             yield from self._hits_in_blobs(found)
         if self._start is None and self._may_match_beside():
@@ -234,10 +238,12 @@ class FileSearch:
         if entry is not None:
             return self._hit(entry, _restored(entry, lambda handle: b""))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
-            self._report(
-                f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
-                f"read; 'sessiontree verify {self._file}' says why"
-            )
+            self._unread += 1
+            if self._unread <= MOST_FINDINGS:
+                self._report(
+                    f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
+                    f"read; 'sessiontree verify {self._file}' says why"
+                )
         return None
 
     def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:

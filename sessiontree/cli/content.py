@@ -19,6 +19,7 @@ from sessiontree.context.resolved import output_text
 from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.entry import decode_object
 from sessiontree.core.handle import Handle
+from sessiontree.core.message import indented_text
 from sessiontree.core.spill import check_spilled
 from sessiontree.handles.registry import Registry, Scope
 from sessiontree.handles.schema import HandleSchema
@@ -247,7 +248,7 @@ def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_js
     elif found.kind == "output":
         out(output_text(found.data))
     elif found.kind == "document":
-        out(for_people(found.data, indent=2))
+        out(indented_text(found.data))
     elif terminal.is_terminal():  # which would obey the bytes
         tell(f"{len(found.data):,} bytes of {found.media_type}, not printed to a terminal")
     else:

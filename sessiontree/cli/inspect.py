@@ -16,6 +16,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.core.message import indented_text
 from sessiontree.errors import TooMuchError
 from sessiontree.operations.outline import count_branches
 from sessiontree.session import Session
@@ -112,7 +113,7 @@ def _out_entry(session: Session, entry: Entry) -> None:
     if is_message:
         out("\n" + output.text_of_message(rest.pop("message")))
     if rest:
-        out("\n" + for_people(rest, indent=2))
+        out("\n" + indented_text(rest))
 
 
 @arguments.file_command("tree", json="a list of all entries in file order")

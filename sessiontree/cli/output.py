@@ -72,9 +72,9 @@ def _escaped(text: str) -> str:
     )
 
 
-def for_people(value: Any, indent: int | None = None) -> str:
+def for_people(value: Any) -> str:
     """A value as JSON text that people read."""
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def damage_row(damage: Damage) -> dict[str, str | int]:

@@ -5,6 +5,7 @@ A reader never stops at damage and never hides it: it reports, and reads on.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Final
 
@@ -67,6 +68,60 @@ class Damage(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         place = f"{self.file}, line {self.line} (byte {self.offset})"
         return f"{place}: {self.cause}; {NEXT_STEP[self.kind]}"
+
+
+MOST_FINDINGS: Final = 10_000
+"""The findings of a kind that are kept one by one."""
+
+
+class Findings:
+    """Damage by place and kind, each once.
+
+    Beyond `MOST_FINDINGS` of a kind, only the first of the others is kept, with their number: a
+    file of a few megabytes may have millions of damaged lines.
+    """
+
+    def __init__(self) -> None:
+        self._causes: dict[tuple[int, str], str] = {}
+        self._counts: dict[str, int] = {}
+        self._others: dict[str, tuple[array[int], str]] = {}
+
+    def __contains__(self, key: tuple[int, str]) -> bool:
+        return key in self._causes
+
+    def note(self, kind: str, offset: int, cause: str) -> None:
+        """Note damage at an offset; the cause of a run of lines replaces that of its first line."""
+        known = self._causes.get((offset, kind))
+        if known is not None:
+            if cause.startswith(known):
+                self._causes[offset, kind] = cause
+            return
+        self._counts[kind] = count = self._counts.get(kind, 0) + 1
+        if count <= MOST_FINDINGS:
+            self._causes[offset, kind] = cause
+            return
+        offsets, of_first = self._others.get(kind, (array("q"), cause))
+        offsets.append(offset)
+        self._others[kind] = offsets, cause if offset < min(offsets[0], offset + 1) else of_first
+
+    def forget_from(self, offset: int) -> None:
+        """Forget the damage at an offset and after it."""
+        for key in [key for key in self._causes if key[0] >= offset]:
+            del self._causes[key]
+            self._counts[key[1]] -= 1
+
+    def found(self) -> dict[tuple[int, str], str]:
+        """The cause by offset and kind."""
+        found = dict(self._causes)
+        for kind, (offsets, cause) in self._others.items():
+            others = set(offsets)
+            found[min(others), kind] = cause + more_like_it(len(others))
+        return found
+
+
+def more_like_it(count: int) -> str:
+    """What follows the cause of one of `count` findings that stands for all of them."""
+    return f", and {count - 1:,} more findings of this kind" if count > 1 else ""
 
 
 def ignore(kind: str, offset: int, cause: str) -> None:

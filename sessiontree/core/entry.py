@@ -196,6 +196,18 @@ def decode_object(line: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+_ENDS: Final = {
+    b"{": b"}",
+    b"[": b"]",
+    b'"': b'"',
+    b"t": b"e",
+    b"f": b"e",
+    b"n": b"l",
+    **{b"%c" % first: b"0123456789" for first in b"-0123456789"},
+}
+"""The bytes that a JSON value may end with, by its first byte."""
+
+
 def decode_leniently(line: bytes) -> Any:
     """A line's JSON value from the first decoder that accepts it, or None.
 
@@ -209,6 +221,9 @@ def decode_leniently(line: bytes) -> Any:
         return _decode_any(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
+    bare = line.strip()
+    if bare[-1] not in _ENDS.get(bare[:1], b""):  # the slow decoders would say so too
+        return None
     try:
         text = line.decode("utf-8", "replace")
         return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)

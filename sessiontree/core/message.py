@@ -308,3 +308,25 @@ def json_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     except (ValueError, RecursionError):
         return "…"
+
+
+_DEEPEST_INDENTED: Final = 12  # levels
+"""Deeper values are on one line: each level makes every line below it longer."""
+
+
+def indented_text(value: Any) -> str:
+    """A value as JSON on several lines, for people; one that is nested deep on one line."""
+    if _is_deeper(value, _DEEPEST_INDENTED):
+        return json_text(value)
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    except (ValueError, RecursionError):
+        return json_text(value)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return False
+    return not levels or any(_is_deeper(each, levels - 1) for each in value)

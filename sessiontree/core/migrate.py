@@ -142,11 +142,13 @@ class _Linear:
         if not position:
             self._session_id = str(parsed.get("id", ""))
         before = entries.entry_at(position - 1)
+        if position and not _is_entry(parsed):
+            self._taken.update({parsed["uuid"]} if isinstance(parsed.get("uuid"), str) else ())
+            entries.add("", entries.parent_of(parsed, before))
+            return line
         parent = entries.parent_of(parsed, before)
         uuid = self._uuid(line, parsed, position)
         try:
-            if position and not _is_entry(parsed):
-                raise EntryError("not an entry")
             fields = values_of(line, parsed)
             for key in ("uuid", "parentUuid", "version", "format", "crc"):
                 fields.pop(key, None)

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from sessiontree.core.codec import check_seal, decode
 from sessiontree.core.damage import Damage
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.migrate import migrate
+from sessiontree.core.runs import report_run
 from sessiontree.engine.view import View
 from sessiontree.storage.lines import count_newlines, rest_of_line
 from sessiontree.storage.log import Log, MemoryLog
@@ -43,10 +44,14 @@ class Migrated:
 
     def _blocks(self, view: View) -> Iterator[bytes]:
         def originals() -> Iterator[bytes]:
-            for offset, line in view.lines():
-                self._offsets.append(offset)
-                _check(line, offset, view)
-                yield line
+            for offset, line, count in view.line_runs():
+                if count > 1 and not isinstance(decode_leniently(line), dict):
+                    report_run(line, count, offset, view.report)
+                    continue  # nothing counts these lines, and they are only in the original
+                for at in range(offset, offset + count * (len(line) + 1), len(line) + 1):
+                    self._offsets.append(at)
+                    _check(line, at, view)
+                    yield line
 
         for line in migrate(originals(), 1):
             yield line + b"\n"

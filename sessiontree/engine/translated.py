@@ -10,13 +10,14 @@ import contextlib
 import os
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from sessiontree.core.codec import lines_in
-from sessiontree.core.damage import Damage
+from sessiontree.core.damage import MOST_FINDINGS, Damage, more_like_it
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.errors import SessionTreeError
 from sessiontree.formats import HEAD, Format
@@ -40,6 +41,8 @@ class Translated:
         self._format = format
         self._source = SourceFile(original)
         self._damage: list[Damage] = []
+        self._counts: Counter[str] = Counter()
+        self._first_of_others: dict[str, Damage] = {}
         self._starts = array("q")
         self._places = (array("l"), array("q"), array("q"))
         self.log = MemoryLog(original.name, self._blocks(), readonly=True)
@@ -65,7 +68,12 @@ class Translated:
 
     def _report(self, kind: str, place: Place, cause: str) -> None:
         file = self._source.numbered(place.source).path
-        self._damage.append(Damage(file, place.number, place.offset, kind, cause))
+        self._counts[kind] += 1
+        if self._counts[kind] <= MOST_FINDINGS:
+            self._damage.append(Damage(file, place.number, place.offset, kind, cause))
+        elif kind not in self._first_of_others:
+            first = Damage(file, place.number, place.offset, kind, cause)
+            self._first_of_others[kind] = first
 
     def _place(self, offset: int) -> Place:
         """The place of the line that the line of `log` at an offset was made of."""
@@ -73,7 +81,8 @@ class Translated:
         return Place(*(column[row] for column in self._places))
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
-        found = [*self._damage, *damage_of(self._source, self._damage)]
+        own = [*self._damage, *self._others()]
+        found = [*own, *damage_of(self._source, own)]
         for each in damage:
             if each.kind == "utf-8":
                 continue  # the source reports it, at the place in its own line
@@ -81,6 +90,12 @@ class Translated:
             file = self._source.numbered(place.source).path
             found.append(replace(each, file=file, line=place.number, offset=place.offset))
         return sorted(found, key=lambda each: (each.file, each.offset))
+
+    def _others(self) -> Iterator[Damage]:
+        """For each kind of damage with more than `MOST_FINDINGS` findings one for the others."""
+        for kind, first in self._first_of_others.items():
+            more = more_like_it(self._counts[kind] - MOST_FINDINGS)
+            yield replace(first, cause=first.cause + more)
 
     def original_line(self, entry: Entry) -> bytes:
         place = self._place(entry.offset)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sessiontree.core.codec import Decode, decode, decoder, head, lines_in
-from sessiontree.core.damage import Damage, ignore
+from sessiontree.core.damage import Damage, Findings, ignore
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import is_version_1
 from sessiontree.core.index import TreeIndex
@@ -35,7 +35,7 @@ class View:
     def __init__(self, log: Log, fetch: Fetch | None = None) -> None:
         self._log = log
         self.decode = decoder(self.report, fetch)
-        self._damage: dict[tuple[int, str], str] = {}
+        self._findings = Findings()
         self._tree: TreeIndex | None = None
         self._tree_ends_open = False
         self._walk: Walk | None = None
@@ -96,16 +96,14 @@ class View:
         """Note damage; see `core.damage`."""
         if kind == "json" and offset >= self._complete:
             kind, cause = "torn", "the file ends in the middle of an entry"
-        elif kind == "json" and (offset, "torn") in self._damage:
+        elif kind == "json" and (offset, "torn") in self._findings:
             return
-        known = self._damage.setdefault((offset, kind), cause)
-        if cause.startswith(known):  # the same, and how many lines like it follow
-            self._damage[offset, kind] = cause
+        self._findings.note(kind, offset, cause)
 
     @property
     def damage(self) -> list[Damage]:
         """The damage met so far, in file order."""
-        findings = dict(self._damage)
+        findings = self._findings.found()
         if self._tree is not None and "parentSession" not in self.header:
             for row, parent in self._tree.missing_parents():
                 cause = f"the parent {parent} of entry {self._tree.uuids[row]} is not in the file"
@@ -155,8 +153,7 @@ class View:
     def grow(self, size: int) -> Iterator[Entry]:
         """Extend the view to `size`; yield the structure of each new entry, in file order."""
         known = self._complete
-        for key in [key for key in self._damage if key[0] >= known]:
-            del self._damage[key]
+        self._findings.forget_from(known)
         seen = self.size
         self._set_size(size)
         for offset, block in whole_lines(self._log.read, known, self._complete):

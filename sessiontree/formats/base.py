@@ -25,7 +25,7 @@ from sessiontree.core.entry import HEADER, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import uuid_of_line
-from sessiontree.errors import EntryError
+from sessiontree.errors import EntryError, TooMuchError
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -37,6 +37,12 @@ class Place(NamedTuple):
     number: int  # the line's number, from 1
     offset: int  # the byte offset of its first byte
 
+
+_SHORT: Final = 12
+"""Bytes; a shorter line holds no key with a value of any agent's format."""
+
+MOST_SHORT_LINES: Final = 100_000
+"""The lines of a file that may be so short; each costs as much as a line that holds something."""
 
 START: Final = Place(0, 1, 0)
 
@@ -215,11 +221,23 @@ def _escaped(value: Any) -> orjson.Fragment:
 
 
 def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
-    """The lines of the file with this `Place.source`."""
+    """The lines of the file with this `Place.source`.
+
+    Raises:
+        TooMuchError: too many of them are too short to hold anything.
+    """
     previous: SourceLine | None = None
+    left = MOST_SHORT_LINES
     for line_number, (offset, text) in enumerate(source.lines(), 1):
         if not text:
             continue
+        if len(text) < _SHORT:
+            left -= 1
+            if left < 0:
+                raise TooMuchError(
+                    f"{source.name} has more than {MOST_SHORT_LINES:,} lines of less than {_SHORT} "
+                    "bytes, which hold nothing; remove them from a copy, and open the copy"
+                )
         if previous is not None:
             yield previous
         previous = SourceLine(Place(number, line_number, offset), text)

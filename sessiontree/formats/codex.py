@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import text_of
+from sessiontree.errors import TooMuchError
 from sessiontree.formats import base
 
 _TYPES: Final = frozenset(
@@ -33,6 +34,10 @@ _GENERATED: Final = (
 """The starts of user messages that Codex generates; they begin no turn."""
 
 _META: Final = {"metadata": {"isMeta": True}}
+
+
+MOST_REPEATED: Final = 30_000
+"""The prompts that compactions of older versions may repeat, each all prompts before it."""
 
 
 class Codex:
@@ -73,7 +78,7 @@ class Codex:
                 is_meta = found.text("type") == "session_meta"
                 facts = _facts(found, payload) if is_meta else base.Facts()
                 lines = base.Lines(self, report, facts.id or "")
-                rollout = _Rollout(lines, payload.text("model_provider"))
+                rollout = _Rollout(lines, payload.text("model_provider"), source.name)
                 yield rollout.header(line.place, facts, payload if is_meta else base.Values({}))
                 if is_meta:
                     continue
@@ -90,13 +95,15 @@ class _Item(NamedTuple):
 
 
 class _Rollout:
-    def __init__(self, lines: base.Lines, provider: str | None) -> None:
+    def __init__(self, lines: base.Lines, provider: str | None, name: str) -> None:
         self.lines = lines
         self._provider = provider
+        self._name = name
         self._history: list[_Item] = []
         self._model: str | None = None
         self._effort: str | None = None
         self._usage: Any = None
+        self._repeated = 0
 
     def header(self, place: base.Place, facts: base.Facts, meta: base.Values) -> base.Translated:
         given = meta.value("base_instructions")
@@ -186,6 +193,13 @@ class _Rollout:
         replacement = payload.value("replacement_history")
         if not isinstance(replacement, list):
             prompts = [item.prompt for item in self._history if item.prompt is not None]
+            self._repeated += len(prompts)
+            if self._repeated > MOST_REPEATED:
+                raise TooMuchError(
+                    f"{self._name}, line {line.place.number}: the compactions up to this line "
+                    f"repeat prompts more than {MOST_REPEATED:,} times; remove compactions from a "
+                    "copy, and open the copy"
+                )
             text = {"type": "input_text", "text": summary}
             replacement = [*prompts, {"type": "message", "role": "user", "content": [text]}]
         fields: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": uuid}

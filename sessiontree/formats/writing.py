@@ -96,8 +96,15 @@ class Losses(Notes):
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
-_REPEATED: Final = 100_000
+_REPEATED: Final = 40_000
 """The entries that a conversion of a small session may repeat."""
+
+_SIZE_OF_EACH: Final = 32
+"""Bytes of a session for each further entry that its conversion may repeat.
+
+Entries of real work have some two kilobytes. So 300 lanes may share a path of 5,000 entries, and a
+file whose entries are as short as they can be is refused before it takes long.
+"""
 
 
 class SessionSource(Protocol):
@@ -247,8 +254,8 @@ class Room:
     may be made so that this grows with the square of its size.
     """
 
-    def __init__(self, title: str, entries: int) -> None:
-        self._most = self._left = entries + _REPEATED
+    def __init__(self, title: str, entries: int, size: int) -> None:
+        self._most = self._left = entries + _REPEATED + size // _SIZE_OF_EACH
         self._error = (
             f"{title} has {entries:,} entries, and its lanes, compactions and merges repeat them "
             f"more than {self._most:,} times; fork the path that you need, and convert the copy"

@@ -18,8 +18,8 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 from sessiontree.context.fold import custom_message, summary_message
 from sessiontree.context.resolved import ResolvedHandle
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
 
 
+_T = TypeVar("_T")
 LARGEST: Final = 64 * 1024 * 1024  # the largest file that is read, in bytes; the default
 _MOST_LINKS: Final = 40
 
@@ -224,13 +225,14 @@ class SessionResolver:
         """An entry, or one block of it; a TargetMissingError where there is none."""
         near = ""
         for session in _sessions(handle, scope):
-            entry = _entry_of(session, handle.meta[1], scope)
+            within = scope.within(session)
+            entry = _entry_of(session, handle.meta[1], within)
             if handle.method == "block":
-                message = block_of(handle, session.reader, entry)
+                message = block_of(handle, session.reader, entry, within)
                 if message is not None:
                     return ResolvedHandle(handle, "message", message)
             elif entry is not None:
-                return _resolved(handle, entry, scope.within(session))
+                return _resolved(handle, entry, within)
             near = near or similar_uuids(session.reader, handle.meta[1])
         raise TargetMissingError(
             f"{handle} points to an entry that session {handle.meta[0]} does not have{near}",
@@ -240,11 +242,12 @@ class SessionResolver:
 
 def _entry_of(session: HandleSession, uuid: str, scope: Scope) -> Entry | None:
     """The entry with a uuid; the last one is kept, since handles of its blocks often follow."""
-    wanted = id(session), uuid
-    kept = scope.found.get(_entry_of)
-    if kept is None or kept[0] != wanted:
-        kept = scope.found[_entry_of] = (wanted, session.cursor.by_uuid(uuid))
-    entry: Entry | None = kept[1]
+    kept: tuple[str, Entry] | None = scope.kept.get(_entry_of)
+    if kept is not None and kept[0] == uuid:
+        return kept[1]
+    entry = session.cursor.by_uuid(uuid)
+    if entry is not None:
+        scope.kept[_entry_of] = (uuid, entry)
     return entry
 
 
@@ -257,7 +260,7 @@ def similar_uuids(reader: TreeReader, uuid: str) -> str:
 def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
     kind = entry.type
     if kind == "handle":
-        return scope.resolve(Handle.from_json(entry.get("handle"))[0])
+        return scope.follow(Handle.from_json(entry.get("handle"))[0])
     message = entry.get("message")
     if kind == "message" and isinstance(message, dict):
         return ResolvedHandle(handle, "message", message)
@@ -270,17 +273,20 @@ def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
     return ResolvedHandle(handle, "document", document)
 
 
-def block_of(handle: Handle, reader: TreeReader, entry: Entry | None) -> dict[str, Any] | None:
+def block_of(
+    handle: Handle, reader: TreeReader, entry: Entry | None, scope: Scope | None = None
+) -> dict[str, Any] | None:
     """The message with one block that a handle points to in a session.
 
     The handle's meta is valid, and `entry` is the one with its uuid in the session, or None. None
-    where the session has nothing with that uuid; a TargetMissingError where the message has no
-    such block.
+    where the session has nothing with that uuid; a TargetMissingError where the message has no such
+    block. The scope keeps what the next handle of the same message needs.
     """
     uuid, index = handle.meta[1], int(handle.meta[2])
+    kept, found = ({}, {}) if scope is None else (scope.kept, scope.found)
     if entry is not None and entry.type == "message":
         message = entry.get("message")
-        blocks = numbered_blocks(message) if isinstance(message, dict) else []
+        blocks = _kept(kept, entry, lambda: _blocks_of(message))
         if index >= len(blocks):
             raise _no_block(handle, len(blocks))
         if is_item(message):
@@ -292,7 +298,25 @@ def block_of(handle: Handle, reader: TreeReader, entry: Entry | None) -> dict[st
         )
     if entry is not None:
         uuid = message_uuid(entry) or uuid
-    return _streamed_block(handle, reader, uuid)
+    streamed = _kept(found, (id(reader), uuid), lambda: _Streamed.read(reader, uuid))
+    block = streamed.blocks.get(index)
+    if isinstance(block, dict):
+        return {"role": streamed.role, "content": [block]}
+    if streamed.is_there:
+        raise _no_block(handle, len(streamed.indices))
+    return None
+
+
+def _blocks_of(message: Any) -> list[Mapping[str, Any]]:
+    return numbered_blocks(message) if isinstance(message, dict) else []
+
+
+def _kept(found: dict[Any, Any], wanted: object, read: Callable[[], _T]) -> _T:
+    """What was read last, where it is the same again: handles of one message follow each other."""
+    kept: tuple[object, _T] | None = found.get(_kept)
+    if kept is None or kept[0] != wanted:
+        kept = found[_kept] = (wanted, read())
+    return kept[1]
 
 
 def _no_block(handle: Handle, count: int) -> TargetMissingError:
@@ -300,25 +324,31 @@ def _no_block(handle: Handle, count: int) -> TargetMissingError:
     return TargetMissingError(f"{handle} points to a block that is not there: {has}", str(handle))
 
 
-def _streamed_block(handle: Handle, reader: TreeReader, uuid: str) -> dict[str, Any] | None:
-    """The same for a message that was written block by block; reads the whole file."""
-    role, block, found = "assistant", None, False
-    indices: set[int] = set()
-    for entry in reader.entries():
-        if entry.type not in ("block", "message_end") or entry.get("messageUuid") != uuid:
-            continue
-        found = True
+class _Streamed:
+    """A message that was written block by block; reading it reads the whole file."""
+
+    def __init__(self) -> None:
+        self.role = "assistant"
+        self.blocks: dict[int, Any] = {}
+        self.indices: set[int] = set()
+        self.is_there = False
+
+    @classmethod
+    def read(cls, reader: TreeReader, uuid: str) -> Self:
+        found = cls()
+        for entry in reader.entries():
+            if entry.type in ("block", "message_end") and entry.get("messageUuid") == uuid:
+                found._add(entry)
+        return found
+
+    def _add(self, entry: Entry) -> None:
+        self.is_there = True
         if isinstance(index := entry.get("index"), int):
-            indices.add(index)
+            self.indices.add(index)
+            if entry.type == "block":
+                self.blocks[index] = entry.get("block")
         if entry.type == "message_end":
-            role = entry.get("role") or role
-        elif index == int(handle.meta[2]):
-            block = entry.get("block")
-    if isinstance(block, dict):
-        return {"role": role, "content": [block]}
-    if found:
-        raise _no_block(handle, len(indices))
-    return None
+            self.role = entry.get("role") or self.role
 
 
 def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:

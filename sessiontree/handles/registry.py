@@ -104,7 +104,11 @@ class Scope:
     """
 
     def __init__(
-        self, registry: Registry, session: HandleSession | None = None, root: str | None = None
+        self,
+        registry: Registry,
+        session: HandleSession | None = None,
+        root: str | None = None,
+        kept: dict[Any, Any] | None = None,
     ) -> None:
         self._registry = registry
         self._session = session
@@ -113,6 +117,8 @@ class Scope:
         self._depth = 0
         self.opened = ExitStack()  # closes what resolvers opened
         self.found: dict[Any, Any] = {}  # what resolvers keep for the next handle
+        # What of the session's entries is known; it stays true while the session does not grow.
+        self.kept: dict[Any, Any] = {} if kept is None else kept
 
     def __enter__(self) -> Self:
         return self
@@ -152,31 +158,56 @@ class Scope:
     def within(self, session: HandleSession) -> Scope:
         """The same scope for handles that are in another session."""
         scope = self._copy()
-        scope._session = session
+        if session is not self._session:
+            scope._session = session
+            scope.kept = self.found.setdefault((Scope.within, id(session)), {})
         return scope
 
-    def entered(self, handle: Handle) -> Scope:
-        """The same scope while a handle is being resolved; a HandleCycleError in a circle."""
-        step = (self._session.id if self._session else "", handle)
+    def follow(self, handle: Handle) -> ResolvedHandle:
+        """Resolve the one handle that the handle being resolved leads to.
+
+        A step that an earlier handle made is known, and not resolved again.
+        """
+        known = self.kept.setdefault(Scope.follow, {})
+        known[self._chain[-1][1]] = handle
+        steps: list[Handle] = []
+        while handle in known and len(steps) <= DEEPEST:
+            steps.append(handle)
+            handle = known[handle]
+        return self.entered(*steps).resolve(handle)
+
+    def entered(self, *handles: Handle) -> Scope:
+        """The same scope while handles that lead to one another are being resolved.
+
+        Raises:
+            HandleCycleError: they lead back to themselves, or are too many.
+        """
         scope = self._copy()
-        scope._chain = (*self._chain, step)
-        if step in self._chain:
-            way = " → ".join(str(above) for _, above in scope._chain[self._chain.index(step) :])
-            raise HandleCycleError(f"handles lead back to themselves: {way}", str(handle))
-        return scope.deeper()
+        session = self._session.id if self._session else ""
+        for handle in handles:
+            step = (session, handle)
+            before, scope._chain = scope._chain, (*scope._chain, step)
+            if step in before:
+                way = " → ".join(str(above) for _, above in scope._chain[before.index(step) :])
+                raise HandleCycleError(f"handles lead back to themselves: {way}", str(handle))
+            scope._go_deeper()
+        return scope
 
     def deeper(self) -> Scope:
         """The same scope, one step further from the first handle, up to `DEEPEST` steps."""
         scope = self._copy()
-        scope._depth += 1
-        if scope._depth > DEEPEST:
-            first, last = (scope._chain[0][1], scope._at()) if scope._chain else ("", "")
+        scope._go_deeper()
+        return scope
+
+    def _go_deeper(self) -> None:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            first, last = (self._chain[0][1], self._at()) if self._chain else ("", "")
             raise HandleCycleError(
                 f"more than {DEEPEST} handles lead to one another, from {first} on; "
                 "point to the content itself",
                 last,
             )
-        return scope
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """Resolve a handle, of any plugin.

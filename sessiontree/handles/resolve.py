@@ -7,7 +7,7 @@ affects its own handle only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessiontree.context.resolved import (
     ResolvedHandle,
@@ -33,6 +33,9 @@ from sessiontree.errors import (
 )
 from sessiontree.handles.builtin import block_of, similar_uuids
 from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
+
+if TYPE_CHECKING:
+    from sessiontree.engine.view import View
 
 
 class ResolvedEntry:
@@ -69,9 +72,15 @@ class HandleScope:
         self._session = session
         self._registry = registry
         self._root = root
+        self._kept: dict[Any, Any] = {}
+        self._kept_of: tuple[View, int] | None = None
 
     def _scope(self) -> Scope:
-        return Scope(self._registry or Registry.default(), self._session, self._root)
+        view = self._session.reader.view
+        if self._kept_of != (view, view.size):
+            self._kept, self._kept_of = {}, (view, view.size)
+        registry = self._registry or Registry.default()
+        return Scope(registry, self._session, self._root, self._kept)
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """See `Session.resolve`."""

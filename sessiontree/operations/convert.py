@@ -19,12 +19,17 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.context.fold import Fold
-from sessiontree.core.blocks import Contents, message_uuid
+from sessiontree.core.blocks import Contents, Resolution, message_uuid
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
-from sessiontree.errors import NothingToDoError, SessionExistsError, UsageError
+from sessiontree.errors import (
+    NothingToDoError,
+    SessionExistsError,
+    SessionTreeError,
+    UsageError,
+)
 from sessiontree.formats.writing import PIECES, Loss, Losses, Room, SideFile, Writer
 from sessiontree.operations.export import Original
 from sessiontree.storage.atomic import check_free, create_file
@@ -35,6 +40,12 @@ TARGETS: Final = ("pi", "claude-code", "atif")
 
 _DEPENDENT: Final = PIECES | {"merge"}
 """The types of entries whose messages depend on other entries of the path."""
+
+_SHORT: Final = 500
+"""The bytes up to which the entry of a line is kept: it takes little memory."""
+
+_MOST_STORED: Final = 50_000
+"""The entries that are kept, the first that are read."""
 
 _BATCH: Final = 100
 """The number of entries that are read together."""
@@ -121,18 +132,27 @@ class Source:
         self.metadata = reader.names().metadata
         self.header = reader.header
         self.losses = Losses()
-        self.room = Room(self.title, len(self.tree))
+        self.room = Room(self.title, len(self.tree), reader.view.size)
         self._warnings: dict[str, None] = {}
+        self._stored: dict[int, Entry] = {}
+        self._unresolved: dict[str, SessionTreeError] = {}
 
     @property
     def warnings(self) -> list[str]:
         return list(self._warnings)
 
+    def _resolve(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
+        """The messages of `handle` entries; those that cannot be resolved are not tried again."""
+        new = [entry for entry in entries if entry.uuid not in self._unresolved]
+        found = dict(zip((entry.uuid for entry in new), self._cursor.resolve(new), strict=True))
+        self._unresolved |= {u: e for u, e in found.items() if isinstance(e, SessionTreeError)}
+        return [self._unresolved.get(entry.uuid) or found[entry.uuid] for entry in entries]
+
     def _warn(self, warnings: Iterable[str]) -> None:
         self._warnings.update(dict.fromkeys(warnings))
 
     def model_id(self) -> str | None:
-        model = self._cursor.context().model
+        model = self._cursor.context(resolve=False).model
         return model["modelId"] if model else None
 
     def rows(self) -> Iterator[int]:
@@ -148,10 +168,17 @@ class Source:
             yield from reversed(waiting)
 
     def row(self, entry: Entry) -> int:
-        return self._reader.row(entry)
+        row = self.tree.row_at(entry.offset)
+        return row if row != NO_ROW else self._reader.row(entry)
 
     def stored(self, row: int) -> Entry:
-        return self._reader.entry_at(row)
+        known = self._stored.get(row)
+        if known is not None:
+            return known
+        entry = self._reader.entry_at(row)
+        if len(entry.line) <= _SHORT and len(self._stored) < _MOST_STORED:
+            self._stored[row] = entry  # lanes read the start of their paths many times
+        return entry
 
     def entry(self, row: int) -> Entry:
         warnings: list[str] = []
@@ -164,7 +191,7 @@ class Source:
 
     def resolved(self, entry: Entry) -> Message:
         warnings: list[str] = []
-        found = Contents(self._cursor.resolve, False, warnings).of_handle(entry)
+        found = Contents(self._resolve, False, warnings).of_handle(entry)
         self._warn(warnings)
         return found
 
@@ -176,7 +203,7 @@ class Source:
     def context(self, leaf: Entry) -> list[tuple[Message, Entry]]:
         path = self._cursor.read_path(leaf)
         self.room.take(len(path.entries))
-        fold = Fold(path, self._segment, self._cursor.resolve, verbatim=True)
+        fold = Fold(path, self._segment, self._resolve, verbatim=True)
         messages, entries, warnings = fold.result()
         self.room.take(len(messages))
         self._warn(warnings)
@@ -202,7 +229,7 @@ class Source:
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
         path = self._cursor.read_path(merge)
         self.room.take(len(path.entries))
-        fold = Fold(path, self._segment, self._cursor.resolve, verbatim=True)
+        fold = Fold(path, self._segment, self._resolve, verbatim=True)
         self._warn(fold.result()[2])
         piece = next(piece for piece in fold.pieces(path) if piece.uuid == merge.uuid)
         self.room.take(len(piece.messages))
@@ -232,7 +259,7 @@ class Source:
 
     def _folded(self, entries: list[Entry]) -> Iterator[tuple[Message, Entry]]:
         path = _Uncompacted(entries)
-        fold = Fold(path, self._cursor.segment, self._cursor.resolve, verbatim=True)
+        fold = Fold(path, self._cursor.segment, self._resolve, verbatim=True)
         messages, sources, warnings = fold.result()
         self._warn(warnings)
         return zip(messages, sources, strict=True)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _TITLE: Final = 80  # characters
 _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
+_HANDLES_AT_ONCE: Final = 1000  # entries
 _PIECES: Final = ("block", "message_end")
 
 
@@ -82,6 +83,7 @@ class _Transcript:
         self._pieces: list[Entry] = []
         self._pending = Answer()
         self._place = 0
+        self._prepared = 0
         self._last_result: dict[str, int] | None = None
         self._names: dict[str, str] = {}
         self._not_shown: Counter[str] = Counter()
@@ -90,6 +92,7 @@ class _Transcript:
         yield from self._front()
         for place, row in enumerate(self._rows):
             self._place = place
+            self._prepare_handles()
             entry = self._reader.entry_at(row)
             yield from self._entry(entry)
             following = self._rows[place + 1] if place + 1 < len(self._rows) else NO_ROW
@@ -97,6 +100,17 @@ class _Transcript:
         yield from self._pieces_message()
         yield from self._close_answer()
         yield from self._end()
+
+    def _prepare_handles(self) -> None:
+        """Resolve the handles of the next entries at once, before the first of them."""
+        if (
+            self._place >= self._prepared
+            and self._tree.type_of(self._rows[self._place]) == "handle"
+        ):
+            self._prepared = self._place + _HANDLES_AT_ONCE
+            rows = self._rows[self._place : self._prepared]
+            of_handles = [row for row in rows if self._tree.type_of(row) == "handle"]
+            self._contents.prepare([self._reader.entry_at(row) for row in of_handles])
 
     def _front(self) -> Iterator[str]:
         header = self._reader.header

@@ -5,7 +5,6 @@ An `Answer` collects the parts of an assistant's answer, each call's result belo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -19,8 +18,8 @@ from sessiontree.core.message import (
     block_text,
     blocks_of,
     calls_of,
+    indented_text,
     is_result_block,
-    json_text,
     kind_of,
     role_of,
 )
@@ -88,21 +87,14 @@ def _arguments(arguments: Any) -> Iterator[str]:
         return
     if not isinstance(arguments, Mapping):
         if arguments is not None:
-            yield block(_json(arguments), "json")
+            yield block(indented_text(arguments), "json")
         return
     long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
     short = {key: value for key, value in arguments.items() if key not in long}
     if short:
-        yield block(_json(short), "json")
+        yield block(indented_text(short), "json")
     for key, text in long.items():
         yield f"{code(str(key))}:\n\n{block(text)}"
-
-
-def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    except (ValueError, RecursionError):
-        return json_text(value)
 
 
 def result(part: Mapping[str, Any], name: str = "") -> str:
@@ -114,7 +106,7 @@ def result(part: Mapping[str, Any], name: str = "") -> str:
     texts = [text for piece in blocks if (text := block_text(piece))]
     others = [other(piece) for piece in blocks if not block_text(piece)]
     if isinstance(content, Mapping):
-        texts.append(_json(content))
+        texts.append(indented_text(content))
     text = "\n".join(texts)
     count = text.rstrip("\n").count("\n") + 1
     parts = [] if texts or others else [f"*{title}: empty.*"]
@@ -144,7 +136,7 @@ def other(part: Mapping[str, Any]) -> str:
     kind = kind_of(part)
     is_image = kind in IMAGE_BLOCKS
     title = f"[{kind.replace('_', ' ')}]" if is_image else f"{inline(kind or 'something')}:"
-    return f"*{title}*\n\n{block(_json(part), 'json')}"
+    return f"*{title}*\n\n{block(indented_text(part), 'json')}"
 
 
 def size(count: int) -> str:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import gc
+import json
 
 import pytest
 
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.damage import NEXT_STEP, Damage, ignore
-from sessiontree.core.entry import CONTENT, KNOWN, MARKERS, decode_object
+from sessiontree.core.entry import CONTENT, KNOWN, MARKERS, decode_leniently, decode_object
 from tests.support.lines import entry
 
 
@@ -63,3 +64,13 @@ def test_every_damage_says_where_it_is_and_what_to_do() -> None:
     for kind, step in NEXT_STEP.items():
         told = str(Damage("f.jsonl", 3, 120, kind, "the cause"))
         assert told == f"f.jsonl, line 3 (byte 120): the cause; {step}"
+
+
+@pytest.mark.parametrize("text", [' {"a":1} ', "[1]", '"x"', "true", "false", "-1", '"\\ud800"'])
+def test_each_kind_of_value_is_decoded(text: str) -> None:
+    assert decode_leniently(text.encode()) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["{", "x", "}", "1x", "[}", "truex", "\ufeff{}", ""])
+def test_what_does_not_end_as_it_begins_is_not_json(text: str) -> None:
+    assert decode_leniently(text.encode()) is None

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.entry import CONTENT
-from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from tests.support.lines import Findings
 
 Line = tuple[str, str, str | None, str | None]
@@ -247,3 +247,14 @@ def alternating(size: int) -> list[Line]:
 def test_late_parents_cost_what_others_do_at_any_depth(made: Callable[[int], list[Line]]) -> None:
     """Each looked for itself above its parent, up to the root: hours for a large file."""
     assert lines_run(made(800)) < 2.5 * lines_run(made(400))
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=40))
+def test_ancestry_in_one_step_is_what_the_parents_say(above: list[int]) -> None:
+    lines: list[Line] = [("session", "0", None, None)]
+    for row, parent in enumerate(above, 1):
+        lines.append(("message", str(row), str(parent % (len(above) + 1)), None))
+    tree = grown(*lines)[0]
+    ancestry, rows = Ancestry(tree), range(len(tree))
+    for row in rows:
+        assert [at for at in rows if ancestry.is_above(at, row)] == sorted(tree.rows_up(row))

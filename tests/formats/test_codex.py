@@ -11,8 +11,8 @@ import pytest
 
 from sessiontree import Session, import_session
 from sessiontree.catalog.search import Wanted, search
-from sessiontree.errors import DecoderMissingError
-from sessiontree.formats import recognise
+from sessiontree.errors import DecoderMissingError, TooMuchError
+from sessiontree.formats import base, codex, recognise
 from sessiontree.text.pattern import Pattern
 from tests.support import transcripts
 
@@ -213,3 +213,25 @@ def test_a_search_skips_an_event_that_repeats_a_message(tmp_path: Path) -> None:
     for each in (str(file), done.file):
         found = search(Pattern("needle"), [each], Wanted(), pytest.fail)
         assert [hit.type for hit in found] == ["message", "custom"]
+
+
+def test_compactions_that_repeat_prompts_too_often_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [said("user", "go"), line("compacted", message="s")] * 3
+    assert texts(opened(tmp_path, *lines))[-1] == "s"
+    monkeypatch.setattr(codex, "MOST_REPEATED", 2)
+    with pytest.raises(TooMuchError, match=r"line 5: .* repeat prompts more than 2 times"):
+        opened(tmp_path, *lines)
+
+
+def test_a_file_of_lines_that_hold_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOST_SHORT_LINES", 3)
+    file = written(tmp_path / "s.jsonl", said("user", "go"))
+    file.write_text(file.read_text() + "{\n" * 3)
+    assert len(Session.open(file, readonly=True).damage) == 3
+    file.write_text(file.read_text() + "{\n")
+    with pytest.raises(TooMuchError, match="more than 3 lines of less than 12 bytes"):
+        Session.open(file, readonly=True)

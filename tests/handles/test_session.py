@@ -14,8 +14,12 @@ import pytest
 from sessiontree import Session, SessionTreeError
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
+from sessiontree.core.message import numbered_blocks
 from sessiontree.errors import BlobError, HandleCycleError, TargetMissingError, TargetRefusedError
+from sessiontree.handles import builtin
+from sessiontree.handles.registry import DEEPEST
 from sessiontree.handles.resolve import HandleScope
+from sessiontree.handles.schema import HandleSchema
 from tests.support.conversation import line, user
 from tests.support.sessions import version_1
 from tests.support.terminal import contents
@@ -246,3 +250,46 @@ def test_a_handle_of_an_unknown_version_into_this_session_is_stored(
 ) -> None:
     handle = f"session@9.0.0::{rest.format(here.append_message(user('x')).uuid)}"
     assert here.append_handle(handle, kind="message")["handle"] == handle
+
+
+def test_the_blocks_of_one_message_are_listed_once(
+    here: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = here.append_message({"role": "assistant", "content": [BLOCKS[0]] * 9})
+    end = here.append("block", messageUuid="whole", index=0, block=BLOCKS[0])
+    listed: list[int] = []
+
+    def counted(message: Any) -> Any:
+        listed.append(1)
+        return numbered_blocks(message)
+
+    monkeypatch.setattr(builtin, "numbered_blocks", counted)
+    for number in range(9):
+        here.append_handle(Handle.block("here", entry.uuid, number))
+    listed.clear()
+    for _ in range(2):
+        assert all(each.resolved for each in here.resolved_path()[3:])
+    assert len(listed) == 1
+    here.append("block", messageUuid="whole", index=1, block=BLOCKS[1])
+    assert found(here, Handle.block("here", end.uuid, 1)).data["content"] == [BLOCKS[1]]
+
+
+def test_a_step_that_an_earlier_handle_made_is_not_made_again(
+    here: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = here.append_message(user("end")).uuid
+    for _ in range(60):
+        above = here.append("handle", handle=str(Handle.entry("here", above)), kind="message").uuid
+    steps: list[int] = []
+    check = HandleSchema.check
+
+    def counted(schema: HandleSchema, handle: Handle) -> None:
+        steps.append(1)
+        check(schema, handle)
+
+    monkeypatch.setattr(HandleSchema, "check", counted)
+    path = here.resolved_path()[2:]
+    assert [each.error is None for each in path] == [True] * DEEPEST + [False] * (60 - DEEPEST)
+    assert isinstance(path[-1].error, HandleCycleError)
+    assert f"more than {DEEPEST} handles" in str(path[-1].error)
+    assert len(steps) < 5 * len(path)

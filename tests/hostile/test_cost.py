@@ -35,9 +35,6 @@ QUICK: Final = (
 STRUCTURES: Final = [*corpus.STRUCTURES, *corpus.FOREIGN]
 _GROUPS: Final = 4
 
-_NOT_YET: Final = {"codex_compactions"}
-"""Structures that still cost too much at the small size; the soak run fails for them."""
-
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
@@ -50,8 +47,6 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
 def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, group: int) -> None:
     faults: list[str] = []
     for number, name in list(enumerate(STRUCTURES))[group::_GROUPS]:
-        if name in _NOT_YET:
-            continue
         command = QUICK[number % len(QUICK)]
         for cost in runner.costs(name, SMALL, {command: commands_for(name)[command]}).values():
             faults += _faults(name, command, cost, seconds=4.0, megabytes=150.0)

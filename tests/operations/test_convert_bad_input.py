@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -23,13 +23,15 @@ from sessiontree import (
     StorageError,
     UsageError,
 )
+from sessiontree.errors import TooMuchError
+from sessiontree.formats import writing
 from sessiontree.operations.convert import TARGETS
 from sessiontree.storage.fs import Disk
 from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
 from tests.formats.test_codex import written as rollout
 from tests.formats.test_gemini import MESSAGES, log
-from tests.support.conversation import line, message, opened, talk
+from tests.support.conversation import chain, line, message, opened, talk
 from tests.support.pi_trees import PiShaped
 from tests.support.saying import IMAGE
 from tests.support.transcripts import session_of
@@ -302,3 +304,23 @@ def test_each_folder_on_the_way_to_a_side_file_is_synced(tmp_path: Path) -> None
         made = session.convert("claude-code", tmp_path / "x.jsonl")
     folders = {os.path.dirname(file) for file in made.beside}
     assert folders | {os.path.dirname(folder) for folder in folders} <= disk.synced
+
+
+@pytest.mark.parametrize("to", ["claude-code", "atif"])
+def test_lanes_that_repeat_too_much_are_refused_before_a_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: Literal["claude-code", "atif"]
+) -> None:
+    lines = [*chain(*"abcdefgh"), *(message(f"l{n}", "h", "x") | {"lane": f"l{n}"} for n in "123")]
+    with opened(tmp_path / "s.jsonl", *lines) as session:
+        session.convert(to, tmp_path / "whole.jsonl")
+        monkeypatch.setattr(writing, "_REPEATED", 0)
+        monkeypatch.setattr(writing, "_SIZE_OF_EACH", 10**6)
+        with pytest.raises(TooMuchError, match="repeat them more than 12 times; fork the path"):
+            session.convert(to, tmp_path / "refused.jsonl")
+    assert not list(tmp_path.glob("refused*"))
+
+
+def test_three_hundred_lanes_may_share_a_path_of_five_thousand_entries() -> None:
+    lanes, path, own = 300, 5000, 20
+    entries = path + lanes * own
+    writing.Room("s", entries, entries * 2500).take(lanes * path // 2 + entries)

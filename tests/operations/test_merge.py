@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Entry, NothingToDoError, RefError, Session, UsageError
+from sessiontree.context import fold
+from sessiontree.errors import TooMuchError
+from sessiontree.operations import export
 from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
@@ -327,3 +330,22 @@ def test_text_in_place_of_results_leaves_their_calls_answered(session: Session) 
     context = session.context()
     assert context.warnings == []
     assert [block["content"] for block in context.messages[-1]["content"]] == ["[trimmed]"] * 2
+
+
+def test_merges_that_read_entries_again_too_often_are_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [*chain("a", "b", "c"), line("branch", "m0", "root")]
+    for n in range(1, 6):  # each takes in all that the ones before it did
+        ends = {"mergedUuid": "c" if n == 1 else f"m{n - 1}", "baseUuid": "root"}
+        lines.append(line("merge", f"m{n}", f"m{n - 1}", **ends))
+    with opened(file, *lines) as session:
+        assert said(session.context()) == ["a", "b", "c"]
+        session.fork(file.with_name("whole.jsonl"))
+        monkeypatch.setattr(fold, "MOST_MERGED_AGAIN", 2)
+        monkeypatch.setattr(export, "_MOST_STEPS", 2 - 10 * 10)  # the session has ten entries
+        with pytest.raises(TooMuchError, match=r"the merges up to m\d .* go on from an entry"):
+            session.context(verbatim=True)
+        with pytest.raises(TooMuchError, match="copy the path to an entry above them"):
+            session.fork(file.with_name("refused.jsonl"))
+    assert not file.with_name("refused.jsonl").exists()

@@ -1,0 +1,47 @@
+"""Runs: short lines alike are one part, and every byte of a block is in a part."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiontree.core.damage import MOST_FINDINGS
+from sessiontree.core.damage import Findings as Kept
+from sessiontree.core.index import TreeIndex
+from sessiontree.core.runs import SHORTEST_ENTRY, parts
+from tests.support.lines import Findings
+
+ENTRY = b'{"type":"message","uuid":"a","parentUuid":null}\n'
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"\n", b"\0\n", b"x\n", b"xx\n"]), st.integers(1, 30))))
+def test_the_parts_are_the_block(runs: list[tuple[bytes, int]]) -> None:
+    block = b"".join(line * count for line, count in runs)
+    assert b"".join(b"".join(lines) * count for lines, count in parts(block)) == block
+
+
+@pytest.mark.parametrize(("line", "count"), [(b"\n", 8), (b"x" * (SHORTEST_ENTRY - 1) + b"\n", 9)])
+def test_a_run_is_reported_once_with_its_lines_and_the_next_entry_is_found(
+    line: bytes, count: int
+) -> None:
+    tree, findings = TreeIndex(), Findings()
+    tree.extend(ENTRY + line * count + ENTRY.replace(b'"a"', b'"b"'), 0, findings)
+    assert (tree.uuids, tree.offsets[1]) == (["a", "b"], len(ENTRY) + count * len(line))
+    ((_, offset, cause), *_) = findings.told
+    assert offset == len(ENTRY)
+    assert cause.endswith(f", and {count - 1} more lines like it follow")
+
+
+@pytest.mark.parametrize("block", [b"\n" * 7, b"x" * SHORTEST_ENTRY + b"\n", b"a\nb\n" * 9])
+def test_few_lines_long_lines_and_lines_that_differ_are_no_run(block: bytes) -> None:
+    assert all(count == 1 for _, count in parts(block))
+
+
+def test_of_very_many_findings_the_rest_are_one_with_their_number() -> None:
+    findings, most = Kept(), MOST_FINDINGS + 5
+    for offset in (*range(most), *range(most)):  # read twice
+        findings.note("blank", offset, "a blank line")
+    found = findings.found()
+    assert len(found) == MOST_FINDINGS + 1
+    assert found[MOST_FINDINGS, "blank"] == "a blank line, and 4 more findings of this kind"
