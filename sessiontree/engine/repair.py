@@ -230,6 +230,9 @@ def _repaired_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
         pieces = _pieces(line, note)
         if pieces and offset == view.complete:
             note("ended the last line with a newline")
+        if count > 1 and not any(isinstance(decode_leniently(piece), dict) for piece in pieces):
+            yield from pieces * count
+            pieces = []
         for piece in pieces * count:
             yield adoption.take(piece, note)
         number += count
