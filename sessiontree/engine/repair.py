@@ -267,7 +267,7 @@ def _stripped(line: bytes, note: Callable[[str], None]) -> bytes:
 
 
 _BOM: Final = b"\xef\xbb\xbf"
-_EMPTY: Final = re.compile(rb"\A(?:\0|\xef\xbb\xbf)+")
+_EMPTY: Final = re.compile(rb"\A(?:\0++|\xef\xbb\xbf)++")  # possessive: no place is tried twice
 
 
 def _split(line: bytes, note: Callable[[str], None]) -> list[bytes]:
