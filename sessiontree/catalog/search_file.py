@@ -113,6 +113,7 @@ class FileSearch:
         self._path: frozenset[int] | None = None
         self._is_begun = False
         self._unread = 0
+        self._last_unread = b""
         self._responses: Responses | None = None
 
     def hits(self) -> Iterator[SearchHit]:
@@ -234,17 +235,24 @@ class FileSearch:
     def _hit_in(self, line: bytes, offset: int) -> SearchHit | None:
         if not line or line.isspace():
             return None
+        if line == self._last_unread:  # a file may have millions of lines alike
+            self._note_unread(line, offset)
+            return None
         entry = decode(line, offset, ignore)
         if entry is not None:
             return self._hit(entry, _restored(entry, lambda handle: b""))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
-            self._unread += 1
-            if self._unread <= MOST_FINDINGS:
-                self._report(
-                    f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
-                    f"read; 'sessiontree verify {self._file}' says why"
-                )
+            self._note_unread(line, offset)
         return None
+
+    def _note_unread(self, line: bytes, offset: int) -> None:
+        self._last_unread = line
+        self._unread += 1
+        if self._unread <= MOST_FINDINGS:
+            self._report(
+                f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
+                f"read; 'sessiontree verify {self._file}' says why"
+            )
 
     def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:
         if not self._is_wanted(entry):

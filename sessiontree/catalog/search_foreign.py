@@ -48,6 +48,9 @@ from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
 
+_MOST_ALONE: Final = 5000
+"""The lines that are translated alone; the whole file costs less than more of them."""
+
 _CLAUDE_CODE: Final = "claude-code"
 
 
@@ -120,10 +123,14 @@ class ForeignFile:
     def _of_lines(self, find: Find, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         """The entries of lines one by one, until one depends on others."""
         has_prompt = False
+        left = _MOST_ALONE
         for number, file in enumerate(self.files):
             if number and names_match(file, find):
                 yield None
             for offset, line in Scanner().lines(file, find) if number else lines:
+                left -= 1
+                if not left:
+                    yield None
                 entry = self.entry(number, offset, line)
                 if entry is not None:
                     uuid = self._uuid(entry, number, offset, line)

@@ -222,7 +222,8 @@ def decode_leniently(line: bytes) -> Any:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     bare = line.strip()
-    if bare[-1] not in _ENDS.get(bare[:1], b""):  # the slow decoders would say so too
+    is_cut = len(bare) == 1 and not bare.isdigit()
+    if is_cut or bare[-1] not in _ENDS.get(bare[:1], b""):  # the slow decoders would say so too
         return None
     try:
         text = line.decode("utf-8", "replace")

@@ -90,10 +90,30 @@ class _Numbered:
     def __init__(self) -> None:
         self.uuids: list[str] = []
         self._parents: list[int] = []
+        self._depths: list[int] = []
+        self._far: list[int] = []  # an entry above, often far, so that a way up takes few steps
 
     def add(self, uuid: str, parent: int) -> None:
         self.uuids.append(uuid)
         self._parents.append(parent)
+        far, depths = self._far, self._depths
+        depths.append(0 if parent == _NOWHERE else depths[parent] + 1)
+        jump = _NOWHERE if parent == _NOWHERE else far[parent]
+        beyond = _NOWHERE if jump == _NOWHERE else far[jump]
+        is_even = beyond != _NOWHERE and (
+            depths[parent] - depths[jump] == depths[jump] - depths[beyond]
+        )
+        far.append(beyond if is_even else parent)
+
+    def _first_above(self, above: int, index: int) -> int:
+        """The topmost of an entry and those above it that are not before an index."""
+        while True:
+            if self._far[above] >= index:
+                above = self._far[above]
+            elif self._parents[above] >= index:
+                above = self._parents[above]
+            else:
+                return above
 
     def entry_at(self, index: int) -> int:
         """The index itself, or that of the nearest entry above one that was left out."""
@@ -125,9 +145,8 @@ class _Numbered:
         del fields["firstKeptEntryIndex"]
         fields["firstKeptEntryUuid"] = uuid
         # An index into a popped range means the first entry after that range.
-        while above >= index:
-            fields["firstKeptEntryUuid"] = self.uuids[above]
-            above = self._parents[above]
+        if above >= index:
+            fields["firstKeptEntryUuid"] = self.uuids[self._first_above(above, index)]
 
 
 class _Linear:

@@ -19,7 +19,7 @@ from sessiontree.core.damage import Report
 SHORTEST_ENTRY: Final = len('{"type":"","uuid":"x"}')
 
 _RUN: Final = re.compile(
-    rb"(?:(?<=\n)|\A)([^\n]{0,%d}\n)\1{7,}" % (SHORTEST_ENTRY - 1)  # at least eight lines alike
+    rb"(?:(?<=\n)|\A)([^\n]{0,%d}\n)\1{7,}+" % (SHORTEST_ENTRY - 1)  # at least eight lines alike
 )
 _USUAL_LENGTH: Final = 40
 """A block whose lines are longer than this on average has too few short lines to look for runs."""

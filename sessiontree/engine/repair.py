@@ -230,6 +230,9 @@ def _repaired_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
         pieces = _pieces(line, note)
         if pieces and offset == view.complete:
             note("ended the last line with a newline")
+        if count > 1 and not any(isinstance(decode_leniently(piece), dict) for piece in pieces):
+            yield from pieces * count
+            pieces = []
         for piece in pieces * count:
             yield adoption.take(piece, note)
         number += count
@@ -264,7 +267,7 @@ def _stripped(line: bytes, note: Callable[[str], None]) -> bytes:
 
 
 _BOM: Final = b"\xef\xbb\xbf"
-_EMPTY: Final = re.compile(rb"\A(?:\0|\xef\xbb\xbf)+")
+_EMPTY: Final = re.compile(rb"\A(?:\0++|\xef\xbb\xbf)++")  # possessive: no place is tried twice
 
 
 def _split(line: bytes, note: Callable[[str], None]) -> list[bytes]:

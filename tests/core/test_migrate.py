@@ -244,3 +244,21 @@ def test_a_header_that_cannot_be_written_anew_becomes_current_all_the_same() -> 
     assert damage == []
     assert entry["format"] == "sessiontree/2"
     assert below.parent_uuid == entry.uuid
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 80)), max_size=80))
+def test_a_first_kept_index_means_the_topmost_entry_on_the_path_from_it_on(
+    steps: list[tuple[bool, int]],
+) -> None:
+    lines, parents, wanted = [HEADER], [-1], {}
+    for row, (is_pop, index) in enumerate(steps, 1):
+        key = b'stack_pop","backToIndex"' if is_pop else b'compaction","firstKeptEntryIndex"'
+        lines.append(b'{"type":"%b:%d}' % (key, index % row))
+        parents.append(index % row if is_pop else row - 1)
+        above, kept = row - 1, row
+        while not is_pop and above >= index % row:
+            above, kept = parents[above], above
+        wanted[row] = kept
+    made = [json.loads(line) for line in migrated(*lines)]
+    for row, kept in wanted.items():
+        assert made[row].get("firstKeptEntryUuid", made[row]["uuid"]) == made[kept]["uuid"]

@@ -152,6 +152,7 @@ class _Transcript:
         self._by_uuid = by_uuid(nodes)
         self._given: dict[str, str] = {}
         self._lanes: dict[str, str] = {}
+        self._sidechains: dict[str, set[str]] = {}  # the uuids of each lane in `_lanes`
         self._parents: dict[str, str | None] = {}
         self._cycles: set[str] = set()
         messages = [node for node in nodes if node.is_message]
@@ -300,8 +301,13 @@ class _Transcript:
         if node.agent:
             return lane_name(node.agent)
         above = self._lanes.get(node.parent or "")
-        lane = above or f"sidechain-{len(set(self._lanes.values())) + 1}"
+        lane = above or f"sidechain-{len(self._sidechains) + 1}"
+        if (before := self._lanes.get(node.uuid)) is not None:
+            self._sidechains[before].discard(node.uuid)
+            if not self._sidechains[before]:
+                del self._sidechains[before]
         self._lanes[node.uuid] = lane
+        self._sidechains.setdefault(lane, set()).add(node.uuid)
         return lane
 
     def _is_in_conversation(self, node: Node, lane: str | None) -> bool:
