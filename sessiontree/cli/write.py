@@ -139,8 +139,8 @@ def _message_read() -> Any:
 def keep(file: str, lane: str, as_json: bool) -> None:
     """The main lane goes on from the last entry of LANE. Entries that were written on main after
     LANE began stay as a side branch. The command prints how to merge the side branch or go back to
-    the side branch. LANE may begin below an entry X of another scratch lane. Then the path of main
-    also has the entries of that scratch lane down to X.
+    the side branch. If LANE was started from another scratch lane, the command still joins LANE to
+    main. The path of main then also has the entries of the other scratch lane above LANE.
     """
     with writing(file) as session:
         entry = session.keep(lane)

@@ -125,7 +125,7 @@ def _attribute(node: ast.Attribute, names: dict[str, str]) -> str | None:
         return dotted if _is_writing(dotted) else None
     if node.attr not in WRITING_METHODS or _is_seam(node.value):
         return None
-    if node.attr == "rename" and ast.unparse(node.value) == "session":
+    if node.attr == "rename" and ast.unparse(node.value) in ("session", "Session"):
         return None  # gives a session a name, not a file
     return f".{node.attr}"
 
