@@ -272,6 +272,9 @@ LATE: Final = {
         "formats.claude_code.writer": "a run needs one of the writers",
         "formats.pi.writer": "a run needs one of the writers",
     },
+    "recording.stream": {
+        "recording.provider": "few streams are fed raw events",
+    },
     "recording": {
         "recording.recorder": "few sessions are recorded",
     },

@@ -19,9 +19,9 @@ from sessiontree.core.jsonbytes import plain
 from sessiontree.core.message import kind_of
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import SessionTreeWarning, UsageError
-from sessiontree.recording.provider import AnthropicEvents, Part, ResponsesEvents, events_of
 
 if TYPE_CHECKING:
+    from sessiontree.recording.provider import AnthropicEvents, Part, ResponsesEvents
     from sessiontree.session import Session
 
 Granularity = Literal["message", "block"]
@@ -96,6 +96,8 @@ class MessageStream:
         Raises:
             UsageError: the event belongs to another API, or the message has ended.
         """
+        from sessiontree.recording.provider import events_of  # few streams are fed raw events
+
         event = plain(event)
         if not isinstance(event, Mapping):
             raise UsageError(f"an event is a dict, not a {type(event).__name__}")
@@ -116,9 +118,17 @@ class MessageStream:
             self.end()
         return self.entries[before:]
 
+    def _items(self) -> ResponsesEvents | None:
+        """The events of OpenAI, if the stream is fed with these."""
+        if self._events is None:
+            return None
+        from sessiontree.recording.provider import ResponsesEvents  # see `feed`
+
+        return self._events if isinstance(self._events, ResponsesEvents) else None
+
     def _take_parts(self, parts: list[Part]) -> None:
         for index, part in parts:
-            if not isinstance(self._events, ResponsesEvents):
+            if self._items() is None:
                 self.add(part, index)
                 continue
             self.blocks[index] = part
@@ -218,8 +228,8 @@ class MessageStream:
         self._check_open()
         if self._open is not None:
             self.stop()
-        if isinstance(self._events, ResponsesEvents):
-            return self._end_items(self._events)
+        if (items := self._items()) is not None:
+            return self._end_items(items)
         if self._events is not None:
             self._take_parts(self._events.rest())
             found = {"provider": "anthropic", **self._events.facts}
