@@ -166,7 +166,8 @@ class EntryWriter:
         self, message: Message, parent: Ref | None, metadata: Mapping[str, Any] | None
     ) -> Entry:
         """Write one message; see `Session.append_message`."""
-        message = plain(message)
+        if not isinstance(message, dict):
+            message = plain(message)
         if metadata is not None or self._batch is not None:
             fields: dict[str, Any] = {"message": message}
             if metadata is not None:

@@ -16,8 +16,7 @@ import errno
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from stat import S_IFREG, S_ISDIR, S_ISREG
 from typing import Final, Literal, Protocol
 
@@ -170,17 +169,24 @@ class Disk:
         return os.listdir(path)
 
     def lock(self, fd: int) -> bool:
-        return _descriptor_locks()[0](fd, blocking=False)
+        return _lock(fd, blocking=False)
 
     def unlock(self, fd: int) -> None:
-        _descriptor_locks()[1](fd)
+        _unlock(fd)
 
 
-@cache
-def _descriptor_locks() -> tuple[Callable[..., bool], Callable[[int], None]]:
-    from filelock import lock_descriptor, unlock_descriptor  # not for those who only read
+def _lock(fd: int, *, blocking: bool) -> bool:
+    """Load filelock at the first lock, for a reader needs none; then lock."""
+    global _lock, _unlock
+    from filelock import lock_descriptor as _lock
+    from filelock import unlock_descriptor as _unlock
 
-    return lock_descriptor, unlock_descriptor
+    return _lock(fd, blocking=blocking)
+
+
+def _unlock(fd: int) -> None:
+    """Refuse: a descriptor is locked before it is unlocked."""
+    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 DISK: Final[FileSystem] = Disk()
