@@ -23,10 +23,8 @@ from sessiontree.cli.output import describe, out_json, out_written, speaker, tex
 from sessiontree.cli.terminal import out, short, tell
 from sessiontree.context.compaction import KEEP_TOKENS
 from sessiontree.context.summary import Summary, summarize
-from sessiontree.core.entry import MAIN, Entry
-from sessiontree.core.garbage import SCRATCH
+from sessiontree.core.entry import Entry
 from sessiontree.core.message import check_new_message, text_of
-from sessiontree.engine.refs import check_name
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.session import Session
 from sessiontree.text.preview import preview as preview_of
@@ -62,8 +60,7 @@ def new(file: str, cwd: str | None, as_json: bool, **given: Any) -> None:
 @click.option("--handle", metavar="HANDLE", help="A handle: a pointer to content elsewhere.")
 @click.option("--preview", metavar="TEXT", help="A short text that describes the file or handle.")
 @click.option("--parent", metavar="REF", help="The parent of the new entry [default: the leaf].")
-@click.option("--lane", metavar="LANE", help="The lane to write on [default: main].")
-@click.option("--scratch", is_flag=True, help="Write on a new scratch lane.")
+@lane_options
 @arguments.metadata
 def append(
     file: str,
@@ -72,8 +69,7 @@ def append(
     attached: tuple[str, ...],
     handle: str | None,
     preview: str | None,
-    lane: str | None,
-    scratch: bool,
+    on: OnLane,
     as_json: bool,
     **where: Any,
 ) -> None:
@@ -93,28 +89,20 @@ def append(
     if preview is not None and alone is None and handle is None:
         raise click.UsageError("--preview needs --handle, or one --attach without --text")
     attachments = () if alone is not None else attached
-    if scratch and lane is not None:
-        raise click.UsageError("give --scratch or --lane, not both")
-    on = check_name(MAIN if lane is None else lane, "lane name")
+    on.name()  # refuses wrong options before standard input is read
     message: Any = {"role": "user" if role is None else role, "content": text}
     if alone is None and handle is None:
         message = _message_read() if text is None and not attachments else message
         check_new_message(message)  # before the file is touched
-    with writing(file, lane=on, hold=not attached) as opened, contextlib.ExitStack() as ended:
-        session = ended.enter_context(opened.scratch()) if scratch else opened
+    with on.writing(file, hold=not attached) as session:
         if alone is not None:
             entry = session.attach(alone, role=role or "user", preview=preview, **where)
         elif handle is not None:
             entry = session.append_handle(handle, role=role, preview=preview, **where)
         else:
             entry = session.append_message(message, attachments=attachments, **where)
-        lane = session.lane_name
     done = f"Appended {speaker(entry)} {short(entry.uuid)} below {short(entry.parent_uuid or '')}"
-    if entry.lane is not None:
-        done += f" on lane {lane}"
-    if lane.startswith(SCRATCH):
-        done += f"; to keep it: sessiontree {shlex.join(['keep', file, lane])}"
-    out_written(entry, done, as_json=as_json)
+    out_written(entry, done + lane_note(file, session), as_json=as_json)
 
 
 def _message_read() -> Any:
