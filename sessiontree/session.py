@@ -24,6 +24,7 @@ from sessiontree.core.damage import Damage
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry, check_fields, check_session_name
 from sessiontree.core.header import LANE_KEY
 from sessiontree.core.index import Branch
+from sessiontree.core.jsonbytes import Dumpable
 from sessiontree.core.message import Message
 from sessiontree.engine import opening, refs
 from sessiontree.engine.cursor import Ref
@@ -593,7 +594,7 @@ class Session:
 
     def append_message(
         self,
-        message: Message,
+        message: Message | Dumpable,
         *,
         attachments: Sequence[PathLike | bytes | BinaryIO] = (),
         parent: Ref | None = None,
@@ -721,7 +722,7 @@ class Session:
 
     def append_usage(
         self,
-        usage: Mapping[str, Any],
+        usage: Mapping[str, Any] | Dumpable,
         *,
         model: str | None = None,
         provider: str | None = None,

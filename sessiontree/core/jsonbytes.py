@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -48,6 +48,12 @@ def _no_json(error: Exception) -> EntryError:
         f"not JSON: {error}; use strings, finite numbers, booleans, null, lists and dicts, "
         "such as the model_dump(mode='json') of an SDK's object"
     )
+
+
+class Dumpable(Protocol):
+    """An object of a provider's SDK, which can give its plain data."""
+
+    def model_dump(self) -> dict[str, Any]: ...
 
 
 def plain(value: Any) -> Any:

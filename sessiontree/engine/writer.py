@@ -39,7 +39,7 @@ from sessiontree.core.entry import (
 )
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.jsonbytes import plain
+from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.message import Message, check_new_message
 from sessiontree.engine import refs
 from sessiontree.engine.cursor import Cursor, Ref
@@ -163,7 +163,7 @@ class EntryWriter:
         return self.write(type, fields, above, uuid=uuid, seen=seen)
 
     def append_message(
-        self, message: Message, parent: Ref | None, metadata: Mapping[str, Any] | None
+        self, message: Message | Dumpable, parent: Ref | None, metadata: Mapping[str, Any] | None
     ) -> Entry:
         """Write one message; see `Session.append_message`."""
         if not isinstance(message, dict):

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 from sessiontree.context.resolved import LARGEST_PDF, LONGEST_TEXT
 from sessiontree.core.blob import Blob
 from sessiontree.core.handle import Handle
-from sessiontree.core.jsonbytes import plain
+from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.media import IMAGES, TEXT, UNKNOWN_BYTES, is_text, media_type_of
 from sessiontree.core.message import Message, check_message
 from sessiontree.errors import BlobError, EntryError, SessionTreeError, StorageError, UsageError
@@ -123,28 +123,28 @@ def _blocks_of_stream(stream: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-def prompt_with(message: Message, attachments: Iterable[Attachment]) -> Message:
+def prompt_with(message: Message | Dumpable, attachments: Iterable[Attachment]) -> Message:
     """A prompt with files and streams as content blocks behind its own content.
 
     Raises:
         UsageError: the message is not a user's, or an attachment is none or too large.
         StorageError: an attachment cannot be read.
     """
-    message = plain(message)
-    check_message(message)
-    if message.get("role") != "user":
+    prompt: Message = plain(message)
+    check_message(prompt)
+    if prompt.get("role") != "user":
         raise UsageError(
             f"attachments belong to a prompt, a message of role 'user', not "
-            f"{message.get('role')!r}; use attach for a file in another role"
+            f"{prompt.get('role')!r}; use attach for a file in another role"
         )
     if isinstance(attachments, str | bytes | os.PathLike) or hasattr(attachments, "read"):
         raise UsageError("attachments is a list of paths, bytes and binary streams; give [it]")
-    given = message.get("content")
+    given = prompt.get("content")
     if isinstance(given, str):
         given = [{"type": "text", "text": given}] if given else []
     if not isinstance(given, list | None):
         raise EntryError(f"content is a string or a list of blocks, not {given!r:.60}")
-    return {**message, "content": [*(given or ()), *map(_block_of, attachments)]}
+    return {**prompt, "content": [*(given or ()), *map(_block_of, attachments)]}
 
 
 def _block_of(attachment: Attachment) -> dict[str, Any]:
