@@ -1,0 +1,148 @@
+"""The example agents run with a model on loopback, are killed, and go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from tests.examples.provider import Script, provider
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(example: str, served: Any, folder: Path, *lines: str, dies: bool = False) -> list[str]:
+    """Give lines to an example. Returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / example), "chat.jsonl"],
+        input="".join(f"{line}\n" for line in lines),
+        cwd=folder,
+        env=os.environ | served.environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert dies or done.returncode == 0, done.stderr
+    assert served.faults == []
+    return done.stdout.splitlines()
+
+
+def text(said: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": said}]
+
+
+def uses(**inputs: dict[str, str]) -> list[dict[str, Any]]:
+    """Calls of tools, by name; the id of a call is its tool's name and input."""
+    return [
+        {"type": "tool_use", "id": f"{name}-{len(str(given))}", "name": name, "input": given}
+        for name, given in inputs.items()
+    ]
+
+
+def last(request: dict[str, Any]) -> str:
+    """The text of the last message, or of the results in it."""
+    return _text(request["messages"][-1]["content"])
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return " ".join(block.get("text") or _text(block.get("content")) for block in content)
+
+
+def test_each_example_is_short() -> None:
+    found = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
+    assert len(found) == 3
+    assert max(found.values()) < 120
+
+
+def anthropic_script(request: dict[str, Any]) -> list[dict[str, Any]]:
+    said = last(request)
+    if said == "Read the notes":
+        return uses(read={"path": "notes.md"}, bash={"command": "echo $((40 + 2))"})
+    if said == "Die":
+        return uses(bash={"command": f"kill -{signal.SIGKILL} $PPID"})
+    if said == "Fail":
+        return uses(read={"path": "nowhere.md"})
+    return text(f"{_text(request['system'])[:9]}|{said}".replace("\n", " "))
+
+
+def test_an_agent_of_anthropic_calls_tools_is_killed_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("Be quick.")
+    with provider(anthropic_script) as served:
+        first = run("anthropic_agent.py", served, tmp_path, "Read the notes", "Fail")
+        assert first[0] == "You are a|Be quick. 42 (exit code 0)"
+        assert "FileNotFoundError" in first[-1]
+        assert run("anthropic_agent.py", served, tmp_path, "Die", dies=True) == []
+        (said,) = run("anthropic_agent.py", served, tmp_path, "Go on")
+        assert said.startswith("You are a|Interrupted: no result was recorded")
+        assert said.endswith("Go on")
+    with Session.open(tmp_path / "chat.jsonl", readonly=True) as session:
+        assert [turn[0]["message"]["content"] for turn in session.turns()] == [
+            *("Read the notes", "Fail", "Die", "Go on")
+        ]
+        assert session.stats().usage.output == 30
+        assert not session.damage
+
+
+def openai_script(request: dict[str, Any]) -> list[dict[str, Any]]:
+    item = request["input"][-1]
+    if item.get("role") == "user":
+        call = {"type": "function_call", "status": "completed", "id": "fc_1", "name": "bash"}
+        die = f"kill -{signal.SIGKILL} $PPID"
+        command = json.dumps({"command": die if "Die" in str(item) else "echo 42"})
+        sealed = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"}
+        return [sealed, call | {"call_id": f"call_{len(request['input'])}", "arguments": command}]
+    said = [{"type": "output_text", "text": item["output"].split("\n")[0], "annotations": []}]
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    return [message | {"content": said}]
+
+
+def test_an_agent_of_openai_sends_reasoning_back_is_killed_and_goes_on(tmp_path: Path) -> None:
+    with provider(openai_script) as served:
+        assert run("openai_agent.py", served, tmp_path, "Count") == ["42"]
+        assert run("openai_agent.py", served, tmp_path, "Die", dies=True) == []
+        assert run("openai_agent.py", served, tmp_path, "Count again") == ["42"]
+        sent = served.requests[-1]
+    assert sent["instructions"].startswith("You are a coding agent")
+    assert [item["encrypted_content"] for item in sent["input"] if "encrypted_content" in item]
+    with Session.open(tmp_path / "chat.jsonl", readonly=True) as session:
+        assert len(session.turns()) == 3
+        assert session.stats().usage.output == 25
+
+
+def async_script(request: dict[str, Any]) -> list[dict[str, Any]]:
+    said = last(request)
+    if said == "Count twice":
+        first, second = uses(bash={"command": "echo 1"}), uses(bash={"command": "echo 22"})
+        return text("Both at once.") + first + second
+    if said == "Delegate":
+        return uses(task={"prompt": "Look around"})
+    if said == "Look around":
+        assert len(request["messages"]) == 1  # a subagent sees nothing but its prompt
+        assert [tool["name"] for tool in request["tools"]] == ["bash"]
+        return uses(bash={"command": "echo seen"})
+    if "only the numbers" in said:
+        return text("Summary: 1 and 22.")
+    return text(f"{len(request['messages'])}: {said.strip()}".replace("\n", " "))
+
+
+def test_an_asynchronous_agent_has_parallel_tools_subagents_and_commands(tmp_path: Path) -> None:
+    with provider(async_script) as served:
+        printed = run(
+            *("async_agent.py", served, tmp_path),
+            *("Count twice", "Delegate", "/push aside", "Aside", "/pop", "/rewind", "/pop x"),
+            *("/branch-here @~1", "Elsewhere", "/compact only the numbers", "After"),
+        )
+        again = run("async_agent.py", served, tmp_path, "Later")
+    print(printed, again)
+    assert printed[:2] == ["", ""]
