@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from tests.examples.provider import Script, provider
+from tests.examples.provider import provider
 
 pytestmark = pytest.mark.slow
 
