@@ -14,10 +14,10 @@ from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import OnLane, lane_note, lane_options
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, drop_output, finish, out, short, tell
+from sessiontree.core.message import ABORTED
 from sessiontree.errors import NothingToDoError, SessionNotFoundError
 from sessiontree.recording import StreamAccumulator, events
 from sessiontree.recording.recorder import agents_cwd
-from sessiontree.recording.stream import ABORTED
 from sessiontree.session import Session
 
 _CHUNK: Final = 1 << 16

@@ -154,6 +154,8 @@ class Fold:
             if role == "assistant":
                 if "model" in message and (model := model_of(message)) is not None:
                     self.settings["model"] = model
+                if "partial" in message:
+                    self._tell_if_partial(entry, message)
             elif role == "system":
                 self.settings["system"] = system_text(message)
                 if not self._verbatim:
@@ -242,6 +244,7 @@ class Fold:
         kind = entry.type
         if kind == "message":
             if isinstance(message := entry.get("message"), dict):
+                self._tell_if_partial(entry, message)
                 return message
             self._warnings.append(f"message {entry.uuid} holds no message and was left out")
         elif kind in SUMMARIES or kind == "merge":
@@ -258,6 +261,10 @@ class Fold:
                 f"entries of the unknown type {kind!r} are kept, but are not in the context"
             )
         return None
+
+    def _tell_if_partial(self, entry: Entry, message: Message) -> None:
+        if message.get("partial") is True:
+            self._warnings.append(f"message {entry.uuid} is partial: it broke off")
 
     def _note_setting(self, entry: Entry) -> None:
         self.settings.update(settings_of(self._contents.whole(entry)))

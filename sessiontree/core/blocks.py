@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
-from sessiontree.core.message import Message
+from sessiontree.core.message import ABORTED, Message
 from sessiontree.errors import (
     BlobError,
     BlobMissingError,
@@ -43,7 +43,8 @@ class Blocks:
             return None
         message = folded_message(members)
         if message.get("partial"):
-            self._warnings.append(f"message {entry.get('messageUuid')} is partial: it has no end")
+            cause = "it broke off" if "stopReason" in message else "it has no end"
+            self._warnings.append(f"message {entry.get('messageUuid')} is partial: {cause}")
         return message, [member.uuid for member in members]
 
     def ended_by(self, end: Entry) -> Message:
@@ -61,13 +62,16 @@ def folded_message(members: Sequence[Entry]) -> dict[str, Any]:
     """One message from its `block` entries and, where it was closed, its `message_end`.
 
     Blocks are ordered by `index`. A later block replaces an earlier one of the same index, and the
-    last end counts. Without an end the message is marked `"partial": true`.
+    last end counts. A message without an end, or whose end says that it broke off, is marked
+    `"partial": true`.
     """
     blocks, end = ordered(members)
     content = [block for entry in blocks if isinstance(block := entry.get("block"), dict)]
     if end is None:
         return {"role": "assistant", "content": content, "partial": True}
     extra = {key: end[key] for key in END_KEYS if key in end}
+    if extra.get("stopReason") == ABORTED:
+        extra["partial"] = True
     return {"role": end.get("role") or "assistant", "content": content, **extra}
 
 

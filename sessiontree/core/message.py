@@ -87,6 +87,15 @@ def check_new_message(message: Any) -> None:
         )
 
 
+ABORTED: Final = "aborted"
+"""The stop reason of a message that broke off; the name is pi's."""
+
+
+def is_partial(message: Message) -> bool:
+    """Whether a message broke off before its end."""
+    return message.get("partial") is True or message.get("stopReason") == ABORTED
+
+
 def role_of(message: Message) -> str:
     """The role; for a Responses item without one, the role it plays."""
     role = message.get("role")

@@ -31,6 +31,7 @@ from sessiontree.core.message import (
     Message,
     begins_turn,
     blocks_of,
+    is_partial,
     is_prompt,
     is_result_block,
     result_ids,
@@ -246,8 +247,9 @@ class _Transcript:
                 self._pending.add_call(part)
             else:
                 self._pending.add(part)
-        if message.get("partial"):
-            self._pending.add("*This message broke off: it has no end.*")
+        if is_partial(message):
+            cause = "" if "stopReason" in message else ": it has no end"
+            self._pending.add(f"*This message broke off{cause}.*")
         for key in ("errorMessage", "error"):
             if isinstance(error := message.get(key), str) and error:
                 self._pending.add(f"*The answer failed:* {markdown.code(error)}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sessiontree.core.message import kind_of
+from sessiontree.core.message import ABORTED, kind_of
 from sessiontree.errors import UsageError
 from sessiontree.recording.open_block import BEGUN_BY, OpenBlock, storable
 
@@ -165,8 +165,8 @@ def _broken(item: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     if isinstance(item.get("call_id"), str):
         call = {"type": "toolCall", "id": item["call_id"], "name": item.get("name") or ""}
         content.append({**call, "arguments": texts.get("arguments", "")})
-    message = {"role": "assistant", "content": content or [item], "stopReason": "aborted"}
-    return {key: storable(value) for key, value in message.items()}
+    message = {"role": "assistant", "content": storable(content or [item])}
+    return {**message, "stopReason": ABORTED, "partial": True}
 
 
 def _object(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sessiontree.core.message import json_text
+from sessiontree.core.message import ABORTED, json_text
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
 from sessiontree.recording.open_block import BEGUN_BY, OpenBlock, delta_text, storable
-from sessiontree.recording.stream import ABORTED, Granularity, MessageStream
+from sessiontree.recording.stream import Granularity, MessageStream
 
 if TYPE_CHECKING:
     from sessiontree.session import Session

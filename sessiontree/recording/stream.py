@@ -3,7 +3,8 @@
 Invariants: what a model sent before a stream broke off is kept, and marked. With the
 granularity `block` each finished block is kept when `stop` returns, also where the process
 dies in the next one; with `message` the whole is one entry, kept when the stream ends. A
-message that broke off has the stop reason `aborted`; where the process died, it has no end.
+message that broke off has the stop reason `aborted`; where the process died, it has no end. Either
+is marked as partial in a context.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import orjson
 
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import plain
-from sessiontree.core.message import kind_of
+from sessiontree.core.message import ABORTED, is_partial, kind_of
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import SessionTreeWarning, UsageError
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from sessiontree.session import Session
 
 Granularity = Literal["message", "block"]
-
-ABORTED: Final = "aborted"
-"""The stop reason of a message that broke off; the name is pi's."""
 
 _DELTA_KEYS: Final = {
     "text": "text",
@@ -244,6 +242,8 @@ class MessageStream:
         else:
             content = [self.blocks[index] for index in sorted(self.blocks)]
             message = {"role": self._role, "content": content, **facts}
+            if is_partial(message):
+                message["partial"] = True
             entry = self._session.append(
                 "message", uuid=self.uuid, metadata=self._metadata, message=message
             )

@@ -40,6 +40,7 @@ from sessiontree.core.message import (
     RESULT_BLOCKS,
     RESULT_ITEMS,
     Message,
+    is_partial,
     json_text,
     kind_of,
     result_ids,
@@ -95,7 +96,7 @@ class Reading:
         elif role == "bashExecution":
             yield from self._texts(_command_text(message))
         elif role in _ASSISTANTS:
-            if message.get("partial") is True:
+            if is_partial(message):
                 self.notes.add("a message that broke off was sent as far as it came")
             yield from self._blocks(message, "assistant")
             yield from self._chat_calls(message)

@@ -21,7 +21,7 @@ from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
-from sessiontree.core.message import Message, role_of, system_text
+from sessiontree.core.message import ABORTED, Message, role_of, system_text
 from sessiontree.core.origin import origin_at
 from sessiontree.formats import writing
 from sessiontree.formats.pi.messages import Model, PiMessages, provider_of
@@ -225,7 +225,7 @@ class PiWriter:
             self._systems[row] = system_text(message)
             kept = {key: message[key] for key in ("toolsAdded", "toolsRemoved") if key in message}
             return [_Line("message", {"message": self._prompt(row, entry, kept)})]
-        if message.get("partial"):
+        if message.get("partial") and message.get("stopReason") != ABORTED:
             self._losses.add("a partial message is marked as aborted")
         made = self._messages.of(message, self._models[row], writing.milliseconds(entry.timestamp))
         model = model_of(message) if message.get("role") == "assistant" else None
