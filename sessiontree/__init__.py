@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.handles.schema import MetaField as MetaField
     from sessiontree.importing import ImportResult as ImportResult
     from sessiontree.importing import import_session as import_session
+    from sessiontree.operations.compact import CompactionPlan as CompactionPlan
     from sessiontree.operations.outline import TreeRow as TreeRow
     from sessiontree.operations.stats import Stats as Stats
     from sessiontree.recording.recorder import StreamAccumulator as StreamAccumulator
@@ -66,6 +67,7 @@ _HOMES = {
     "MetaField": "handles.schema",
     "ImportResult": "importing",
     "import_session": "importing",
+    "CompactionPlan": "operations.compact",
     "TreeRow": "operations.outline",
     "Stats": "operations.stats",
     "StreamAccumulator": "recording.recorder",

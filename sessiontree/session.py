@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NoReturn, Self
 
-from sessiontree.context.compaction import KEEP_TOKENS, TokenCounter, estimate_tokens
+from sessiontree.context.compaction import TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.blocks import Resolution
@@ -31,8 +31,9 @@ from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid, now
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.operations import branch as moves
+from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, merge, outline
-from sessiontree.operations.compact import compact
+from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
 from sessiontree.recording.stream import Granularity, MessageStream
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK, Durability, FileSystem
@@ -870,35 +871,106 @@ class Session:
     def compact(
         self,
         summary: Summary | None = None,
-        first_kept: Ref | None = None,
+        plan: CompactionPlan | None = None,
         *,
-        keep: int = KEEP_TOKENS,
+        first_kept: Ref | None = None,
+        keep: int | None = None,
         count: TokenCounter = estimate_tokens,
+        instructions: str | None = None,
         details: Any = None,
         usage: Any = None,
     ) -> Entry:
         """Replace the older part of the context with a summary.
 
+        By default, about 20,000 tokens at the end of the context stay. If the context is shorter:
+        with a `summary`, the summary replaces the whole context; without a `summary`, there is
+        nothing to do.
+
         Args:
             summary: text, or a summarizer of the replaced entries; by default
                 `sessiontree.summarize`.
+            plan: what to replace, as `compaction_plan` returned it. Entries that this session wrote
+                below the leaf of the plan stay in the context.
             first_kept: the first entry to keep; by default chosen by `keep`. Here `@` means the
                 last message on the path, even if the leaf is a label entry or an edit entry after
                 that message.
             keep: the approximate number of tokens to keep; 0 keeps nothing.
             count: a function that counts the tokens of one message.
+            instructions: the user's instructions for the summary. A summarizer gets them as its
+                second argument.
             details, usage: values to store in the new entry.
 
         Raises:
-            UsageError: `keep` is not a number of tokens, or the first kept entry is not on
-                the path.
-            NothingToDoError: the context has fewer tokens than `keep`.
+            UsageError: `keep` is not a number of tokens; the first kept entry is not on the path;
+                the summarizer takes no instructions; or the plan no longer fits, because the
+                session moved, or what the plan replaces was compacted or edited since.
+            NothingToDoError: the context is empty, or has fewer tokens than are to be kept.
         """
-        if not isinstance(keep, int) or keep < 0:
-            raise UsageError(f"keep is a number of tokens, 0 or more, not {keep!r}")
         extra = {k: v for k, v in (("details", details), ("usage", usage)) if v is not None}
-        summary = summarize if summary is None else summary
-        return compact(self.writer, summary, first_kept, keep, count, extra)
+        if plan is None:
+            chosen = compaction.plan(
+                self.cursor, first_kept, keep, count, instructions, any_size=summary is not None
+            )
+            if isinstance(summary, str) and instructions is not None:
+                raise UsageError("instructions are for a summarizer, and the summary is a text")
+        else:
+            if not isinstance(plan, compaction.CompactionPlan):
+                raise UsageError(
+                    f"plan is what compaction_plan() returns, not {plan!r:.60}; to name the first "
+                    "entry to keep, give first_kept="
+                )
+            if (first_kept, keep, instructions) != (None, None, None):
+                raise UsageError(
+                    "the plan has what to keep and the instructions; leave 'first_kept', 'keep' "
+                    "and 'instructions' out"
+                )
+            chosen = plan
+        return compaction.compact(
+            self.writer, chosen, summarize if summary is None else summary, extra
+        )
+
+    def compaction_plan(
+        self,
+        *,
+        first_kept: Ref | None = None,
+        keep: int | None = None,
+        count: TokenCounter = estimate_tokens,
+        instructions: str | None = None,
+    ) -> CompactionPlan:
+        """Return what a compaction would replace, and write nothing.
+
+        Use it to ask a model for the summary: send `plan.text` to the model, then call
+        `compact(summary, plan)`. By default, about 20,000 tokens at the end of the context stay; if
+        the context is shorter, the plan replaces the whole context.
+
+        Args:
+            first_kept, keep, count: as for `compact`.
+            instructions: the user's instructions for the summary; they are in `plan.text`.
+
+        Raises:
+            UsageError: as for `compact`.
+            NothingToDoError: the context is empty, or has fewer tokens than `keep`.
+        """
+        return compaction.plan(self.cursor, first_kept, keep, count, instructions, any_size=True)
+
+    def needs_compaction(
+        self, window: int, reserve: int = RESERVE_TOKENS, *, count: TokenCounter = estimate_tokens
+    ) -> bool:
+        """Whether the context leaves less than `reserve` tokens of the model's window.
+
+        The messages and the system text are counted, by an estimate. The definitions of tools are
+        not in a session: count them, and the longest answer, in `reserve`.
+
+        Args:
+            window: the number of tokens of the model's context window.
+            reserve: the tokens to leave free.
+            count: a function that counts the tokens of one message.
+
+        Raises:
+            UsageError: `window` or `reserve` is not a number of tokens, or `reserve` is not less
+                than `window`.
+        """
+        return compaction.needs_compaction(self.context(count=count), window, reserve, count)
 
     # Combine
 

@@ -267,6 +267,9 @@ LATE: Final = {
         "core.handle": "most entries are small",
         "core.spill": "most entries are small",
     },
+    "operations.compact": {
+        "text.dialogue": "few compactions ask a model",
+    },
     "operations.convert": {
         "formats.atif": "a run needs one of the writers",
         "formats.claude_code.writer": "a run needs one of the writers",

@@ -294,6 +294,8 @@ class AsyncSession:
     push = _awaited(Session.push)
     pop = _awaited(Session.pop)
     compact = _awaited(Session.compact)
+    compaction_plan = _awaited(Session.compaction_plan)
+    needs_compaction = _awaited(Session.needs_compaction)
     cherry_pick = _awaited(Session.cherry_pick)
     merge = _awaited(Session.merge)
     edit_context = _awaited(Session.edit_context)

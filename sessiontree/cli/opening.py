@@ -57,6 +57,10 @@ class OnLane(NamedTuple):
         with writing(file, lane=self.name(), hold=hold) as opened, self.on(opened) as session:
             yield session
 
+    def reading(self, opened: Session) -> contextlib.AbstractContextManager[Session]:
+        """The session itself, or one on the lane, to read."""
+        return contextlib.nullcontext(opened) if self.lane is None else opened.lane(self.lane)
+
     def name(self) -> str:
         """The name of the lane to open the session on."""
         if self.scratch and self.lane is not None:

@@ -20,7 +20,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, SESSION_FILE
 from sessiontree.cli.opening import OnLane, entry_at, lane_note, lane_options, reading, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker, text_of_message
-from sessiontree.cli.terminal import out, short, tell
+from sessiontree.cli.terminal import counted, out, short, tell
 from sessiontree.context.compaction import KEEP_TOKENS
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import Entry
@@ -228,9 +228,11 @@ def _summary_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_summary
 
 
-def _ask(words: Sequence[str], entries: Sequence[Entry]) -> str:
-    """The summary that a program writes of the entries."""
+def _ask(words: Sequence[str], entries: Sequence[Entry], instructions: str | None = None) -> str:
+    """The summary that a program writes of the entries, by the user's instructions if any."""
     transcript = "\n".join(f"{speaker(e)}: {_text(e)}\n" for e in entries if e.is_content)
+    if instructions is not None:
+        transcript += f"\nThe user's instructions for the summary: {instructions}\n"
     try:
         ended = subprocess.run(
             words, input=transcript.encode(errors="replace"), stdout=subprocess.PIPE
@@ -334,7 +336,7 @@ def pop(file: str, ref: str | None, given: _GivenSummary, on: OnLane, as_json: b
     out_written(entry, done, as_json=as_json)
 
 
-@arguments.write_command("compact")
+@arguments.file_command("compact", json=f"{arguments.WRITTEN}; with --plan, the plan")
 @click.option("--first-kept", metavar="REF", help="The first entry that stays in the context.")
 @click.option(
     "--keep",
@@ -343,30 +345,73 @@ def pop(file: str, ref: str | None, given: _GivenSummary, on: OnLane, as_json: b
     help=f"The approximate number of tokens to keep [default: {KEEP_TOKENS:,}]; 0 keeps nothing.",
 )
 @_summary_options
+@click.option(
+    "--instructions",
+    metavar="TEXT",
+    help="Instructions for the summary, for --summarizer and --plan.",
+)
+@click.option(
+    "--plan", is_flag=True, help="Write nothing; print a request to a model for the summary."
+)
 @lane_options
 def compact(
     file: str,
     first_kept: str | None,
     keep: int | None,
     given: _GivenSummary,
+    instructions: str | None,
+    plan: bool,
     on: OnLane,
     as_json: bool,
 ) -> None:
-    """The entries stay in the file and in the tree. If the context is shorter than --keep,
-    the command fails. To replace the whole context, give '--keep 0'. Without a summary
-    option, the built-in summarizer is used.
+    """The entries stay in the file and in the tree. By default, about 20,000 tokens at the end of
+    the context stay. If the context is shorter, a given summary replaces the whole context. Without
+    a summary option, the built-in summarizer is used, and a shorter context is not changed. To
+    replace a context of any size, give '--keep 0'.
+
+    With --plan, the command prints the text to send to a model, and how to write the answer of the
+    model as the summary. With --json, it also prints the entries that the summary replaces.
+
+    \b
+    Example:
+      sessiontree compact chat.jsonl --instructions "Keep all file names" \\
+        --summarizer "claude -p 'Summarize this conversation'"
     """
     if first_kept is not None and keep is not None:
         raise click.UsageError("give --first-kept or --keep, not both")
+    if plan and given.summary is not None:
+        raise click.UsageError("give --plan or a summary option, not both")
+    if instructions is not None and not (plan or given.is_slow):
+        raise click.UsageError("--instructions needs --summarizer or --plan")
+    chosen: dict[str, Any] = {"first_kept": first_kept, "keep": keep, "instructions": instructions}
+    if plan:
+        _print_plan(file, on, chosen, as_json=as_json)
+        return
     with on.writing(file, hold=not given.is_slow) as session:
-        entry = session.compact(
-            given.summary or summarize, first_kept, keep=KEEP_TOKENS if keep is None else keep
-        )
+        entry = session.compact(given.summary, **chosen)
         after = session.context().tokens
     before = f"{entry['tokensBefore']:,}"
     done = f"Compacted the context from about {before} tokens to about {after:,}"
     done += lane_note(file, session)
     out_written(entry, done, as_json=as_json)
+
+
+def _print_plan(file: str, on: OnLane, chosen: dict[str, Any], *, as_json: bool) -> None:
+    if on.scratch:
+        raise click.UsageError("--plan writes nothing; give --lane or leave --scratch out")
+    with reading(file) as opened, on.reading(opened) as session:
+        plan = session.compaction_plan(**chosen)
+    first = plan.first_kept
+    summarized = counted(len(plan.messages), "message")
+    tell(
+        f"A summary would replace {summarized}; about {plan.tokens_after:,} of "
+        f"{plan.tokens_before:,} tokens would stay"
+    )
+    kept = ["--keep", "0"] if first is None else ["--first-kept", first.uuid]
+    lane = [] if on.lane is None else ["--lane", on.lane]
+    command = shlex.join(["compact", file, *lane, *kept])
+    tell(f"to write the summary: sessiontree {command} --summary TEXT")
+    out_json(plan) if as_json else out(plan.text)
 
 
 @arguments.write_command("cherry-pick")

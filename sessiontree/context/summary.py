@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -9,11 +10,12 @@ from sessiontree.core.callback import called
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.message import calls_of, is_prompt, text_of
-from sessiontree.errors import EntryError
+from sessiontree.errors import EntryError, UsageError
 
-# Takes the entries that are left, oldest first, gives the text that replaces them. Only an
-# AsyncSession takes a coroutine function.
-Summarizer = Callable[[Sequence[Entry]], str | Coroutine[Any, Any, str]]
+# Takes the entries that are left, oldest first, and the user's instructions if there are any; gives
+# the text that replaces the entries. Only an AsyncSession takes a coroutine function.
+_Text = str | Coroutine[Any, Any, str]
+Summarizer = Callable[[Sequence[Entry]], _Text] | Callable[[Sequence[Entry], str], _Text]
 Summary = str | Summarizer
 
 _REQUEST_WIDTH: Final = 200
@@ -35,13 +37,42 @@ def summarize(entries: Sequence[Entry]) -> str:
     return parts or f"{len(entries)} entries without a request or an answer."
 
 
-def text_of_summary(summary: Summary, entries: Sequence[Entry]) -> str:
-    """A summary as text: itself, or the result of the summarizer; else an EntryError."""
-    text = called(summary, entries) if callable(summary) else summary
+def text_of_summary(
+    summary: Summary, entries: Sequence[Entry], instructions: str | None = None
+) -> str:
+    """A summary as text: itself, or the result of the summarizer; else an EntryError.
+
+    A summarizer gets the instructions as a second argument, if there are any.
+
+    Raises:
+        UsageError: there are instructions, and the summarizer does not take them.
+    """
+    given = (entries,) if instructions is None else (entries, instructions)
+    if callable(summary) and instructions is not None:
+        _check_takes(summary, given)
+    text = called(summary, *given) if callable(summary) else summary
     if not isinstance(text, str) or not text.strip():
         source = "the summarizer returned" if callable(summary) else "the summary is"
         raise EntryError(f"{source} {text!r:.60}; a summary must be non-empty text")
     return text
+
+
+def _check_takes(summarizer: Summarizer, given: tuple[Any, ...]) -> None:
+    if summarizer is summarize:
+        raise UsageError(
+            "the built-in summarizer follows no instructions; give a summarizer that asks a model"
+        )
+    try:
+        signature = inspect.signature(summarizer)
+    except ValueError:  # of a function in C, which says nothing of its arguments
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise UsageError(
+            "the summarizer takes no instructions; write it as a function of the entries and the "
+            "instructions"
+        ) from error
 
 
 class _Seen:

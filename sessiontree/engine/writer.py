@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from time import time_ns
@@ -234,6 +234,7 @@ class EntryWriter:
         chosen: str | None = None,
         *,
         seen: Entry | None = None,
+        again: Callable[[], Sequence[Draft]] | None = None,
     ) -> Entry:
         """Write entries, each below the one before, all or none; go to the last.
 
@@ -243,6 +244,7 @@ class EntryWriter:
             event: the hooks to call beside those of appending.
             chosen: the uuid that the caller chose, which another writer may have used.
             seen: the leaf for which the entries were made, by default the current one.
+            again: makes the entries again, if the leaf is another one at the time of the write.
         """
         self.log.check_writable()
         seen = seen or self.cursor.leaf
@@ -261,6 +263,8 @@ class EntryWriter:
                 drafts = self._spilled(whole)
             if above is None and self.cursor.leaf is not seen:  # a hook or another thread wrote
                 self._check_still_holds([type for type, _, _ in drafts], seen)
+                if again is not None:
+                    drafts = self._spilled(again()) if whole else again()
                 entries = self._run(drafts, self.cursor.leaf.uuid)
             if chosen is not None:
                 self._check_fresh(chosen)

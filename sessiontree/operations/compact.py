@@ -1,96 +1,260 @@
-"""Compaction: an entry whose summary replaces the older part of a context."""
+"""Compaction: an entry whose summary replaces the older part of a context.
+
+A plan names what the summary replaces, at one leaf. The entries that are written below that leaf
+before the compaction stay in the context.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import takewhile
+from typing import Any, Final
 
-from sessiontree.context.compaction import Piece, TokenCounter, cut_point
+import msgspec
+
+from sessiontree.context.compaction import KEEP_TOKENS, Piece, TokenCounter, cut_point
+from sessiontree.context.context import Context
 from sessiontree.context.summary import Summary, text_of_summary
 from sessiontree.core.entry import Entry
-from sessiontree.engine.cursor import Ref
+from sessiontree.core.message import Message
+from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.refs import LEAF
-from sessiontree.engine.writer import EntryWriter, fresh_uuid
+from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, UsageError
+
+RESERVE_TOKENS: Final = 16_384
+
+
+class CompactionPlan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What a compaction will replace with a summary; see `Session.compaction_plan`.
+
+    Attributes:
+        leaf: the leaf for which the plan was made.
+        messages: the messages that the summary replaces, as in the context. Do not change them.
+        entries: for each message, the entry that the message comes from.
+        first_kept: the first entry that stays in the context; None: nothing stays.
+        tokens_before: the estimated tokens of the context.
+        tokens_after: the estimated tokens of the messages that stay, without the new summary.
+        instructions: the user's instructions for the summary, or None.
+    """
+
+    leaf: Entry
+    messages: Sequence[Message]
+    entries: Sequence[Entry]
+    first_kept: Entry | None
+    tokens_before: int
+    tokens_after: int
+    instructions: str | None = None
+
+    @property
+    def text(self) -> str:
+        """A request to a model to write the summary, with the conversation and the instructions.
+
+        Give it to a model as the only message. Long results of tools are cut, and thinking is left
+        out.
+        """
+        from sessiontree.text.dialogue import summary_request  # few compactions ask a model
+
+        return summary_request(self.messages, self.instructions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object that `compact --plan --json` prints."""
+        return {
+            "leaf": self.leaf.uuid,
+            "entries": [dict(entry.as_stored) for entry in self.entries],
+            "firstKeptEntryUuid": None if self.first_kept is None else self.first_kept.uuid,
+            "tokensBefore": self.tokens_before,
+            "tokensAfter": self.tokens_after,
+            "instructions": self.instructions,
+            "text": self.text,
+        }
+
+
+def plan(
+    cursor: Cursor,
+    first_kept: Ref | None,
+    keep: int | None,
+    count: TokenCounter,
+    instructions: str | None,
+    *,
+    any_size: bool,
+) -> CompactionPlan:
+    """See `Session.compaction_plan`.
+
+    With `any_size`, a context that is shorter than what is kept by default is replaced as a whole.
+    """
+    _check_keep(keep)
+    if keep is not None and first_kept is not None:
+        raise UsageError("give 'first_kept' or 'keep', not both")
+    _check_instructions(instructions)
+    with cursor.alone():  # one moment: another thread may move
+        context = cursor.context(count=count)
+        pieces = cursor.pieces()
+        if first_kept is not None:
+            kept = _named(cursor, first_kept)
+        elif keep == 0:
+            kept = None
+        else:
+            kept = _cut(cursor, pieces, keep, count, context, any_size=any_size)
+        replaced = _replaced(cursor.context_path().entries, pieces, kept)
+        if not replaced:
+            if not context.messages:
+                raise NothingToDoError("the context is empty; there is nothing to compact")
+            raise NothingToDoError("nothing in the context is before the first kept entry")
+        all_tokens = sum(count(message) for piece in pieces for message in piece.messages)
+        return CompactionPlan(
+            leaf=context.leaf,
+            messages=[message for message, _ in replaced],
+            entries=[source for _, source in replaced],
+            first_kept=kept,
+            tokens_before=context.tokens,
+            tokens_after=all_tokens - sum(count(message) for message, _ in replaced),
+            instructions=instructions,
+        )
 
 
 def compact(
-    writer: EntryWriter,
-    summary: Summary,
-    first_kept: Ref | None,
-    keep: int,
-    count: TokenCounter,
-    extra: Mapping[str, Any],
+    writer: EntryWriter, plan: CompactionPlan, summary: Summary, extra: Mapping[str, Any]
 ) -> Entry:
-    """See `Session.compact`."""
+    """Write the compaction of a plan; see `Session.compact`."""
     uuid = fresh_uuid()
-    with writer.log.alone():  # one moment: another thread may move
-        seen = writer.cursor.leaf
-        context = writer.cursor.context(count=count)
-        pieces = writer.cursor.pieces()
-        kept_uuid = _first_kept(writer, pieces, first_kept, keep, count, uuid)
-        replaced = _replaced(writer.cursor.context_path().entries, pieces, kept_uuid, uuid)
-        state = {
-            "model": context.model,
-            "thinkingLevel": context.thinking_level,
-            "system": context.system,
-            "name": writer.reader.names().name,
+    _check_fits(writer.cursor, plan)  # before a model is asked
+    text = text_of_summary(summary, plan.entries, plan.instructions)
+
+    def draft() -> list[Draft]:
+        since = _check_fits(writer.cursor, plan)
+        first = plan.first_kept or next(iter(since), None)
+        context = writer.cursor.context()
+        fields = {
+            "summary": text,
+            "firstKeptEntryUuid": uuid if first is None else first.uuid,
+            "tokensBefore": plan.tokens_before,
+            **extra,
+            "state": {
+                "model": context.model,
+                "thinkingLevel": context.thinking_level,
+                "system": context.system,
+                "name": writer.reader.names().name,
+            },
         }
-    if not replaced:
-        raise NothingToDoError("nothing in the context is before the first kept entry")
-    fields = {
-        "summary": text_of_summary(summary, replaced),
-        "firstKeptEntryUuid": kept_uuid,
-        "tokensBefore": context.tokens,
-        **extra,
-        "state": state,
-    }
-    return writer.write_run([("compaction", fields, uuid)], None, "compact", seen=seen)
+        return [("compaction", fields, uuid)]
+
+    with writer.log.alone():
+        seen, drafts = writer.cursor.leaf, draft()
+    return writer.write_run(drafts, None, "compact", seen=seen, again=draft)
+
+
+def needs_compaction(context: Context, window: int, reserve: int, count: TokenCounter) -> bool:
+    """See `Session.needs_compaction`."""
+    if not isinstance(window, int) or window <= 0:
+        raise UsageError(f"window is the number of tokens of the model's window, not {window!r}")
+    if not isinstance(reserve, int) or not 0 <= reserve < window:
+        raise UsageError(
+            f"reserve is a number of tokens, from 0 to less than the window of {window:,}, not "
+            f"{reserve!r}"
+        )
+    system = context.system
+    used = context.tokens + (count({"role": "system", "content": system}) if system else 0)
+    return used > window - reserve
+
+
+def _check_keep(keep: int | None) -> None:
+    if keep is not None and (not isinstance(keep, int) or keep < 0):
+        raise UsageError(f"keep is a number of tokens, 0 or more, not {keep!r}")
+
+
+def _check_instructions(instructions: str | None) -> None:
+    if instructions is not None and (not isinstance(instructions, str) or not instructions.strip()):
+        raise UsageError(f"instructions are a text that is not empty, not {instructions!r:.60}")
+
+
+def _named(cursor: Cursor, first_kept: Ref) -> Entry:
+    """The entry that the caller names as the first to keep."""
+    kept = cursor.entry(first_kept)
+    if first_kept == LEAF:  # the last content; a marker behind it would keep nothing
+        kept = cursor.nearest(lambda entry: entry.is_content) or kept
+    if not cursor.is_above(kept):
+        raise UsageError(
+            f"the first kept entry {kept.uuid} is not on the current path; "
+            "'path' shows which entries are"
+        )
+    return kept
+
+
+def _cut(
+    cursor: Cursor,
+    pieces: Sequence[Piece],
+    keep: int | None,
+    count: TokenCounter,
+    context: Context,
+    *,
+    any_size: bool,
+) -> Entry | None:
+    """The first entry to keep so that about `keep` tokens stay; None where nothing stays."""
+    tokens = KEEP_TOKENS if keep is None else keep
+    uuid = cut_point(pieces, tokens, count)
+    if uuid is not None:
+        return cursor.entry(uuid)
+    if (keep is None and any_size) or not context.messages:
+        return None
+    if context.tokens <= tokens:
+        cause = f"the context has about {context.tokens:,} tokens, and {tokens:,} are to be kept"
+    else:
+        cause = f"no entry can be left out so that about {tokens:,} tokens stay"
+    raise NothingToDoError(
+        f"{cause}: nothing to compact; to replace the whole context with a summary, give keep=0 "
+        "(on the command line, --keep 0)"
+    )
 
 
 def _replaced(
-    path: Sequence[Entry], pieces: Sequence[Piece], kept_uuid: str, own_uuid: str
-) -> list[Entry]:
-    """The entries that the summary replaces in the context, an earlier compaction included.
+    path: Sequence[Entry], pieces: Sequence[Piece], kept: Entry | None
+) -> list[tuple[Message, Entry]]:
+    """The messages that the summary replaces, an earlier summary included, with their entries.
 
     `path` is the part that the context needs; the first entry to keep may be above it.
     """
     places = {entry.uuid: place for place, entry in enumerate(path)}
-    kept_at = len(path) if kept_uuid == own_uuid else places.get(kept_uuid, 0)
+    kept_at = len(path) if kept is None else places.get(kept.uuid, 0)
     return [
-        source
+        (message, source)
         for piece in pieces
-        for source in piece.sources
+        for message, source in zip(piece.messages, piece.sources, strict=True)
         if source.type == "compaction" or places[piece.uuid] < kept_at
     ]
 
 
-def _first_kept(
-    writer: EntryWriter,
-    pieces: Sequence[Piece],
-    first_kept: Ref | None,
-    keep: int,
-    count: TokenCounter,
-    own_uuid: str,
-) -> str:
-    """The uuid of the first entry to keep; the compaction's own where nothing is kept."""
-    if first_kept is not None:
-        kept = writer.cursor.entry(first_kept)
-        if first_kept == LEAF:  # the last content; a marker behind it would keep nothing
-            kept = writer.cursor.nearest(lambda entry: entry.is_content) or kept
-        if not writer.cursor.is_above(kept):
-            raise UsageError(
-                f"the first kept entry {kept.uuid} is not on the current path; "
-                "'path' shows which entries are"
-            )
-        return kept.uuid
-    if keep == 0:
-        return own_uuid
-    kept_uuid = cut_point(pieces, keep, count)
-    if kept_uuid is None:
-        tokens = writer.cursor.context(count=count).tokens
-        raise NothingToDoError(
-            f"the context has about {tokens} tokens and {keep} are to be kept: nothing to compact; "
-            "keep fewer tokens, or name the first entry to keep"
+def _check_fits(cursor: Cursor, plan: CompactionPlan) -> Sequence[Entry]:
+    """Refuse a plan that no longer fits the path; return what was written since, oldest first.
+
+    Raises:
+        UsageError: the leaf is not below the plan's, or what the plan replaces was changed.
+    """
+    if cursor.leaf.uuid == plan.leaf.uuid:
+        return ()
+    again = "nothing was written: make a new plan, or compact again"
+    if not cursor.is_above(plan.leaf):
+        raise UsageError(
+            f"the session moved to {cursor.leaf.uuid}, which is not below {plan.leaf.uuid}, for "
+            f"which the compaction was planned; {again}"
         )
-    return kept_uuid
+    since = list(takewhile(lambda entry: entry.uuid != plan.leaf.uuid, cursor.up()))
+    since.reverse()
+    kept = {entry.uuid for entry in since} | {entry.uuid for entry in _kept(cursor, plan)}
+    for entry in since:
+        if entry.type == "compaction":
+            raise UsageError(f"compaction {entry.uuid} was written since the plan; {again}")
+        if entry.type == "context_edit" and entry.get("targetUuid") not in kept:
+            raise UsageError(
+                f"{entry.uuid} edits the content of {entry.get('targetUuid')}, which the plan "
+                f"summarizes as it was before; {again}"
+            )
+    return since
+
+
+def _kept(cursor: Cursor, plan: CompactionPlan) -> list[Entry]:
+    """The entries that the plan keeps, up to its leaf."""
+    if plan.first_kept is None:
+        return []
+    above = takewhile(lambda entry: entry != plan.first_kept, cursor.up(plan.leaf))
+    return [plan.first_kept, *above]

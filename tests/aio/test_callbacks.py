@@ -161,6 +161,25 @@ async def test_every_summary_may_be_asked_for(path: Path) -> None:
 
 
 @in_each_loop
+async def test_a_compaction_goes_in_steps_around_a_model_that_is_awaited(path: Path) -> None:
+    async def ask(entries: Sequence[Entry], instructions: str) -> str:
+        await checkpoint()
+        return f"{len(entries)} entries: {instructions}"
+
+    async with AsyncSession.open(path) as session:
+        assert await session.needs_compaction(10, 9)
+        plan = await session.compaction_plan(instructions="In French")
+        assert "hello" in plan.text
+        await session.append_message(user("while the model works"))
+        await session.compact("in short", plan)
+        assert said(await session.context()) == ["in short", "while the model works"]
+        entry = await session.compact(ask, instructions="In French")
+        assert entry["summary"] == "2 entries: In French"
+        with pytest.raises(UsageError, match="was written since"):
+            await session.compact("again", plan)
+
+
+@in_each_loop
 async def test_an_error_of_a_summarizer_is_that_of_the_call(path: Path) -> None:
     async def summary(entries: Sequence[Entry]) -> str:
         raise ConnectionError("no model")

@@ -85,6 +85,38 @@ def test_compact_keeps_the_message_above_an_annotation(chat: Path, mark: tuple[s
     assert texts(chat)[1:] == ["sure"]
 
 
+def test_compact_with_a_summary_acts_on_a_short_context(chat: Path) -> None:
+    done("compact", chat, "--summary", "so far")
+    assert texts(chat) == ["so far"]
+
+
+def test_a_plan_is_a_request_to_a_model_and_writes_nothing(chat: Path) -> None:
+    before = contents(chat.parent)
+    words = ("--first-kept", "@~1", "--instructions", "In French", "--plan")
+    printed = run("compact", chat, *words)
+    plan = printed_json("compact", chat, *words)
+    assert contents(chat.parent) == before
+    assert [entry["message"]["content"] for entry in plan["entries"]] == ["hello", "hi"]
+    assert printed.stdout == plan["text"] + "\n"
+    assert plan["text"].index("hello") < plan["text"].index("In French")
+    kept = f"--first-kept {plan['firstKeptEntryUuid']} --summary TEXT"
+    assert f"sessiontree compact {chat} {kept}" in printed.stderr
+    assert plan["tokensAfter"] < plan["tokensBefore"]
+
+
+def test_a_plan_may_be_of_a_lane_and_may_keep_nothing(chat: Path) -> None:
+    done("append", chat, "--lane", "side", "--text", "aside")
+    printed = run("compact", chat, "--plan", "--lane", "side")
+    assert "aside" in printed.stdout
+    assert f"sessiontree compact {chat} --lane side --keep 0 --summary TEXT" in printed.stderr
+
+
+def test_a_program_that_summarizes_gets_the_instructions(chat: Path) -> None:
+    entry = printed_json("compact", chat, "--summarizer", "cat", "--instructions", "In French")
+    assert entry["summary"].startswith("user: hello")
+    assert entry["summary"].endswith("The user's instructions for the summary: In French")
+
+
 def test_moving_above_a_compaction_warns_in_one_line(chat: Path) -> None:
     done("compact", chat, "--keep", "0", "--summary", "all of it")
     assert texts(chat) == ["all of it"]

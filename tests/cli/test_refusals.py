@@ -117,7 +117,7 @@ def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
         (("merge", "@~1"), "on the current path already"),
         (("rewind", "@"), "is not a prompt"),
         (("pop", "@"), "nothing to pop"),
-        (("compact",), "20000 are to be kept: nothing to compact"),
+        (("compact",), "20,000 are to be kept: nothing to compact; to replace the whole"),
         (("keep", "scratch/none"), "nothing on the lane scratch/none"),
     ],
 )
@@ -217,6 +217,9 @@ def test_a_file_without_permission_to_read_or_write_is_refused(chat: Path) -> No
         (("compact", "--keep", "-1"), "not in the range"),
         (("compact", "--keep", "many"), "not a valid integer"),
         (("compact", "--keep", "5", "--first-kept", "@"), "not both"),
+        (("compact", "--plan", "--summarize"), "not both"),
+        (("compact", "--plan", "--scratch"), "--plan writes nothing"),
+        (("compact", "--instructions", "x", "--summary", "y"), "needs --summarizer or --plan"),
     ],
 )
 def test_wrong_usage_exits_with_2(chat: Path, words: tuple[str, ...], error: str) -> None:

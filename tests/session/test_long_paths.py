@@ -94,7 +94,9 @@ MOVES: dict[str, Callable[[Session], object]] = {
     "pop": lambda session: session.pop(summary="s"),
     "pop to an entry": lambda session: session.pop(uuid_of(MESSAGES - 10), summary="s"),
     "compact": lambda session: session.compact("s", keep=10_000),
-    "compact from an entry": lambda session: session.compact("s", uuid_of(MESSAGES - 10)),
+    "compact from an entry": lambda session: session.compact(
+        "s", first_kept=uuid_of(MESSAGES - 10)
+    ),
     "edit": lambda session: session.edit_context(uuid_of(MESSAGES - 10), None),
     "go back far": lambda session: session.branch(uuid_of(MESSAGES // 2)),
     "leave a lot, summarized": lambda session: session.branch(uuid_of(1), summary=summarize),

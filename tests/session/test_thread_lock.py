@@ -69,7 +69,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "rewind": (4, lambda session, _: session.rewind()),
     "push": (1, lambda session, _: session.push()),
     "pop": (3, lambda session, _: session.pop(summary="so far")),
-    "compact": (2, lambda session, _: session.compact("so far", first_kept="@")),
+    "compact": (3, lambda session, _: session.compact("so far", first_kept="@")),
     "merge": (3, lambda session, _: session.merge("other")),
     "label": (3, lambda session, _: session.label("@", "here")),
     "fork": (7, lambda session, folder: session.fork(folder / "copy.jsonl")),
