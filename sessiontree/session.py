@@ -327,6 +327,16 @@ class Session:
         return self.cursor.leaf
 
     @property
+    def conflict(self) -> Entry | None:
+        """The last entry of this lane, if another writer added it and it is not on this path.
+
+        The leaf of the lane in the file has then moved: what this session writes is on another
+        branch than this entry. A session learns of other writers when it writes, and when you call
+        `refresh`. The property is None again after a `switch` to the entry, or a `merge` of it.
+        """
+        return self.writer.conflict
+
+    @property
     def name(self) -> str | None:
         """The latest name of the session, or None. The whole file is read."""
         return self.reader.names().name

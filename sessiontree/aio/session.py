@@ -201,6 +201,14 @@ class AsyncSession:
         return self._plain.leaf
 
     @property
+    def conflict(self) -> Coroutine[Any, Any, Entry | None]:
+        """The last entry of another writer that is not on this path: `await session.conflict`.
+
+        See `Session.conflict`.
+        """
+        return self.run(lambda session: session.conflict)
+
+    @property
     def name(self) -> Coroutine[Any, Any, str | None]:
         """The latest name of the session, or None: `await session.name`."""
         return self.run(lambda session: session.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import click
 
@@ -13,7 +13,7 @@ from sessiontree.cli.output import describe, for_people, out_entry_row, out_json
 from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import indented_text
@@ -201,12 +201,40 @@ def context(
 def follow(file: str, as_json: bool) -> None:
     """The command runs until you interrupt it. If the file is migrated or repaired, the command
     continues. The command reports new damage on standard error. A file of another agent cannot be
-    followed: import that file first.
+    followed: import that file first. If two writers are on the same lane, the command warns of
+    each entry that is not below the leaf of its lane.
     """
     with Session.open(file, readonly=True) as session:
+        leaves = _Leaves(session.leaf)
         for entry in session.follow(lambda damage: tell(str(damage))):
             out_json(entry) if as_json else out_entry_row(entry)
             finish()
+            leaves.take(entry)
+
+
+class _Leaves:
+    """The leaf of each lane that is followed. Warns where a leaf moves to another branch."""
+
+    def __init__(self, leaf: Entry) -> None:
+        self._of = {leaf.lane: (leaf, {leaf.uuid})}
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry of the file."""
+        leaf, uuids = self._of.get(entry.lane, (None, set[str]()))
+        if entry.type in ANNOTATIONS:
+            uuids.add(entry.uuid)  # the next entry may hang below it
+            return
+        below = {*uuids, None}  # without a parent, an entry is on no branch
+        if leaf is not None and entry.parent_uuid not in below and entry.type not in _MOVES:
+            tell(
+                f"Warning: {short(entry.uuid)} is not below the leaf of {entry.lane or MAIN}, "
+                f"which was {describe(leaf)}; that entry is on a side branch now"
+            )
+        self._of[entry.lane] = entry, {entry.uuid}
+
+
+_MOVES: Final = frozenset({"branch", "branch_summary", "stack_summary"})
+"""Entries by which a writer leaves the path on purpose."""
 
 
 @arguments.file_command("stats", json="the numbers")

@@ -37,7 +37,7 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
     does not hold it, for other writers would give up waiting; the user is warned if one of
     them moves the leaf meanwhile.
     """
-    session, _ = open_migrated(file, lane, () if hold else (_ConflictWarning(),))
+    session, _ = open_migrated(file, lane, () if hold else (ConflictWarning(),))
     with session, contextlib.ExitStack() as locked:
         locked.enter_context(session.locked())
         if not hold:
@@ -105,14 +105,20 @@ def entry_at(session: Session, ref: str, hint: str) -> Entry:
         raise
 
 
-class _ConflictWarning:
+class ConflictWarning:
     """A hook that warns when another writer moved the leaf while this command was busy."""
 
     def on_conflict(self, session: Any, entry: Entry) -> None:
-        terminal.tell(
-            f"Warning: meanwhile another writer added {output.describe(entry)}; "
-            "that entry is now on a side branch, and the leaf is the entry of this command"
-        )
+        if session.leaf.offset > entry.offset:
+            where = "that entry is now on a side branch, and the leaf is the entry of this command"
+        elif not session.cursor.is_above(session.leaf, entry):
+            where = (
+                "that entry is now the leaf, and the entries of this command are on a side branch"
+            )
+        else:  # it goes on from what this command wrote
+            return
+        added = output.describe(entry)
+        terminal.tell(f"Warning: meanwhile another writer added {added}; {where}")
 
 
 def open_migrated(

@@ -11,7 +11,7 @@ import click
 
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.opening import OnLane, lane_note, lane_options
+from sessiontree.cli.opening import ConflictWarning, OnLane, lane_note, lane_options
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, drop_output, finish, out, short, tell
 from sessiontree.core.message import ABORTED
@@ -67,6 +67,7 @@ def record(file: str, prompt: str | None, granularity: Any, on: OnLane, as_json:
         finally:  # the last events of an interrupted agent are stored too
             rest = accumulator.close()
         printer.print(rest)
+        session.refresh()  # warns of what another writer added since the last entry
         head = accumulator.head.uuid
     if not accumulator.recognized:
         raise NothingToDoError(
@@ -92,7 +93,8 @@ def _opened(
         while b"\n" not in chunks[-1] and (more := stream.read1(_CHUNK)):
             chunks.append(more)
         first = b"".join(chunks)
-        made = Session.create(file, cwd=agents_cwd(first), lane=on.name())
+        cwd, hooks = agents_cwd(first), [ConflictWarning()]
+        made = Session.create(file, cwd=cwd, lane=on.name(), hooks=hooks)
         session = stack.enter_context(made)
         tell(f"Created {file}, session {session.id}")
         return stack.enter_context(on.on(session)), first

@@ -95,14 +95,20 @@ def append(
         message = _message_read() if text is None and not attachments else message
         check_new_message(message)  # before the file is touched
     with on.writing(file, hold=not attached) as session:
+        before = session.leaf
         if alone is not None:
             entry = session.attach(alone, role=role or "user", preview=preview, **where)
         elif handle is not None:
             entry = session.append_handle(handle, role=role, preview=preview, **where)
         else:
             entry = session.append_message(message, attachments=attachments, **where)
+        left = None if where["parent"] is None else session.reader.skip_markers(before)
+        if left is not None and session.cursor.is_above(left, entry):
+            left = None
     done = f"Appended {speaker(entry)} {short(entry.uuid)} below {short(entry.parent_uuid or '')}"
     out_written(entry, done + lane_note(file, session), as_json=as_json)
+    if left is not None:
+        tell(f"The leaf was {describe(left)}; it is on a side branch now")
 
 
 def _message_read() -> Any:

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import takewhile
 from time import time_ns
 from typing import Any, Final
 
@@ -112,6 +113,7 @@ class EntryWriter:
         self.spill_over = spill_over
         self.tail = cursor.leaf.uuid
         self._moved_to: Entry | None = None
+        self._elsewhere: Entry | None = None
         self._batch: dict[str, Entry] | None = None
         self._batch_process = -1
         self._batch_task: object = None
@@ -466,7 +468,7 @@ class EntryWriter:
 
     def catch_up(self) -> None:
         """Read what others wrote, and note where they moved this lane's leaf."""
-        before = self.reader.view
+        before, tail = self.reader.view, self.tail
         moved_to = None
         for head in self.cursor.catch_up():
             if head.lane == self.cursor.lane:
@@ -474,9 +476,39 @@ class EntryWriter:
                 if head.type not in ANNOTATIONS:
                     moved_to = head
         if self.reader.view is not before:
-            self.tail = self.cursor.leaf_in_log().uuid
+            leaf = self.cursor.leaf_in_log()
+            self.tail = leaf.uuid
+            moved_to = self._added_since(tail, leaf)
         if moved_to is not None:
-            self._moved_to = self.reader.view.read(moved_to.offset)
+            self._moved_to = self._elsewhere = self.reader.view.read(moved_to.offset)
+
+    def _added_since(self, tail: str, leaf: Entry) -> Entry | None:
+        """Return the lane's last entry, without annotations, if it came after its known tail."""
+        known = (tail, self.cursor.leaf.uuid)
+        for entry in (leaf, *self.reader.view.walk().up(leaf)):
+            if entry.uuid in known or entry.lane != self.cursor.lane:
+                return None
+            if entry.type not in ANNOTATIONS:
+                return entry
+        return None
+
+    @property
+    def conflict(self) -> Entry | None:
+        """See `Session.conflict`."""
+        with self.log.alone():
+            other = self._elsewhere
+            if other is not None and self._has_on_path(other):
+                self._elsewhere = None
+            return self._elsewhere
+
+    def _has_on_path(self, other: Entry) -> bool:
+        """Whether an entry is at or above the leaf, or merged there."""
+        later = takewhile(lambda entry: entry.offset >= other.offset, self.cursor.up())
+        return any(
+            entry.uuid == other.uuid
+            or (entry.type == "merge" and entry.get("mergedUuid") == other.uuid)
+            for entry in later
+        )
 
     def refresh(self) -> None:
         """Read what others wrote, and stay at the leaf; see `Session.refresh`."""

@@ -21,6 +21,20 @@ from tests.support.loops import LOOPS, Watched, in_each_loop, run_in
 
 
 @in_each_loop
+async def test_two_sessions_are_told_of_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    async with AsyncSession.create(file) as one, AsyncSession.open(file) as other:
+        theirs = await other.append_message(user("theirs"))
+        assert await one.conflict is None
+        mine = await one.append_message(user("mine"))
+        assert await one.conflict == theirs
+        await other.refresh()
+        assert await other.conflict == mine
+        await one.merge(theirs)
+        assert await one.conflict is None
+
+
+@in_each_loop
 async def test_a_hundred_sessions_at_once(tmp_path: Path) -> None:
     before = threading.active_count()
 

@@ -42,6 +42,16 @@ def test_append_takes_any_message_from_standard_input(chat: Path) -> None:
     assert last(chat)["message"] == message
 
 
+def test_append_below_what_a_script_saw_last_tells_where_the_leaf_was(chat: Path) -> None:
+    seen = done("append", chat, "--text", "mine").strip()
+    done("push", chat)
+    assert "side branch" not in run("append", chat, "--text", "on", "--parent", "@").stderr
+    told = run("append", chat, "--text", "mine again", "--parent", seen).stderr
+    assert told.endswith("(user: on); it is on a side branch now\n")
+    done("branch", chat, seen)
+    assert "side branch" not in run("append", chat, "--text", "more", "--parent", seen).stderr
+
+
 def test_append_does_not_read_standard_input_where_text_is_given(chat: Path) -> None:
     done("append", chat, "--text", "x\ny", input="no json")
     assert last(chat)["message"] == {"role": "user", "content": "x\ny"}

@@ -548,6 +548,33 @@ def test_the_command_reports_damage_that_is_added(path: Path) -> None:
     assert "\x1b" not in reported
 
 
+def test_the_command_warns_where_two_writers_branch(path: Path) -> None:
+    with (
+        python("-m", "sessiontree", "follow", str(path)) as (child, out, _),
+        Session.open(path) as one,
+        Session.open(path) as other,
+    ):
+        while not select.select([out], [], [], 0.05)[0]:  # it does not say when it began
+            first = one.append_message(user("begin"))
+        one.label(first, "here")
+        with other.locked():
+            pass
+        mine = one.append_message(user("mine"))
+        other.branch(first)  # a move on purpose
+        other.append_message(user("theirs"))
+        one.append_message(user("mine again"))
+        with other.locked():
+            other.append_message(user("the last"))
+        while "the last" not in out.readline():
+            pass
+        _, told, _ = interrupt(child)
+    warned = [row for row in told.splitlines() if row.startswith("Warning: ")]
+    assert len(warned) == 1
+    assert warned[0].endswith("(user: theirs); that entry is on a side branch now")
+    assert str(mine.uuid) not in warned[0]
+    assert "is not below the leaf of main, which was" in warned[0]
+
+
 @pytest.mark.slow
 def test_the_command_ends_when_nobody_reads_it_any_more(path: Path) -> None:
     with python("-m", "sessiontree", "follow", str(path)) as (child, out, errors):

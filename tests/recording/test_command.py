@@ -121,6 +121,47 @@ def test_nothing_to_record_is_an_error_and_makes_no_file(file: Path) -> None:
     assert not (file).exists()
 
 
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [
+        ("writes between", "now on a side branch, and the leaf is the entry of this command"),
+        ("writes last", "now the leaf, and the entries of this command are on a side branch"),
+        ("goes on", None),
+    ],
+)
+def test_another_writer_meanwhile_is_told_of(
+    file: Path, exists: bool, who: str, told: str | None
+) -> None:
+    if exists:
+        done("new", file)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*COMMAND, str(file)], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
+        *before, last = STREAM.splitlines(keepends=True)
+        child.stdin.write(before[0])
+        assert json.loads(child.stdout.readline())["type"] == "start"
+        with Session.open(file) as other:
+            if who == "writes between":
+                other.append_message({"role": "user", "content": "meanwhile"})
+            child.stdin.write(b"".join(before[1:]) + last)
+            while json.loads(child.stdout.readline())["type"] != "complete":
+                pass
+            if who == "goes on":
+                with other.locked():
+                    other.append_message({"role": "user", "content": "meanwhile"})
+            elif who == "writes last":
+                other.append_message({"role": "user", "content": "meanwhile"})
+            child.stdin.close()
+            warned = [line for line in child.stderr.read().decode().splitlines() if "Warn" in line]
+    assert child.returncode == 0
+    if told is None:
+        assert warned == []
+        return
+    assert len(warned) == 1
+    assert "another writer added" in warned[0]
+    assert warned[0].endswith(told)
+
+
 def test_recording_goes_on_where_nobody_reads_the_events_any_more(file: Path) -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*COMMAND, str(file)], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
