@@ -88,6 +88,8 @@ class _Seen:
             text = entry.get("summary")
             self._earlier += [one_line(text, _ANSWER_WIDTH)] if isinstance(text, str) else []
         message = entry.get("message") if entry.type == "message" else None
+        if entry.type == "block" and isinstance(block := entry.get("block"), dict):
+            message = {"role": "assistant", "content": [block]}
         if not isinstance(message, dict):
             return
         text = text_of(message)

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from time import time_ns
 from typing import Any, Final
 
@@ -485,7 +485,7 @@ class EntryWriter:
     def _added_since(self, tail: str, leaf: Entry) -> Entry | None:
         """Return the lane's last entry, without annotations, if it came after its known tail."""
         known = (tail, self.cursor.leaf.uuid)
-        for entry in (leaf, *self.reader.view.walk().up(leaf)):
+        for entry in chain((leaf,), self.reader.view.walk().up(leaf)):
             if entry.uuid in known or entry.lane != self.cursor.lane:
                 return None
             if entry.type not in ANNOTATIONS:

@@ -15,6 +15,7 @@ import msgspec
 from sessiontree.context.compaction import KEEP_TOKENS, Piece, TokenCounter, cut_point
 from sessiontree.context.context import Context
 from sessiontree.context.summary import Summary, text_of_summary
+from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor, Ref
@@ -31,7 +32,8 @@ class CompactionPlan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     Attributes:
         leaf: the leaf for which the plan was made.
         messages: the messages that the summary replaces, as in the context. Do not change them.
-        entries: for each message, the entry that the message comes from.
+        entries: the entries that the messages come from, oldest first. A message that was streamed
+            in blocks comes from several entries.
         first_kept: the first entry that stays in the context; None: nothing stays.
         tokens_before: the estimated tokens of the context.
         tokens_after: the estimated tokens of the messages that stay, without the new summary.
@@ -96,7 +98,8 @@ def plan(
             kept = None
         else:
             kept = _cut(cursor, pieces, keep, count, context, any_size=any_size)
-        replaced = _replaced(cursor.context_path().entries, pieces, kept)
+        path = cursor.context_path().entries
+        replaced = _replaced(path, pieces, kept)
         if not replaced:
             if not context.messages:
                 raise NothingToDoError("the context is empty; there is nothing to compact")
@@ -105,7 +108,7 @@ def plan(
         return CompactionPlan(
             leaf=context.leaf,
             messages=[message for message, _ in replaced],
-            entries=[source for _, source in replaced],
+            entries=_with_all_blocks([source for _, source in replaced], path),
             first_kept=kept,
             tokens_before=context.tokens,
             tokens_after=all_tokens - sum(count(message) for message, _ in replaced),
@@ -222,6 +225,21 @@ def _replaced(
         for message, source in zip(piece.messages, piece.sources, strict=True)
         if source.type == "compaction" or places[piece.uuid] < kept_at
     ]
+
+
+def _with_all_blocks(sources: Sequence[Entry], path: Sequence[Entry]) -> list[Entry]:
+    """The sources of messages, with the other blocks on the path behind the first of a message."""
+    blocks: dict[str, list[Entry]] = {}
+    for entry in path:
+        if entry.type == "block":
+            blocks.setdefault(message_uuid(entry), []).append(entry)
+    found: list[Entry] = []
+    for source in sources:
+        if source.type == "block":  # a merged one is not on the path
+            found += blocks.get(message_uuid(source), [source])
+        else:
+            found.append(source)
+    return found
 
 
 def _check_fits(cursor: Cursor, plan: CompactionPlan) -> Sequence[Entry]:

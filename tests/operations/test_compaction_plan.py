@@ -202,6 +202,19 @@ def test_the_text_has_what_the_context_has_and_marks_what_it_cuts(session: Sessi
     ]
 
 
+@pytest.mark.parametrize("leave", ["compact", "pop"])
+def test_the_built_in_summary_has_what_was_streamed_in_blocks(leave: str, session: Session) -> None:
+    talk(session, "Build it")
+    for words in ("I write it", "Done"):
+        with session.stream_message(granularity="block") as answer:
+            answer.add({"type": "text", "text": words})
+            written = {"file_path": f"{words}.py"}
+            answer.add({"type": "tool_use", "id": words, "name": "Write", "input": written})
+    entry = session.compact(keep=0) if leave == "compact" else session.pop()
+    written_files = "Files changed:\n- I write it.py\n- Done.py"
+    assert entry["summary"].endswith(f"{written_files}\n\nLast answer: Done")
+
+
 def test_a_session_knows_when_its_context_nears_the_models_window(session: Session) -> None:
     session.append_message({"role": "system", "content": "s" * 400})  # 100 tokens
     talk(session, "x" * 3600)  # 900 tokens
