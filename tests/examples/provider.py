@@ -127,11 +127,12 @@ def _events(blocks: list[dict[str, Any]]) -> Iterator[str]:
     yield _event({"type": "message_start", "message": start})
     for index, block in enumerate(blocks):
         if block["type"] == "text":
-            empty, kind, key, text = {"text": ""}, "text_delta", "text", block["text"]
+            kind, key, text = "text_delta", "text", block["text"]
+            empty = block | {"text": ""}
         else:
-            empty, kind, key = {"input": {}}, "input_json_delta", "partial_json"
-            text = json.dumps(block["input"])
-        opened = {"type": "content_block_start", "index": index, "content_block": block | empty}
+            kind, key, text = "input_json_delta", "partial_json", json.dumps(block["input"])
+            empty = block | {"input": {}}
+        opened = {"type": "content_block_start", "index": index, "content_block": empty}
         yield _event(opened)
         for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
             delta = {"type": kind, key: piece}

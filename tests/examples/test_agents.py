@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -140,9 +141,20 @@ def test_an_asynchronous_agent_has_parallel_tools_subagents_and_commands(tmp_pat
     with provider(async_script) as served:
         printed = run(
             *("async_agent.py", served, tmp_path),
-            *("Count twice", "Delegate", "/push aside", "Aside", "/pop", "/rewind", "/pop x"),
-            *("/branch-here @~1", "Elsewhere", "/compact only the numbers", "After"),
+            *("Count twice", "Delegate", "/push aside", "Aside", "/pop", "/rewind"),
+            *("/branch-here nowhere", "/branch-here @~1", "Elsewhere"),
+            *("/compact only the numbers", "After"),
         )
         again = run("async_agent.py", served, tmp_path, "Later")
-    print(printed, again)
-    assert printed[:2] == ["", ""]
+    answers = [line for line in printed if re.match(r"\d+: ", line)]
+    assert answers[:3] == ["3: 1  22", "7: 3: seen", "9: Aside"]
+    assert "Back, with this summary: Asked:" in printed
+    assert "Rewound. Your prompt was: Delegate" in printed
+    assert any(line.startswith("no entry is named 'nowhere'") for line in printed)
+    assert answers[3].endswith("Elsewhere")
+    assert "Summary: 1 and 22." in answers[4]
+    assert answers[4].endswith("After")
+    assert again == ["3: Later"]
+    with Session.open(tmp_path / "chat.jsonl", readonly=True) as session:
+        assert session.stats().lanes.keys() == {"main", "task-task-25"}
+        assert not session.damage
