@@ -1038,18 +1038,34 @@ class Session:
 
         return Original(self.cursor, self.handles, self.file, self.disk)
 
-    def fork(self, file: PathLike, at: Ref | None = None) -> str:
-        """Copy the path to an entry, by default the leaf, into a new session file.
+    def fork(
+        self,
+        file: PathLike,
+        at: Ref | None = None,
+        *,
+        id: str | None = None,
+        cwd: PathLike | None = None,
+    ) -> str:
+        """Copy the path to an entry into a new session file; returns the path of the copy.
 
-        Returns the file path of the copy. The copy has a new id. An agent's own session id in the
-        metadata is not copied. A lost or damaged blob gives a ContentLostWarning.
+        An agent's own session id in the metadata is not copied. A lost or damaged blob gives a
+        ContentLostWarning.
+
+        Args:
+            file: the new file; `Store.fork` chooses a file in a store.
+            at: the last entry to copy, by default the leaf.
+            id: the id of the copy, by default a new UUID.
+            cwd: the working directory of the copy, by default that of this session.
 
         Raises:
             BlobUnreadableError: the system refuses to read a blob.
         """
         from sessiontree.operations.export import fork  # few sessions are copied
 
-        return fork(self._original, os.fspath(file), at)
+        facts = {"id": id or fresh_uuid()}
+        if cwd is not None:
+            facts["cwd"] = os.fspath(cwd)
+        return fork(self._original, os.fspath(file), at, facts)
 
     def export_branch(
         self,

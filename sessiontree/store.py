@@ -15,9 +15,9 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sessiontree.catalog.search_file import SearchHit
+    from sessiontree.engine.cursor import Ref
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]
+Made = TypeVar("Made")
 
 _LONGEST_ID: Final = 150
 _LONGEST_TIME: Final = 40
@@ -111,22 +113,12 @@ class Store:
         Raises:
             SessionExistsError, EntryError, StorageError: as for `Session.create`.
         """
-        from sessiontree.engine.writer import fresh_uuid, now
         from sessiontree.session import Session  # slow to import, and a list needs none of it
-        from sessiontree.storage.move import make_folders
 
-        about = os.path.abspath(os.getcwd() if cwd is None else cwd)
-        for attempt in range(_ATTEMPTS):
-            folder = self.project_dir(about)
-            make_folders(self._fs, folder)
-            chosen = id or fresh_uuid()
-            file = os.path.join(folder, file_name(now(), chosen))
-            try:
-                return Session.create(file, cwd=about, id=chosen, fs=self._fs, **options)
-            except SessionNotFoundError:  # the project was moved meanwhile
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        raise AssertionError("unreachable")
+        def make(file: str, about: str, chosen: str) -> Session:
+            return Session.create(file, cwd=about, id=chosen, fs=self._fs, **options)
+
+        return self._make(make, cwd, id)
 
     def open(self, /, ref: str, *, cwd: PathLike | None = None, **options: Any) -> Session:
         """Open the session that a ref names.
@@ -143,6 +135,39 @@ class Store:
         from sessiontree.session import Session  # slow to import, and a list needs none of it
 
         return Session.open(self.find(ref, cwd=cwd).file, fs=self._fs, **options)
+
+    def fork(
+        self,
+        /,
+        ref: str,
+        at: Ref | None = None,
+        *,
+        cwd: PathLike | None = None,
+        id: str | None = None,
+    ) -> str:
+        """Copy the path to an entry of a session into a new session of this store.
+
+        Returns the path of the copy; the session does not change. See `Session.fork`.
+
+        Args:
+            ref: the path of the session, which may be outside the store, or a ref as for `find`.
+            at: the last entry to copy, by default the current leaf.
+            cwd: the working directory of the copy, by default that of the session.
+            id: the id of the copy, by default a new UUID.
+
+        Raises:
+            RefError: a ref names no session or entry, or more than one.
+            SessionTreeError: any error of `Session.open` and `Session.fork`.
+        """
+        from sessiontree.session import Session  # slow to import, and a list needs none of it
+
+        source = path_of_ref(ref) or self.find(ref).file
+        with Session.open(source, readonly=True, fs=self._fs) as original:
+
+            def make(file: str, about: str, chosen: str) -> str:
+                return original.fork(file, at, id=chosen, cwd=about)
+
+            return self._make(make, self._facts(source).cwd if cwd is None else cwd, id)
 
     def find(
         self, ref: str, *, cwd: PathLike | None = None, report: Report | None = None
@@ -363,6 +388,25 @@ class Store:
         except RefError:
             move.finish(self._fs, self.root)  # a session that a killed move left in two parts
             raise
+
+    def _make(
+        self, make: Callable[[str, str, str], Made], cwd: PathLike | None, id: str | None
+    ) -> Made:
+        """Make a session with a function of its file, its directory and its id."""
+        from sessiontree.engine.writer import fresh_uuid, now
+        from sessiontree.storage.move import make_folders
+
+        about = os.path.abspath(os.getcwd() if cwd is None else cwd)
+        for attempt in range(_ATTEMPTS):
+            folder = self.project_dir(about)
+            make_folders(self._fs, folder)
+            chosen = id or fresh_uuid()
+            try:
+                return make(os.path.join(folder, file_name(now(), chosen)), about, chosen)
+            except SessionNotFoundError:  # the project was moved meanwhile
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
 
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The session files, unordered; none if there is no folder."""

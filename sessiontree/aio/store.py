@@ -83,6 +83,7 @@ class AsyncStore:
 
     create = _opening(Store.create)
     open = _opening(Store.open)
+    fork = _awaited(Store.fork)
     find = _awaited(Store.find)
     list = _awaited(Store.list)
     iter_sessions = _items(Store.iter_sessions)

@@ -72,6 +72,12 @@ def path_option(*names: str, metavar: str, help: str) -> Callable[[Command], Com
 
 
 cwd = path_option("--cwd", metavar="DIR", help="Include only sessions of this working directory.")
+store = path_option(
+    "--store",
+    "folder",
+    metavar="DIR",
+    help="The folder of sessions [default: the store; see 'sessiontree ls --help'].",
+)
 _ROOT: Final = "Resolve 'file' handles to files in DIR; files outside DIR are never read."
 root = path_option("--root", metavar="DIR", help=_ROOT)
 

@@ -35,6 +35,8 @@ _EXPORT_BRANCH: Final = (
     "to write the transcript to a file, use '-o OUT'"
 )
 
+_INTO_STORE: Final = "; to copy into the store, give REF as --at REF"
+
 
 def _redact_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that mask secrets; the command gets them as `redaction`."""
@@ -159,24 +161,44 @@ def export(
 
 
 @arguments.file_command("fork", json="the header of the new file")
-@click.argument("words", nargs=-1, required=True, metavar="[REF] NEWFILE")
+@click.argument("words", nargs=-1, metavar="[[REF] NEWFILE]")
 @click.option(
     "--at",
     metavar="REF",
     help="The last entry to copy, given as an option instead of the argument REF.",
 )
-def fork(file: str, words: tuple[str, ...], at: str | None, as_json: bool) -> None:
-    """REF is the last entry to copy [default: the current leaf]. FILE does not change. If a blob of
-    FILE is missing or damaged, the copy is made without the blob, and the exit code is 1.
+@arguments.store
+@arguments.path_option(
+    "--cwd", metavar="DIR", help="The working directory of the copy [default: that of FILE]."
+)
+def fork(
+    file: str,
+    words: tuple[str, ...],
+    at: str | None,
+    folder: str | None,
+    cwd: str | None,
+    as_json: bool,
+) -> None:
+    """REF is the last entry to copy [default: the current leaf]. Without NEWFILE, the copy is a new
+    session of the store, listed by 'ls' with the other sessions of its working directory. To name
+    the entry then, use --at. FILE does not change. If a blob of FILE is missing or damaged, the
+    copy is made without the blob, and the exit code is 1.
     """
-    *refs, newfile = words
+    refs, newfile = list(words[:-1]), words[-1] if words else None
     refs += [] if at is None else [at]
     if len(refs) > 1:
         raise click.UsageError("give one REF and one NEWFILE: sessiontree fork FILE REF NEWFILE")
+    if newfile is not None and folder is not None:
+        raise click.UsageError("--store chooses the new file; leave out NEWFILE")
     with reading(file) as session:
-        leaf = _source(session, refs[0] if refs else "@", newfile)
+        leaf = _source(session, refs[0] if refs else "@", newfile, _INTO_STORE)
         last = session.reader.skip_markers(leaf)
-        session.fork(newfile, leaf)
+        if newfile is None:
+            from sessiontree.cli.lookup import store_at  # heavy, and only for this
+
+            newfile = store_at(folder).fork(file, leaf, cwd=cwd)
+        else:
+            session.fork(newfile, leaf, cwd=None if cwd is None else os.path.abspath(cwd))
     tell(f"Forked at {describe(last)} into {newfile}")
     out_json(_header(newfile)) if as_json else out(newfile)
 
@@ -216,8 +238,10 @@ def export_branch(
         out_json({"header": _header(newfile).body, "redaction": redaction.report()})
 
 
-def _source(session: Session, ref: str, newfile: str) -> Entry:
+def _source(session: Session, ref: str, newfile: str | None, hint: str = "") -> Entry:
     """The entry to copy; refuses a NEWFILE that is not a path and names an entry."""
+    if newfile is None:
+        return session.entry(ref)
     is_ref = newfile.startswith("@")
     if not is_ref and not arguments.is_path(newfile):
         with contextlib.suppress(RefError):
@@ -225,7 +249,7 @@ def _source(session: Session, ref: str, newfile: str) -> Entry:
     if is_ref:
         raise click.UsageError(
             f"{as_line(newfile)!r} is a REF; NEWFILE comes last: FILE REF NEWFILE; for a new file "
-            "of that name give its path with its folder, such as ./NEWFILE"
+            f"of that name give its path with its folder, such as ./NEWFILE{hint}"
         )
     return session.entry(ref)
 

@@ -180,17 +180,9 @@ def _time(timestamp: str) -> str:
         return "unknown"
 
 
-_store_option = arguments.path_option(
-    "--store",
-    "folder",
-    metavar="DIR",
-    help="The folder of sessions [default: the store; see 'sessiontree ls --help'].",
-)
-
-
 @arguments.command("trash", json="a list of the old and the new path of each session")
 @click.argument("sessions", metavar="SESSION…", nargs=-1, required=True)
-@_store_option
+@arguments.store
 def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     """SESSION is a file, an id, the first four or more characters of an id, a name, or
     'latest'. The session moves to the folder .trash of the store, with all its files.
@@ -216,7 +208,7 @@ def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     json="a list of the old and the new path of each session; without SESSION, the trash",
 )
 @click.argument("sessions", metavar="[SESSION…]", nargs=-1)
-@_store_option
+@arguments.store
 def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     """Each session goes back to its old folder. SESSION is a file in the trash, an id, the
     first four or more characters of an id, a name, or 'latest' for the session that was
@@ -266,7 +258,7 @@ def _out_each(sessions: tuple[str, ...], move: Move, place: str, *, as_json: boo
 @arguments.command("move-project", json="the number of sessions that were moved")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@_store_option
+@arguments.store
 def move_project(old: str, new: str, folder: str | None, as_json: bool) -> None:
     """OLD and NEW are the old and the new path of the directory. Afterwards 'ls' shows the
     sessions of OLD as sessions of NEW. The session files themselves do not change. If an

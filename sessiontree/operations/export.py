@@ -25,6 +25,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -114,13 +115,13 @@ def export(
     return _copy(original, rows, leaf, top, file, settings, inline=inline, redact=redact)
 
 
-def fork(original: Original, file: str, at: Ref | None) -> str:
-    """See `Session.fork`."""
+def fork(original: Original, file: str, at: Ref | None, facts: Mapping[str, str]) -> str:
+    """See `Session.fork`; `facts` are keys of the new header, such as `id`."""
     leaf = original.cursor.leaf if at is None else original.cursor.entry(at)
     with original.cursor.alone():
         row = original.reader.row(leaf)
         rows = path_rows(original.reader.index(), row)
-    return _copy(original, rows, row, leaf, file, {})
+    return _copy(original, rows, row, leaf, file, {}, facts)
 
 
 def inlined(original: Original, entry: Entry) -> bytes:
@@ -198,6 +199,7 @@ def _copy(
     origin: Entry,
     file: str,
     settings: dict[str, Any],
+    facts: Mapping[str, str] = MappingProxyType({}),
     *,
     inline: bool = False,
     redact: Redaction | None = None,
@@ -213,7 +215,7 @@ def _copy(
     if not copied:
         raise UsageError("there is nothing below the header to copy; append to the session first")
     top = next((row for row in copied if to_leaf[row]), copied[0])
-    header = _header(original, top, origin, settings)
+    header = {**_header(original, top, origin, settings), **facts}
     line: Callable[[Entry], bytes] | None = partial(inlined, original) if inline else None
     own_line: Callable[[dict[str, Any]], bytes] = encode
     if redact is not None:
