@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from sessiontree.catalog.search_file import SearchHit
     from sessiontree.engine.cursor import Ref
+    from sessiontree.engine.gc import GcResult
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]
@@ -284,6 +285,48 @@ class Store:
     def latest(self, *, cwd: PathLike | None = None) -> SessionInfo | None:
         """Return the most recently written session, or None."""
         return next(iter(self.list(cwd=cwd)), None)
+
+    def gc(
+        self,
+        *,
+        cwd: PathLike | None = None,
+        now: datetime | None = None,
+        dry_run: bool = False,
+        each: Callable[[str, GcResult], object] | None = None,
+        report: Report | None = None,
+    ) -> dict[str, GcResult]:
+        """Remove the garbage of all sessions; see `Session.gc`.
+
+        A session without garbage is only read. Files of other agents and files of version 1 have
+        no garbage, and do not change. The sessions in the trash are left out.
+
+        Args:
+            cwd: look only at sessions of this working directory; by default of all directories.
+            now: a time with a time zone to use as the current time.
+            dry_run: only report what would be removed.
+            each: called with the path and the result of each session as soon as it is done.
+            report: called with a text about each session whose garbage cannot be removed; None: a
+                warning is given. The other sessions are still done.
+
+        Returns:
+            What was removed, by the path of the session; without the sessions that had no garbage.
+
+        Raises:
+            UsageError: the time has no time zone.
+            StorageError: the root is not a folder, or cannot be read.
+        """
+        from sessiontree.catalog.garbage import collected  # few programs remove garbage
+
+        check_never_awaited("each", each)
+        report = report or _warn
+        found: dict[str, GcResult] = {}
+        files = self.paths(cwd=cwd, report=report)
+        for file, result in collected(self._fs, files, now, report, dry_run=dry_run):
+            if each is not None:
+                each(file, result)
+            if not result.is_empty:
+                found[file] = result
+        return found
 
     def move_project(self, old: PathLike, new: PathLike) -> int:
         """Move the sessions of a renamed working directory to the folder for its new path.

@@ -239,9 +239,13 @@ LATE: Final = {
         "cli.lookup": "heavy, and not needed for a path",
     },
     "cli.copy": {
+        "cli.lookup": "heavy, and only a copy in the store needs it",
         "operations.own_rules": "slow: it compiles all rules",
         "redact.redaction": "slow: it compiles all rules",
         "redact.rules": "slow: it compiles all rules",
+    },
+    "cli.maintenance": {
+        "cli.lookup": "heavy, and only the garbage of a store needs it",
     },
     "cli.store": {
         "operations.outline": "heavy, and seldom asked for",
@@ -299,6 +303,7 @@ LATE: Final = {
         "storage.blobs": "many sessions have none",
     },
     "store": {
+        "catalog.garbage": "few programs remove garbage",
         "catalog.move": "few programs move projects",
         "catalog.search": "a list needs none of it",
         "engine.writer": "slow to import, and a list needs none of it",

@@ -90,6 +90,7 @@ class AsyncStore:
     paths = _awaited(Store.paths)
     search = _items(Store.search)
     latest = _awaited(Store.latest)
+    gc = _awaited(Store.gc)
     move_project = _awaited(Store.move_project)
     trash = _awaited(Store.trash)
     trashed = _awaited(Store.trashed)

@@ -66,9 +66,11 @@ ref = click.argument("ref")
 optional_ref = click.argument("ref", required=False)
 
 
-def path_option(*names: str, metavar: str, help: str) -> Callable[[Command], Command]:
+def path_option(
+    *names: str, metavar: str, help: str, **settings: Any
+) -> Callable[[Command], Command]:
     """An option for a path."""
-    return click.option(*names, metavar=metavar, type=PATH, help=help)
+    return click.option(*names, metavar=metavar, type=PATH, help=help, **settings)
 
 
 cwd = path_option("--cwd", metavar="DIR", help="Include only sessions of this working directory.")

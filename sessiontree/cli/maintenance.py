@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sized
 from datetime import datetime
 
 import click
@@ -15,6 +16,7 @@ from sessiontree.cli.output import damage_row, out_findings, out_json, out_json_
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
 from sessiontree.core.damage import Damage
 from sessiontree.core.display import one_line
+from sessiontree.engine.gc import GcResult
 from sessiontree.engine.repair import RepairResult
 from sessiontree.errors import MissingHeaderError, SessionTreeError, StorageError
 from sessiontree.session import Session, repair_file
@@ -23,6 +25,7 @@ from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import DISK
 
 _MOST_SHOWN = 20
+_DEFAULT_STORE = ""
 _REST = "no running program writes it, it is a leftover"
 
 
@@ -112,10 +115,23 @@ def _repaired(file: str) -> RepairResult:
         return repair_file(file)
 
 
-@arguments.file_command("gc", json="what was removed, and the bytes freed")
+@arguments.command(
+    "gc", json="what was removed, and the bytes freed; with --store, a list with the path of each"
+)
+@click.argument("file", required=False, type=arguments.SESSION_FILE)
+@arguments.path_option(
+    "--store",
+    "folder",
+    metavar="[DIR]",
+    help="Instead of FILE: all sessions in the folder DIR [default: the store].",
+    is_flag=False,
+    flag_value=_DEFAULT_STORE,
+)
 @click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @arguments.time("--as-of", "Use this time as the current time")
-def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
+def gc(
+    file: str | None, folder: str | None, dry_run: bool, as_of: datetime | None, as_json: bool
+) -> None:
     """\b
     - If a scratch lane was not kept, gc moves its entries to an archive beside the file.
       An entry is moved when the entry and all entries below it are seven days old.
@@ -124,7 +140,65 @@ def gc(file: str, dry_run: bool, as_of: datetime | None, as_json: bool) -> None:
     - An unfinished blob of an interrupted program is removed after seven days.
     - When the content of a damaged blob is stored again, the damaged file gets another
       name. gc removes that file after thirty days.
+
+    With --store, gc prints one line for each session that has something to remove. If gc fails for
+    a session, it goes on with the other sessions, and the exit code is 1.
     """
+    if (file is None) == (folder is None):
+        raise click.UsageError("give FILE, or --store for all sessions of the store")
+    if file is None:
+        _collect_store(folder or None, as_of, dry_run=dry_run, as_json=as_json)
+    else:
+        _collect_file(file, as_of, dry_run=dry_run, as_json=as_json)
+
+
+def _collect_store(
+    folder: str | None, as_of: datetime | None, *, dry_run: bool, as_json: bool
+) -> None:
+    from sessiontree.cli.lookup import store_at  # heavy, and only for this
+
+    store = store_at(folder)
+    problems: list[str] = []
+    count = 0
+    with Progress("Removing garbage") as shown:
+
+        def each(file: str, done: GcResult) -> None:
+            nonlocal count
+            count += 1
+            shown(count, None)
+            if not (done.is_empty or as_json):
+                out(f"{file}: {_in_short(done, dry_run=dry_run)}")
+
+        found = store.gc(now=as_of, dry_run=dry_run, each=each, report=problems.append)
+    if as_json:
+        out_json_list({"file": file, **done.as_dict()} for file, done in found.items())
+    finish()
+    freed = sum(done.freed for done in found.values())
+    verb = "would be freed" if dry_run else "freed"
+    of = f"{len(found):,} of {counted(count, 'session')}"
+    tell(f"{store.root}: garbage in {of}; {freed:,} bytes {verb}")
+    for problem in problems:
+        tell(f"Error: {problem}")
+    end(problems)
+
+
+def _in_short(done: GcResult, *, dry_run: bool) -> str:
+    """What was removed from a session, on one line."""
+    verb = "would be " if dry_run else ""
+    entries = counted(len(done.entries), "entry", "entries")
+    into = [f"{entries} {verb}moved into {done.archive}"] if done.entries else []
+    kinds: dict[str, Sized] = {
+        "archive": done.archives,
+        "blob": done.blobs,
+        "unfinished file": done.unfinished,
+        "damaged file": done.aside,
+    }
+    removed = ", ".join(counted(len(each), kind) for kind, each in kinds.items() if each)
+    gone = [f"{removed} {verb}removed"] if removed else []
+    return "; ".join([*into, *gone, f"{done.freed:,} bytes"])
+
+
+def _collect_file(file: str, as_of: datetime | None, *, dry_run: bool, as_json: bool) -> None:
     with reading(file) if dry_run else writing(file) as session:
         done = session.gc(dry_run=dry_run, now=as_of)
     if as_json:

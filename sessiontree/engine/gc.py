@@ -58,6 +58,11 @@ class GcResult(msgspec.Struct, frozen=True):
     aside: list[str]
     freed: int
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was removed."""
+        return not (self.entries or self.archives or self.blobs or self.unfinished or self.aside)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the shape that `gc --json` prints."""
         return {
