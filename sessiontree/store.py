@@ -4,8 +4,8 @@ A session is `<root>/<project>/<timestamp>_<id>.jsonl`. The project's folder is 
 working directory, encoded (`core.project`). There is no index: a file dropped in by hand
 is found at once, whatever its name, and belongs to the project whose folder it is in.
 
-Invariants: nothing is ever overwritten or removed; what cannot be listed is reported and hides
-nothing.
+Invariants: nothing is ever overwritten; a session is removed only by `empty_trash`; what cannot be
+listed is reported and hides nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import shlex
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -39,8 +40,8 @@ from sessiontree.storage.fs import DISK, FileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from datetime import datetime
 
+    from sessiontree.catalog.emptying import RemovedSession
     from sessiontree.catalog.search_file import SearchHit
     from sessiontree.engine.cursor import Ref
     from sessiontree.engine.gc import GcResult
@@ -432,6 +433,45 @@ class Store:
             move.finish(self._fs, self.root)  # a session that a killed move left in two parts
             raise
 
+    def empty_trash(
+        self,
+        *,
+        older_than: timedelta | datetime,
+        dry_run: bool = False,
+        each: Callable[[RemovedSession], object] | None = None,
+        report: Report | None = None,
+    ) -> builtins.list[RemovedSession]:
+        """Remove sessions from the trash for good, with all their files.
+
+        A folder in the trash is left as it is if it holds a link, or a file that does not belong to
+        its session. If the program is killed, the next call removes the rest.
+
+        Args:
+            older_than: remove the sessions that were trashed longer ago than this, or before this
+                time.
+            dry_run: only report what would be removed.
+            each: called with each removed session as soon as it is removed.
+            report: called with a text about each folder that is left; None: a warning is given.
+
+        Returns:
+            The removed sessions, longest trashed first.
+
+        Raises:
+            UsageError: the duration is negative, or the time has no time zone.
+            StorageError: the trash is a link, or cannot be read.
+        """
+        from sessiontree.catalog import emptying  # few programs remove sessions
+
+        check_never_awaited("each", each)
+        check_never_awaited("report", report)
+        before = _moment_of(older_than)
+        removed: builtins.list[RemovedSession] = []
+        for one in emptying.empty(self._fs, self.root, before, report or _warn, dry_run=dry_run):
+            removed.append(one)
+            if each is not None:
+                each(one)
+        return removed
+
     def _make(
         self, make: Callable[[str, str, str], Made], cwd: PathLike | None, id: str | None
     ) -> Made:
@@ -481,6 +521,19 @@ class Store:
             return []
         likely = [file for file in files if file.endswith(ending) or not _OWN_NAME.search(file)]
         return [one for one in session_infos(likely, _ignore, self._facts) if one.id == id]
+
+
+def _moment_of(older_than: timedelta | datetime) -> datetime:
+    if isinstance(older_than, datetime):
+        if older_than.tzinfo is None:
+            raise UsageError(f"older_than is a time with a time zone, not {older_than}")
+        return older_than
+    if older_than < timedelta():
+        raise UsageError(f"older_than is a duration of zero or more, not {older_than}")
+    try:
+        return datetime.now(UTC) - older_than
+    except OverflowError:  # nothing is that old
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def path_of_ref(ref: str) -> str | None:

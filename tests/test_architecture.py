@@ -303,6 +303,7 @@ LATE: Final = {
         "storage.blobs": "many sessions have none",
     },
     "store": {
+        "catalog.emptying": "few programs remove sessions",
         "catalog.garbage": "few programs remove garbage",
         "catalog.move": "few programs move projects",
         "catalog.search": "a list needs none of it",

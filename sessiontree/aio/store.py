@@ -95,4 +95,5 @@ class AsyncStore:
     trash = _awaited(Store.trash)
     trashed = _awaited(Store.trashed)
     restore = _awaited(Store.restore)
+    empty_trash = _awaited(Store.empty_trash)
     find_trashed = _awaited(Store.find_trashed)

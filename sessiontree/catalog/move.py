@@ -4,7 +4,7 @@ The folder of a project is renamed whole if the other directory has none; otherw
 sessions are moved into that one by one.
 
 The trash is the folder `.trash` in the root of a store. Each session has a folder of its own there,
-named by the time, and in that the path that it had. This package never removes anything from it.
+named by the time, and in that the path that it had. Only `catalog.emptying` removes any.
 
 A mark in the trash names the session that is being moved to it or from it. What a killed
 program began is finished before the next such move: the session is whole again where its file
@@ -38,8 +38,11 @@ from sessiontree.storage.oserrors import os_errors
 TRASH: Final = ".trash"
 """The name of the folder of the trash, in the root."""
 
-_MARK: Final = ".moving-"
+MARK: Final = ".moving-"
 """Starts the name of a mark in the trash; the rest is the name of the session's folder there."""
+
+DELETING: Final = ".deleting-"
+"""Starts the name of a folder of the trash whose files are removed; the rest is its old name."""
 
 
 def rename_project(
@@ -97,6 +100,8 @@ def restore(fs: FileSystem, root: str, file: str) -> str:
     parts = place.split(os.sep) if place is not None else []
     if len(parts) < 2:
         raise UsageError(f"{file} is not in the trash of {root}; list what is there, and name one")
+    if parts[0].startswith(DELETING):
+        raise UsageError(f"{file} is being removed from the trash, and cannot be restored")
     target = os.path.join(root, *parts[1:])
     with moving(fs, root):
         _finish_all(fs, root)
@@ -115,7 +120,7 @@ def finish(fs: FileSystem, root: str) -> None:
 def _move_marked(fs: FileSystem, root: str, file: str, target: str, trashed: str) -> str:
     """Move a session; keep a mark of its path in the trash on the medium meanwhile."""
     place = os.path.relpath(trashed, os.path.join(root, TRASH))
-    mark = os.path.join(root, TRASH, _MARK + place.split(os.sep)[0])
+    mark = os.path.join(root, TRASH, MARK + place.split(os.sep)[0])
 
     def begin() -> None:
         make_folders(fs, os.path.dirname(mark))
@@ -135,7 +140,7 @@ def _move_marked(fs: FileSystem, root: str, file: str, target: str, trashed: str
 def _marks(fs: FileSystem, root: str) -> list[str]:
     folder = os.path.join(root, TRASH)
     with os_errors(folder, "list"), contextlib.suppress(FileNotFoundError):
-        return [os.path.join(folder, name) for name in fs.list(folder) if name.startswith(_MARK)]
+        return [os.path.join(folder, name) for name in fs.list(folder) if name.startswith(MARK)]
     return []
 
 
@@ -150,7 +155,7 @@ def _finish(fs: FileSystem, root: str, mark: str) -> None:
     with os_errors(mark, "read"), closing_fd(fs, fs.open(mark, READ_PLAIN)) as fd:
         place = os.fsdecode(fs.read(fd, fs.size(fd), 0))
     parts = place.split(os.sep)
-    if mark.endswith(_MARK + parts[0]) and os.pardir not in parts:
+    if mark.endswith(MARK + parts[0]) and os.pardir not in parts:
         _bring_together(fs, os.path.join(root, TRASH, place), os.path.join(root, *parts[1:]))
     with os_errors(mark, "remove"):
         fs.unlink(mark)

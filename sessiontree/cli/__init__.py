@@ -64,7 +64,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "convert": ("copy:convert_command", "Write a file that another program can open."),
     },
     "Manage sessions": {
-        "trash": ("store:trash", "Move sessions to the trash."),
+        "trash": ("store:trash", "Move sessions to the trash, or empty the trash."),
         "restore": ("store:restore", "Restore sessions from the trash, or list the trash."),
         "move-project": ("store:move_project", "Move the sessions of a renamed directory."),
     },

@@ -1,6 +1,6 @@
 """Commands over many sessions: ls, trash, restore, move-project.
 
-Invariant: none of them deletes a session or overwrites a file.
+Invariant: none of them overwrites a file, or deletes a session unless it is asked to.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
+from sessiontree.catalog.emptying import RemovedSession
 from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
@@ -24,6 +25,7 @@ from sessiontree.cli.terminal import (
     Progress,
     counted,
     end,
+    finish,
     is_terminal,
     out,
     short,
@@ -33,7 +35,7 @@ from sessiontree.cli.terminal import (
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.files import Report
-from sessiontree.store import by_time, path_of_ref
+from sessiontree.store import Store, by_time, path_of_ref
 from sessiontree.text.preview import size_in_short
 
 Move = Callable[[str, Report], dict[str, str]]
@@ -180,16 +182,46 @@ def _time(timestamp: str) -> str:
         return "unknown"
 
 
-@arguments.command("trash", json="a list of the old and the new path of each session")
-@click.argument("sessions", metavar="SESSION…", nargs=-1, required=True)
+@arguments.command(
+    "trash",
+    json="a list of the old and the new path of each session; with --empty, of the removed sessions"
+    " with all their files",
+)
+@click.argument("sessions", metavar="[SESSION…]", nargs=-1)
 @arguments.store
-def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
+@click.option(
+    "--empty", is_flag=True, help="Remove sessions from the trash for good; needs --older-than."
+)
+@arguments.time("--older-than", "With --empty: remove what was trashed before this time")
+@click.option("--dry-run", is_flag=True, help="With --empty: only report what would be removed.")
+def trash(
+    sessions: tuple[str, ...],
+    folder: str | None,
+    empty: bool,
+    older_than: datetime | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """SESSION is a file, an id, the first four or more characters of an id, a name, or
     'latest'. The session moves to the folder .trash of the store, with all its files.
-    sessiontree never empties the trash. If a session cannot be moved, the command still
-    moves the other sessions, and the exit code is 1.
+    If a session cannot be moved, the command still moves the other sessions, and the exit
+    code is 1.
+
+    sessiontree empties the trash only when you ask for it: 'trash --empty --older-than 30d' removes
+    the sessions that were trashed more than thirty days ago, and prints one line for each. These
+    sessions cannot be restored. If a folder in the trash holds a link, or a file that does not
+    belong to its session, the folder stays, and the exit code is 1.
     """
+    if empty == bool(sessions):
+        raise click.UsageError("give the sessions to move to the trash, or --empty")
+    if empty != (older_than is not None) or (dry_run and not empty):
+        raise click.UsageError(
+            "--empty needs --older-than; --older-than and --dry-run need --empty"
+        )
     store = store_at(folder)
+    if older_than is not None:
+        _empty(store, older_than, dry_run=dry_run, as_json=as_json)
+        return
 
     def put_away(name: str, report: Report) -> dict[str, str]:
         file = path_of_ref(name) or store.find(name, report=report).file
@@ -201,6 +233,30 @@ def trash(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     if not as_json:
         where = "" if folder is None else f" --store {shlex.quote(folder)}"
         tell(f"'sessiontree restore{where}' lists the trash and restores sessions from it")
+
+
+def _empty(store: Store, older_than: datetime, *, dry_run: bool, as_json: bool) -> None:
+    problems: list[str] = []
+
+    def name(one: RemovedSession) -> None:
+        files = counted(len(one.files), "file")
+        out(f"{one.file}  trashed {_time(one.trashed)}, {files}, {size_in_short(one.bytes)}")
+
+    removed = store.empty_trash(
+        older_than=older_than,
+        dry_run=dry_run,
+        each=None if as_json else name,
+        report=problems.append,
+    )
+    if as_json:
+        out_json_list(removed)
+    finish()
+    verb = "Would remove" if dry_run else "Removed"
+    freed = size_in_short(sum(one.bytes for one in removed))
+    tell(f"{verb} {counted(len(removed), 'session')} from the trash of {store.root}, {freed}")
+    for problem in problems:
+        tell(f"Error: {problem}")
+    end(problems)
 
 
 @arguments.command(

@@ -96,6 +96,9 @@ class FileSystem(Protocol):
     def make_folder(self, path: str) -> None:
         """Make a folder that its owner alone may enter; fails where the name is taken."""
 
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+
     def list(self, path: str) -> list[str]:
         """The names in a folder, in no order."""
 
@@ -164,6 +167,9 @@ class Disk:
 
     def make_folder(self, path: str) -> None:
         os.mkdir(path, 0o700)
+
+    def remove_folder(self, path: str) -> None:
+        os.rmdir(path)
 
     def list(self, path: str) -> list[str]:
         return os.listdir(path)
@@ -294,6 +300,13 @@ class Memory:
         if path in self._folders or path in self._names:
             raise _taken(path)
         self._folders.add(path)
+
+    def remove_folder(self, path: str) -> None:
+        if path not in self._folders:
+            raise _missing(path)
+        if self.list(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        self._folders.remove(path)
 
     def list(self, path: str) -> list[str]:
         if path not in self._folders:

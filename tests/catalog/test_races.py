@@ -53,6 +53,18 @@ while not os.path.exists(sys.argv[2]):
         pass
 """
 
+EMPTY = """
+import os, sys
+from datetime import timedelta
+from sessiontree import Store
+store = Store(sys.argv[1])
+while not os.path.exists(sys.argv[2]):
+    problems = []
+    for one in store.empty_trash(older_than=timedelta(0), report=problems.append):
+        print(os.path.basename(one.file).removesuffix(".jsonl").rpartition("_")[2], flush=True)
+    assert not problems, problems
+"""
+
 
 def spawn(script: str, store: Store, *words: str | Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-W", "ignore", "-c", script, store.root, *map(str, words)]
@@ -113,3 +125,23 @@ def test_a_list_made_during_changes_has_whole_sessions(store: Store, tmp_path: P
     finished(creator)
     finished(other)
     assert seen
+
+
+@pytest.mark.slow
+def test_what_an_emptied_trash_loses_is_what_it_names(store: Store, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    creator, thrower = spawn(CREATE, store), spawn(THROW, store, stop)
+    emptiers = [spawn(EMPTY, store, stop) for _ in range(2)]
+    try:
+        acknowledged = dict(line.split() for line in finished(creator).splitlines())
+    finally:
+        stop.touch()
+    finished(thrower)
+    removed = [id for emptier in emptiers for id in finished(emptier).splitlines()]
+    assert removed
+    assert len(set(removed)) == len(removed)
+    left = {id: uuid for id, uuid in acknowledged.items() if id not in removed}
+    if left:
+        assert_each_is_there_once(store, left)
+    names = [path.name for path in Path(store.root).rglob("*")]
+    assert not [name for name in names for id in removed if id in name and "lock" not in name]

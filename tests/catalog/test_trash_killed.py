@@ -1,4 +1,4 @@
-"""A killed trash or restore parts no session: the next one finishes what it began.
+"""A killed trash, restore or emptying of the trash parts no session: the next one finishes it.
 
 The program dies at each call of the seam in turn. Nothing after that call runs, so nothing is
 undone; then another program goes on.
@@ -10,13 +10,14 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from sessiontree import ContentLostWarning, RefError, Session, Store
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import SessionTreeError, UsageError
 from sessiontree.storage.files import session_files
 from tests.support.faultydisk import NoLinks
 
@@ -34,7 +35,16 @@ class Dying(NoLinks):
     has_links = True
 
     def _call(self, kind: str, what: int | str) -> None:
-        if kind in ("write", "replace", "link", "unlink", "make_folder", "sync_folder", "sync"):
+        if kind in (
+            "write",
+            "replace",
+            "link",
+            "unlink",
+            "make_folder",
+            "remove_folder",
+            "sync_folder",
+            "sync",
+        ):
             self.left -= 1
         if self.left == 0:
             self.left += 1  # it stays dead
@@ -211,3 +221,26 @@ def test_a_restore_says_which_session_lacks_blobs(store: Store) -> None:
         warnings.simplefilter("error")
         with pytest.raises(SessionTreeError):
             store.restore("one")
+
+
+@pytest.mark.parametrize("then", ["emptied", "restored"])
+def test_an_emptying_that_was_killed_is_finished(store: Store, tmp_path: Path, then: str) -> None:
+    store.trash("one")
+    ends: set[bool] = set()
+
+    def empty(store: Store, file: str) -> None:
+        store.empty_trash(older_than=timedelta(0))
+
+    for left, trashed in killed(store, True, empty, tmp_path):
+        is_there = bool(left.trashed())
+        ends.add(is_there)
+        assert not is_there or is_whole(trashed)
+        for hidden in Path(left.root, ".trash").glob(".deleting-*/*/*.jsonl"):
+            with pytest.raises(UsageError, match="is being removed"):
+                left.restore(str(hidden))
+        if is_there and then == "restored":
+            assert is_whole(left.restore("latest"))
+            continue
+        left.empty_trash(older_than=timedelta(0 if is_there else 1))
+        assert list(Path(left.root, ".trash").iterdir()) == []
+    assert ends == {True, False}

@@ -174,6 +174,10 @@ class CrashDisk:
         self._make(path + SLASH)
         self._note(f"make folder {path}")
 
+    def remove_folder(self, path: str) -> None:
+        self._change(path, lambda names: names.pop(path + SLASH, None))
+        self._note(f"remove folder {path}")
+
     def list(self, path: str) -> list[str]:
         found = [os.path.basename(name) for name in self._names if os.path.dirname(name) == path]
         if not found and path + SLASH not in self._names:

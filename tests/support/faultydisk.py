@@ -18,7 +18,18 @@ from sessiontree.storage.fs import Disk, Stat
 
 KINDS = (
     *("open", "close", "read", "write", "sync", "sync_folder"),
-    *("size", "stat", "replace", "link", "unlink", "make_folder", "list", "lock", "unlock"),
+    *(
+        "size",
+        "stat",
+        "replace",
+        "link",
+        "unlink",
+        "make_folder",
+        "remove_folder",
+        "list",
+        "lock",
+        "unlock",
+    ),
 )
 
 SHORT_BY_ALL_BUT_ONE = -1
@@ -161,7 +172,17 @@ def _failing(kind: str, place: int) -> Callable[..., Any]:
     return call
 
 
-for _kind in ("read", "size", "stat", "unlink", "make_folder", "list", "lock", "unlock"):
+for _kind in (
+    "read",
+    "size",
+    "stat",
+    "unlink",
+    "make_folder",
+    "remove_folder",
+    "list",
+    "lock",
+    "unlock",
+):
     setattr(FaultyDisk, _kind, _failing(_kind, 0))
 for _kind in ("replace", "link"):
     setattr(FaultyDisk, _kind, _failing(_kind, 1))
