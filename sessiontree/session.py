@@ -1103,6 +1103,7 @@ class Session:
         *,
         redact: Redaction | None = None,
         beside: str | None = None,
+        remote_images: bool = False,
     ) -> Iterator[str]:
         """Yield the path to an entry as Markdown. A note replaces missing content.
 
@@ -1111,11 +1112,13 @@ class Session:
             redact: the object that masks secrets in the text, and reports what it masked.
             beside: the folder where you will save the Markdown; attached images become links
                 relative to this folder.
+            remote_images: keep the images that the texts name. By default each is a link, because
+                a viewer that loads an image tells the image's server who reads, and when.
         """
         from sessiontree.operations.transcript import transcript  # few sessions are printed
 
         leaf = self.leaf if ref is None else self.entry(ref)
-        return transcript(self.cursor, leaf, redact, beside)
+        return transcript(self.cursor, leaf, redact, beside, remote_images=remote_images)
 
     def convert(
         self, to: Literal["pi", "claude-code", "atif"], file: PathLike | None = None

@@ -127,6 +127,11 @@ def _tell_redaction(redaction: Redaction) -> None:
 )
 @click.option("--markdown", "to", flag_value="markdown", help="The same as --format markdown.")
 @arguments.path_option("-o", "--output", metavar="OUT", help="Write the transcript to this file.")
+@click.option(
+    "--remote-images",
+    is_flag=True,
+    help="Keep the images that the texts name as images, not as links.",
+)
 @_redact_options
 @arguments.root
 def export(
@@ -134,6 +139,7 @@ def export(
     ref: str | None,
     to: str,
     output: str | None,
+    remote_images: bool,
     redaction: Redaction | None,
     root: str | None,
     as_json: bool,
@@ -141,6 +147,9 @@ def export(
     """The transcript has every message on the path to REF [default: the current leaf], also
     the messages that a compaction replaced in the context. To share the session file with
     masked secrets, use 'export-branch --redact'.
+
+    An image that a text names is a link in the transcript. With --remote-images, the image stays an
+    image: a viewer loads it, which tells the image's server who reads the transcript, and when.
     """
     arguments.refuse_more(_EXPORT_BRANCH)
     if as_json and output is None:
@@ -149,11 +158,13 @@ def export(
     with reading(file, root) as session:
         end = None if ref is None else entry_at(session, ref, _EXPORT_BRANCH)
         if output is None:
-            for part in session.to_markdown(end, redact=redaction):
+            for part in session.to_markdown(end, redact=redaction, remote_images=remote_images):
                 out(part.removesuffix("\n"))
             return
         folder = os.path.dirname(os.path.abspath(output))
-        parts = session.to_markdown(end, redact=redaction, beside=folder)
+        parts = session.to_markdown(
+            end, redact=redaction, beside=folder, remote_images=remote_images
+        )
         create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
     tell(f"Exported {file} as {to} to {output}")
     report = None if redaction is None else redaction.report()

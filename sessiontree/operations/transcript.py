@@ -55,13 +55,18 @@ _PIECES: Final = ("block", "message_end")
 
 
 def transcript(
-    cursor: Cursor, leaf: Entry, redaction: Redaction | None, beside: str | None
+    cursor: Cursor,
+    leaf: Entry,
+    redaction: Redaction | None,
+    beside: str | None,
+    *,
+    remote_images: bool,
 ) -> Iterator[str]:
     """See `Session.to_markdown`."""
     if redaction is not None:
         know_homes(redaction, cursor.reader.header)
     before = ""
-    for part in _Transcript(cursor, leaf, redaction, beside).parts():
+    for part in _Transcript(cursor, leaf, redaction, beside, remote_images=remote_images).parts():
         if part.strip():
             yield f"{before}{part}\n"
             before = "\n"
@@ -69,8 +74,15 @@ def transcript(
 
 class _Transcript:
     def __init__(
-        self, cursor: Cursor, leaf: Entry, redaction: Redaction | None, beside: str | None
+        self,
+        cursor: Cursor,
+        leaf: Entry,
+        redaction: Redaction | None,
+        beside: str | None,
+        *,
+        remote_images: bool,
     ) -> None:
+        self._images = remote_images
         self._reader = reader = cursor.reader
         self._redaction = redaction
         self._beside = beside
@@ -188,9 +200,9 @@ class _Transcript:
         elif entry.type == "custom_message":
             title = markdown.inline(str(fields.get("customType") or "custom"))
             message = {"role": "custom", "content": fields.get("content")}
-            yield from self._section(title, entry, *passage.asked(message))
+            yield from self._section(title, entry, *passage.asked(message, images=self._images))
         else:
-            note = passage.noted(entry.type, fields)
+            note = passage.noted(entry.type, fields, images=self._images)
             if note:
                 yield from self._apart(note)
             elif note is None:
@@ -212,14 +224,16 @@ class _Transcript:
         if ids := result_ids(message):
             yield from self._results(message, ids, entry)
         if role == "user" and (is_prompt(message) or not ids):
-            yield from self._section("User", entry, *passage.asked(message))
+            yield from self._section("User", entry, *passage.asked(message, images=self._images))
         elif role == "bashExecution":
             yield from self._section("User", entry, passage.ran(message))
         elif not ids and role in ("system", "developer"):
-            prompt = "\n\n".join(passage.asked(message))
+            prompt = "\n\n".join(passage.asked(message, images=self._images))
             yield from self._section("System", entry, passage.folded("Prompt", prompt))
         elif not ids and role != "user":
-            yield from self._section(passage.speaker(message), entry, *passage.asked(message))
+            yield from self._section(
+                passage.speaker(message), entry, *passage.asked(message, images=self._images)
+            )
 
     def _section(self, speaker: str, entry: Entry, *parts: str) -> Iterator[str]:
         yield from self._apart(*self._heading(speaker, entry), *parts)
@@ -241,7 +255,7 @@ class _Transcript:
         if not self._pending.open or (self._pending.is_answered and not self._waits()):
             yield from self._close_answer()
         self._pending.add(*self._heading("Assistant", entry))
-        for part in passage.answered(message):
+        for part in passage.answered(message, images=self._images):
             if isinstance(part, Call):
                 self._names[part.id] = part.name
                 self._pending.add_call(part)

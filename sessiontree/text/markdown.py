@@ -1,14 +1,16 @@
 """Markdown: texts made safe to put into a document.
 
 Invariants: a text stays within its place: it opens no heading of the document's own, and no code
-block, list or HTML element that goes on after it; nothing in it controls a terminal, or is loaded
-from elsewhere by a viewer: an image becomes a link.
+block, list or HTML element that goes on after it; nothing in it controls a terminal. Unless asked,
+nothing in it is loaded from elsewhere by a viewer: an image becomes a link. A viewer that loads an
+image tells its server who reads the text, and when.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sessiontree.context.resolved import fenced
@@ -65,27 +67,29 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" if line.strip() else ">" for line in lines)
 
 
-def prose(text: str) -> str:
+def prose(text: str, *, images: bool = False) -> str:
     """Markdown of another author, contained: its headings lower, its HTML text, its images links.
 
-    Text that cannot be contained becomes a block of code.
+    With `images`, its images stay. Text that cannot be contained becomes a block of code.
     """
     text = plain(text).strip("\n")
     if len(text) > _LARGEST:
         return block(text)
     if not _MARKS.search(text):
         return text
-    shown = _with_lower_headings(_without_html_and_images(text))
-    if _is_contained(shown):
+    within = _without_tags if images else _linked
+    outside = frozenset(["html_inline"] if images else ["html_inline", "image"])
+    shown = _with_lower_headings(_changed_outside_code(text, within))
+    if _is_contained(shown, outside):
         return shown
     fences = [token.markup for token in _tokens(shown) if token.type == "fence"]
     closed = f"{shown}\n{fences[-1]}" if fences else shown  # as one that was cut short is not
-    return closed if fences and _is_contained(closed) else block(text)
+    return closed if fences and _is_contained(closed, outside) else block(text)
 
 
-def typed(text: str) -> str:
+def typed(text: str, *, images: bool = False) -> str:
     """The same for text that a person typed: each line break stays."""
-    shown = prose(text)
+    shown = prose(text, images=images)
     lines = shown.split("\n")
     if shown.startswith("```") or len(lines) == 1:
         return shown
@@ -116,8 +120,8 @@ def _whole_lines(tokens: list[Token]) -> set[int]:
     }
 
 
-def _without_html_and_images(text: str) -> str:
-    """The same with every tag outside of code escaped, and every image there a link."""
+def _changed_outside_code(text: str, change: Callable[[str], str]) -> str:
+    """The same with the tags and images outside of code changed by a function."""
     if not (_TAG.search(text) or _IMAGE.search(text)):
         return text
     whole = _whole_lines(_tokens(_TAG.sub("(", text)))
@@ -125,20 +129,25 @@ def _without_html_and_images(text: str) -> str:
     paragraph: list[str] = []
     for number, line in enumerate(text.split("\n")):
         if number in whole or not line.strip():
-            shown += [*_outside_code(paragraph), line]
+            shown += [*_outside_code(paragraph, change), line]
             paragraph = []
         else:
             paragraph.append(line)
-    return "\n".join(shown + _outside_code(paragraph))
+    return "\n".join(shown + _outside_code(paragraph, change))
+
+
+def _without_tags(text: str) -> str:
+    """Text without code, its tags escaped."""
+    return _TAG.sub(r"\\<", text)
 
 
 def _linked(text: str) -> str:
-    """Text without code, its tags escaped and its images links; one without a name gets one."""
-    shown = _TAG.sub(r"\\<", text)
+    """The same with its images as links; one without a name gets one."""
+    shown = _without_tags(text)
     return _IMAGE.sub(lambda found: f"{found[1]}[image]" if found[2] else f"{found[1]}[", shown)
 
 
-def _outside_code(paragraph: list[str]) -> list[str]:
+def _outside_code(paragraph: list[str], change: Callable[[str], str]) -> list[str]:
     text = "\n".join(paragraph)
     runs = [match.span() for match in _TICKS.finditer(text)]
     parts: list[str] = []
@@ -148,11 +157,11 @@ def _outside_code(paragraph: list[str]) -> list[str]:
         others = range(number + 1, len(runs))
         closing = next((i for i in others if runs[i][1] - runs[i][0] == end - start), None)
         if closing is not None:
-            parts += [_linked(text[at:start]), text[start : runs[closing][1]]]
+            parts += [change(text[at:start]), text[start : runs[closing][1]]]
             at = runs[closing][1]
             number = closing
         number += 1
-    parts.append(_linked(text[at:]))
+    parts.append(change(text[at:]))
     return "".join(parts).split("\n") if paragraph else []
 
 
@@ -170,8 +179,8 @@ def _with_lower_headings(text: str) -> str:
     return "\n".join(lines)
 
 
-def _is_contained(text: str) -> bool:
-    """Whether text after this is outside of it, and its headings are low enough."""
+def _is_contained(text: str, refused: frozenset[str]) -> bool:
+    """Whether text after this is outside of it, its headings are low, and no part is refused."""
     tokens = _tokens(f"{text}\n\n{_END}\n")
     ends = [token.type for token in tokens[-3:]] == ["paragraph_open", "inline", "paragraph_close"]
     if not ends or tokens[-2].content != _END or tokens[-3].level != 0:
@@ -179,6 +188,6 @@ def _is_contained(text: str) -> bool:
     return not any(
         token.type == "html_block"
         or (token.type == "heading_open" and int(token.tag[1:]) <= DEEPER)
-        or any(child.type in ("html_inline", "image") for child in token.children or ())
+        or any(child.type in refused for child in token.children or ())
         for token in tokens
     )

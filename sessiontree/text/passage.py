@@ -29,30 +29,30 @@ LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a long
 _THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
 
 
-def asked(message: Message) -> Iterator[str]:
+def asked(message: Message, *, images: bool = False) -> Iterator[str]:
     """The content of a user's message, or a system message, without results."""
     for part in blocks_of(message):
         if is_result_block(part):
             continue
         if text := block_text(part):
-            yield quote(typed(text))
+            yield quote(typed(text, images=images))
         else:
             yield other(part)
 
 
-def answered(message: Message) -> Iterator[str | Call]:
+def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
     """The content of an assistant's message, its tool calls in their places."""
     if kind_of(message) in _THINKING:
-        yield from thought(message)
+        yield from thought(message, images=images)
     for part in blocks_of(message):
         kind = kind_of(part)
         calls = calls_of({"role": "assistant", "content": [part]}) if kind in CALL_BLOCKS else []
         if calls:
             yield from calls
         elif text := block_text(part):
-            yield prose(text)
+            yield prose(text, images=images)
         elif kind in _THINKING:
-            yield from thought(part)
+            yield from thought(part, images=images)
         elif kind != "text":
             yield other(part)
     content = message.get("content")
@@ -60,17 +60,17 @@ def answered(message: Message) -> Iterator[str | Call]:
     yield from calls_of(apart)
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal and not content:
-        yield prose(refusal)
+        yield prose(refusal, images=images)
 
 
-def thought(part: Mapping[str, Any]) -> Iterator[str]:
+def thought(part: Mapping[str, Any], *, images: bool = False) -> Iterator[str]:
     """Thinking, folded; one line where it is sealed."""
     texts = [part.get("thinking")]
     if isinstance(summary := part.get("summary"), list):
         texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
     thinking = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
     if thinking:
-        yield folded("Thinking", quote(prose(thinking)))
+        yield folded("Thinking", quote(prose(thinking, images=images)))
     elif kind_of(part) != "text":
         yield "*Thinking that only the provider can read.*"
 
@@ -152,24 +152,27 @@ def folded(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
-def summarized(title: str, text: Any) -> str:
+def summarized(title: str, text: Any, *, images: bool = False) -> str:
     """A summary, below its title."""
-    quoted = f"\n\n{quote(prose(text))}" if isinstance(text, str) and text.strip() else ""
+    has_text = isinstance(text, str) and text.strip()
+    quoted = f"\n\n{quote(prose(text, images=images))}" if has_text else ""
     return f"---\n\n**{title}**{quoted}\n\n---"
 
 
-def noted(kind: str, fields: Mapping[str, Any]) -> str | None:
+def noted(kind: str, fields: Mapping[str, Any], *, images: bool = False) -> str | None:
     """An entry that is not a message; empty for nothing, None for an unknown type."""
     if kind == "compaction":
         tokens = fields.get("tokensBefore")
         before = f", {tokens:,} tokens before" if isinstance(tokens, int) else ""
-        return summarized(f"Compacted here{before}", fields.get("summary"))
+        return summarized(f"Compacted here{before}", fields.get("summary"), images=images)
     if kind in ("branch_summary", "stack_summary"):
         left = code(str(fields.get("fromUuid") or "")[:8])
-        return summarized(f"Summary of the branch left at {left}", fields.get("summary"))
+        return summarized(
+            f"Summary of the branch left at {left}", fields.get("summary"), images=images
+        )
     if kind == "merge":
         merged = code(str(fields.get("mergedUuid") or "")[:8])
-        return summarized(f"Merged the branch up to {merged}", fields.get("summary"))
+        return summarized(f"Merged the branch up to {merged}", fields.get("summary"), images=images)
     if kind == "context_edit":
         target = code(str(fields.get("targetUuid") or "")[:8])
         done = "taken out of" if fields.get("replacement") is None else "replaced in"

@@ -162,3 +162,14 @@ def test_a_version_1_file_is_exported_without_being_migrated(version_1: Path) ->
     before = version_1.read_bytes()
     assert "> first" in done("export", version_1, "--redact")
     assert version_1.read_bytes() == before
+
+
+def test_remote_images_stay_images_only_when_asked(chat: Path) -> None:
+    image = "![plan](https://example.org/i.png)"
+    said(chat, "assistant", image)
+    out = chat.with_name("out.md")
+    for words in ([], ["-o", str(out)]):
+        for how, is_there in (([], False), (["--remote-images"], True)):
+            shown = done("export", chat, *words, *how)
+            assert (image in (out.read_text() if words else shown)) == is_there
+            out.unlink(missing_ok=True)

@@ -147,6 +147,20 @@ def test_what_was_said_opens_no_heading_and_ends_no_part() -> None:
     assert all(t.level == 0 for t in tokens if t.type == "html_block")
 
 
+def test_the_images_of_every_text_are_links_unless_asked(tmp_path: Path) -> None:
+    image = "![plan](https://example.org/i.png)"
+    with Session.create(tmp_path / "s.jsonl") as session:
+        session.append_message({"role": "system", "content": image})
+        session.append_message(user(image))
+        thinking = {"type": "thinking", "thinking": image}
+        answer = [thinking, {"type": "text", "text": image}]
+        session.append_message({"role": "assistant", "content": answer})
+        session.compact(image, keep=0)
+        texts = (said(session), "".join(session.to_markdown(remote_images=True)))
+    assert [text.count("(https://example.org/i.png)") for text in texts] == [6, 6]
+    assert [text.count(image) for text in texts] == [0, 5]
+
+
 def test_images_are_named_and_attached_ones_are_linked(tmp_path: Path) -> None:
     image = {"type": "image", "data": "A" * 1_400_000, "mimeType": "image/png"}
     with Session.create(tmp_path / "a b.jsonl") as session:

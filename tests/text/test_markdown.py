@@ -106,6 +106,22 @@ def test_ordinary_markdown_stays_readable(text: str, shown: str) -> None:
     assert markdown.prose(text) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see ![the plan](http://x/i.png)", "see ![the plan](http://x/i.png)"),
+        (
+            "# A\n\n![][r] <b>\n\n[r]: http://x/i.png",
+            "### A\n\n![][r] \\<b>\n\n[r]: http://x/i.png",
+        ),
+        ("![a](u) <!--", "![a](u) \\<!--"),
+        ("cut short:\n```\n![a](u)", "cut short:\n```\n![a](u)\n```"),
+    ],
+)
+def test_images_stay_when_asked_and_tags_do_not(text: str, shown: str) -> None:
+    assert markdown.prose(text, images=True) == shown
+
+
 def test_typed_line_breaks_are_kept_but_not_within_code() -> None:
     assert markdown.typed("a\nb\n\n```\nc\nd\n```") == "a  \nb\n\n```\nc\nd\n```"
 

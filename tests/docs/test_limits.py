@@ -1,0 +1,42 @@
+"""The limits against hostile files have the figures of the source, wherever they are written."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from sessiontree.context import fold
+from sessiontree.core import damage, message
+from sessiontree.engine import translated
+from sessiontree.formats import base, codex, writing
+from sessiontree.operations import export, own_rules
+from sessiontree.redact import redaction
+from sessiontree.storage import files, zstd
+from tests.docs.examples import ROOT
+
+MIB = 1024 * 1024
+
+LIMITS = {
+    "entries of merges in a context": f"{fold.MOST_MERGED_AGAIN:,} entries",
+    "entries of merges in a copy": f"{export._MOST_STEPS:,} entries",
+    "entries of a conversion": f"{writing._REPEATED:,}",
+    "bytes of a session for each": str(writing._SIZE_OF_EACH),
+    "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
+    "short lines": f"{base.MOST_SHORT_LINES:,}",
+    "short": f"lines of less than {base._SHORT} bytes",
+    "unpacked": f"{zstd.LARGEST_RATIO} times",
+    "always unpacked": f"{zstd.ALWAYS_UNPACKED // MIB} MiB",
+    "a result": f"{files.LARGEST_RESULT // MIB} MiB",
+    "facts": f"{translated._SIDECAR_LIMIT // MIB} MiB",
+    "findings": f"{damage.MOST_FINDINGS:,}",
+    "nested": f"deeper than {message._DEEPEST_INDENTED} levels",
+    "own rule": f"{own_rules.LIMIT_SECONDS:.0f} seconds for a text",
+    "command": f"{redaction._LONGEST_COMMAND:,} characters",
+}
+
+
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "docs/durability.md"])
+def test_each_limit_is_named_with_its_figure(page: str) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert [what for what, figure in LIMITS.items() if not re.search(rf"\b{figure}\b", text)] == []
