@@ -29,6 +29,7 @@ from tests.support.conversation import user
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks, faults
 from tests.support.files import VERSION_1, Record
 from tests.support.files import uuids_at as _uuids
+from tests.support.kept import check_kept, check_says
 
 SURVIVED = {"close", "unlock", "unlink", "list"}
 """Calls that may fail without a word: what they end is synced or of no use by then. A
@@ -311,10 +312,7 @@ def _check_told(error: SessionTreeError | None, fault: Fault, run: Run) -> None:
         assert not is_told, "passed over in silence"
         return
     assert not fault.is_short, f"a short write was no reason to fail: {error}"
-    message = str(error)
-    assert "\n" not in message
-    assert run.folder.name in message, f"names no file: {message}"
-    assert ";" in message or "." in message, f"says nothing to do: {message}"
+    check_says(str(error), run.folder.name)
 
 
 def _check_writes_no_more(run: Run, fault: Fault) -> None:
@@ -347,10 +345,7 @@ def _check_refuses(session: Session, path: str) -> None:
 def _check_after(run: Run, fault: Fault) -> None:
     """What must hold once the disk is sound again."""
     found = _uuids(run.path)
-    assert [uuid for uuid in found if uuid in run.before] == run.before, "an older entry is lost"
-    kept = [uuid for uuid in found if uuid in run.acknowledged]
-    assert kept == run.acknowledged, "an acknowledged entry is lost, moved or doubled"
-    assert len(set(found)) == len(found)
+    check_kept(found, run.before, run.acknowledged)
     for path in (run.path, *run.made, *([run.copy] if os.path.exists(run.copy) else [])):
         assert _uuids(path), f"{path} is not whole"
     with Session.open(run.path, fs=run.disk) as session:
