@@ -18,7 +18,7 @@ from tests.docs.examples import ROOT
 MIB = 1024 * 1024
 
 LIMITS = {
-    "entries of merges in a context": f"{fold.MOST_MERGED_AGAIN:,} entries",
+    "entries of merges in a context": f"{fold.MOST_MERGED_AGAIN:,}",
     "entries of merges in a copy": f"{export._MOST_STEPS:,} entries",
     "entries of a conversion": f"{writing._REPEATED:,}",
     "bytes of a session for each": str(writing._SIZE_OF_EACH),
