@@ -387,7 +387,9 @@ class Session:
         Raises:
             UsageError: neither `type` nor `tool_call_id` is given.
         """
-        return self.reader.find(type, tool_call_id)
+        from sessiontree.operations.find import find  # few sessions are searched
+
+        return find(self.cursor, type, tool_call_id)
 
     def path(self, ref: Ref | None = None) -> list[Entry]:
         """Return the entries from the header to an entry, by default the leaf.
@@ -431,7 +433,7 @@ class Session:
 
         A turn is a prompt and all messages after the prompt, up to the next prompt.
         """
-        return outline.turns(self.path(ref))
+        return outline.turns(self.path(ref), self.cursor.messages)
 
     def branches(self, ref: Ref | None = None) -> list[Branch]:
         """Return all branches, or the branches below an entry.
@@ -479,7 +481,7 @@ class Session:
 
         with self.reader.alone():
             size = self.reader.whole().size if self._file.is_current else self._file.size
-            return stats(self.reader, size)
+            return stats(self.cursor, size)
 
     def original(self, ref: Ref) -> bytes:
         """Return the line of an entry exactly as in the file.

@@ -399,6 +399,7 @@ class Store:
             StorageError: the operating system reported an error.
         """
         from sessiontree.catalog import move  # few programs use the trash
+        from sessiontree.operations.stats import lost_blobs
         from sessiontree.session import Session
 
         restored = path_of_ref(ref) or self.find_trashed(ref)
@@ -408,7 +409,7 @@ class Store:
             suppress(SessionTreeError),
             Session.open(file, readonly=True, fs=self._fs) as session,
         ):
-            lost = session.stats().lost_blobs
+            lost = lost_blobs(session.reader)
         if lost:
             warnings.warn(
                 f"{file} is restored, but {lost} of the blobs that it needs are missing or cannot "

@@ -23,6 +23,7 @@ from sessiontree.core.handle import Handle
 from sessiontree.engine.reader import PathSlice
 from sessiontree.errors import ReadOnlyError, UsageError
 from sessiontree.handles.registry import Resolution, Scope
+from sessiontree.operations.messages import WithMessages
 from sessiontree.recording.stream import MessageStream
 from sessiontree.session import Session
 
@@ -429,6 +430,6 @@ def _shown(worker: Worker, argument: Any) -> Any:
         return _face(argument, worker)
     if isinstance(argument, Scope):
         return AsyncScope(argument, worker)
-    if isinstance(argument, PathSlice):
+    if isinstance(argument, PathSlice | WithMessages):
         return list(argument)  # which would read the file as it goes
     return argument

@@ -309,8 +309,15 @@ def _first_message(head: bytes, read: Read, size: int) -> str | None:
 
 
 def _prompt_in(window: bytes) -> str | None:
-    bodies = filter(begins_turn, _objects_with(window, _USER))
-    return next((_cut(preview_of(shown(told(body)["message"]))) for body in bodies), None)
+    texts = map(_prompt_of, _objects_with(window, _USER))
+    return next((_cut(text) for text in texts if text is not None), None)
+
+
+def _prompt_of(body: dict[str, Any]) -> str | None:
+    """The text of a prompt; of a handle of one its preview, as a list resolves no handles."""
+    if body.get("type") == "handle" and body.get("kind") == "message":
+        body = {**body, "message": {"role": body.get("role"), "content": body.get("preview")}}
+    return preview_of(shown(told(body)["message"])) if begins_turn(body) else None
 
 
 def _command_in(window: bytes) -> str | None:

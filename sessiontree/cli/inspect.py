@@ -18,8 +18,10 @@ from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import indented_text
 from sessiontree.errors import TooMuchError
+from sessiontree.operations.messages import with_messages
 from sessiontree.operations.outline import count_branches
 from sessiontree.session import Session
+from sessiontree.text.preview import is_unclear
 
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
 
@@ -162,8 +164,9 @@ def path(file: str, ref: str | None, as_json: bool) -> None:
         if as_json:
             out_json_list(entries)
             return
-        for entry in entries:
-            out_entry_row(entry)
+        resolve = session.cursor.messages
+        for entry, message in with_messages(entries, resolve, is_wanted=is_unclear):
+            out_entry_row(entry, message)
 
 
 @arguments.file_command("context", json="the messages, the settings and the warnings")

@@ -95,14 +95,15 @@ def describe(entry: Entry) -> str:
     return f"{short(entry.uuid)} ({words})"
 
 
-def speaker(entry: Entry) -> str:
-    """The role of an entry's message, else the type of the entry."""
-    return one_line(entry_role(entry) or entry.type)
+def speaker(entry: Entry, message: Message | None = None) -> str:
+    """The role of an entry's message, which a handle resolves to; else the type of the entry."""
+    return one_line(entry_role(entry, message) or entry.type)
 
 
-def out_entry_row(entry: Entry) -> None:
+def out_entry_row(entry: Entry, message: Message | None = None) -> None:
     """Print an entry on one line: its short uuid, its role, the start of its text."""
-    out(f"{short(entry.uuid):<8}  {speaker(entry):<14}  {entry_preview(entry)}".rstrip())
+    words = entry_preview(entry, message)
+    out(f"{short(entry.uuid):<8}  {speaker(entry, message):<14}  {words}".rstrip())
 
 
 def out_written(entry: Entry, done: str, *, as_json: bool) -> None:

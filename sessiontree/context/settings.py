@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sessiontree.core.blocks import Blocks, Contents, role_of_entry
+from sessiontree.core.blocks import Blocks, Contents, is_handle_of_message, role_of_entry
 from sessiontree.core.entry import Entry
-from sessiontree.core.handle import KINDS
 from sessiontree.core.message import Message, system_text
 
 SETTING_KEYS: Final = ("model", "thinkingLevel", "system", "name")
@@ -72,9 +71,6 @@ def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-_NO_MESSAGE: Final = frozenset(KINDS) - {"message"}
-
-
 def may_make_system(entry: Entry) -> bool:
     """Whether a message that has to be made of an entry may be a system message.
 
@@ -85,7 +81,7 @@ def may_make_system(entry: Entry) -> bool:
     if entry.type != "handle":
         return False
     role = role_of_entry(entry)
-    return role == "system" or (role is None and entry.get("kind") not in _NO_MESSAGE)
+    return role == "system" or (role is None and is_handle_of_message(entry))
 
 
 def made_system(entry: Entry, blocks: Blocks, contents: Contents) -> str | None:

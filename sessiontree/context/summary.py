@@ -87,7 +87,7 @@ class _Seen:
         if entry.type in SUMMARIES or entry.type == "compaction":
             text = entry.get("summary")
             self._earlier += [one_line(text, _ANSWER_WIDTH)] if isinstance(text, str) else []
-        message = entry.get("message") if entry.type == "message" else None
+        message = entry.get("message") if entry.type in ("message", "handle") else None
         if entry.type == "block" and isinstance(block := entry.get("block"), dict):
             message = {"role": "assistant", "content": [block]}
         if not isinstance(message, dict):

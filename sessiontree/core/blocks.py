@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
+from sessiontree.core.handle import KINDS
 from sessiontree.core.message import ABORTED, Message
 from sessiontree.errors import (
     BlobError,
@@ -196,6 +197,14 @@ def role_of_entry(entry: Entry) -> str | None:
     """The role of a `handle` entry, or None."""
     role = entry.get("role")
     return role if isinstance(role, str) and role else None
+
+
+_NO_MESSAGE: Final = tuple(kind for kind in KINDS if kind != "message")
+
+
+def is_handle_of_message(entry: Entry) -> bool:
+    """Whether an entry is a handle, and its content may be a message."""
+    return entry.type == "handle" and entry.as_stored.get("kind") not in _NO_MESSAGE
 
 
 def handle_text(entry: Entry) -> str:

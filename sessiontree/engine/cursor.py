@@ -260,6 +260,19 @@ class Cursor:
         settings = self._settings(path, dict(fold.settings), fold.contents(warnings))
         return Context(leaf, messages, entries, warnings, settings, count)
 
+    def messages(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
+        """Return the message of each `handle` entry, or the error.
+
+        What the context at the leaf resolved is not resolved again.
+        """
+        path = self._path
+        if path is None:
+            return self.resolve(entries)
+        known = [path.resolved(entry) for entry in entries]
+        new = [entry for entry, one in zip(entries, known, strict=True) if one is None]
+        found = iter(self.resolve(new))
+        return [next(found) if one is None else one for one in known]
+
     def pieces(self) -> list[Piece]:
         """Return what each entry contributes to the context at the leaf, to choose a cut."""
         path = self.context_path()
@@ -356,6 +369,10 @@ class Path:
         if self._by_uuid is None:
             self._by_uuid = {entry.uuid: entry for entry in self.entries}
         return self._by_uuid.get(uuid)
+
+    def resolved(self, entry: Entry) -> Shown | None:
+        """Return the message of a `handle` entry if a context of this path resolved it."""
+        return self._resolved.get(entry.uuid)
 
     def complete(self, walk: Walk) -> None:
         """Read the rest of the path, up to the root."""

@@ -19,11 +19,10 @@ from sessiontree.core.blob import Blob, blob_of
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.core.message import calls_of, result_ids
 from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import refs
 from sessiontree.engine.view import View
-from sessiontree.errors import FileReplacedError, SpilledError, UsageError
+from sessiontree.errors import FileReplacedError, SpilledError
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
@@ -220,18 +219,11 @@ class TreeReader:
         with self.alone():
             return [self.entry_at(child) for child in self.index().children(self.row(entry))]
 
-    def find(self, type: str | None, tool_call_id: str | None) -> list[Entry]:
-        """See `Session.find`."""
-        if type is None and tool_call_id is None:
-            raise UsageError("find needs a criterion; give type=… or tool_call_id=…")
-        if type is not None:
-            with self.alone():
-                rows = self.index().rows_of_type(type)
-            found = (self.entry_at(row) for row in rows)
-        else:
-            needle = _spelling(tool_call_id or "")
-            found = (entry for entry in self.entries() if needle is None or needle in entry.line)
-        return [e for e in found if tool_call_id is None or _names_call(e, tool_call_id)]
+    def of_type(self, type: str) -> list[Entry]:
+        """Return the entries of a type, in file order."""
+        with self.alone():
+            rows = self.index().rows_of_type(type)
+        return [self.entry_at(row) for row in rows]
 
     def slice(self, offsets: array[int]) -> PathSlice:
         """Return the entries at ascending offsets; each is read on demand."""
@@ -243,20 +235,6 @@ def _do_nothing() -> None:
 
 
 _NOTHING: Final[Mapping[str, Entry]] = {}
-
-
-def _spelling(text: str) -> bytes | None:
-    """Return the bytes of a string in any line; None if JSON may spell it in another way."""
-    is_plain = text.isascii() and text.replace("_", "").replace("-", "").isalnum()
-    return text.encode() if is_plain else None
-
-
-def _names_call(entry: Entry, id: str) -> bool:
-    message = entry.message_as_stored
-    if not isinstance(message, dict):
-        block = entry.as_stored.get("block")
-        message = {"role": "assistant", "content": [block]}
-    return id in result_ids(message) or any(call.id == id for call in calls_of(message))
 
 
 class PathSlice(Sequence[Entry]):

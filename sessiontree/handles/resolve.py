@@ -1,7 +1,7 @@
 """Resolving the handles of a session: one, many, along a path, over a tree.
 
-Invariants: reading a session resolves nothing until the content is asked for; an error
-affects its own handle only.
+Invariants: reading entries resolves nothing until the content is asked for; an error affects its
+own handle only.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _check_target(session: HandleSession, handle: Handle) -> None:
             pass  # it is there, and its content was lost
     if entry is not None:
         return
-    pieces = [*reader.find("block", None), *reader.find("message_end", None)]
+    pieces = [*reader.of_type("block"), *reader.of_type("message_end")]
     if all(piece.get("messageUuid") != uuid for piece in pieces):
         near = similar_uuids(reader, uuid)
         raise HandleError(f"{handle} names no entry of this session by its uuid{near}", "meta[1]")

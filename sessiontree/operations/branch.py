@@ -10,13 +10,14 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from sessiontree.context.summary import Summary, text_of_summary
+from sessiontree.context.summary import Summary
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, Entry
-from sessiontree.core.message import begins_turn, text_of
+from sessiontree.core.message import text_of
 from sessiontree.engine import refs
 from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, SessionTreeWarning, UsageError
+from sessiontree.operations.messages import Messages, summary_text
 
 Moves = list[tuple[str, Mapping[str, Any]]]  # types and fields of the entries of a move
 _NO_WORK = SUMMARIES | {"compaction"}
@@ -33,7 +34,7 @@ def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | N
     with writer.log.alone():
         left = writer.cursor.leaf
         passed = writer.cursor.below(writer.cursor.common(left, target))
-    text = text_of_summary(summary, passed)
+    text = summary_text(writer.cursor, summary, passed)
     moves: Moves = [("branch_summary", {"summary": text, "fromUuid": left.uuid})]
     if name is not None:
         moves.insert(0, ("branch", {"name": name}))
@@ -50,16 +51,21 @@ def switch(writer: EntryWriter, ref: Ref) -> Entry:
 
 def rewind(writer: EntryWriter, ref: Ref | None) -> str:
     """See `Session.rewind`."""
+    messages = Messages(writer.cursor.messages)
     if ref is None:
-        prompt = writer.cursor.nearest(_holds_prompt)
+        prompt = writer.cursor.nearest(messages.begins_turn)
         if prompt is None:
+            messages.warn("it is not known if they are prompts")
             raise NothingToDoError("the path has no prompt; there is nothing to rewind")
     else:
         prompt = writer.cursor.entry(ref)
-        if not _holds_prompt(prompt):
+        if not messages.begins_turn(prompt):
+            messages.warn("it is not known if it is a prompt")
             raise UsageError(f"{prompt.uuid} is not a prompt; rewind goes to before a user message")
+    message = prompt["message"] if prompt.type == "message" else messages.of(prompt)
     _go(writer, [("branch", {})], writer.reader.parent(prompt))
-    return text_of(prompt["message"])
+    messages.warn("it is not known what they say")
+    return str(prompt.get("preview", "")) if message is None else text_of(message)
 
 
 def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:
@@ -69,7 +75,7 @@ def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:
         passed, left = writer.cursor.below(target), writer.cursor.leaf
     if not passed:
         raise NothingToDoError(f"nothing follows {target.uuid}; there is nothing to pop")
-    fields = {"summary": text_of_summary(summary, passed), "fromUuid": left.uuid}
+    fields = {"summary": summary_text(writer.cursor, summary, passed), "fromUuid": left.uuid}
     return _go(writer, [("stack_summary", fields)], target)
 
 
@@ -111,22 +117,20 @@ def _open_push(writer: EntryWriter) -> Entry | None:
 def _prompt_with_work(writer: EntryWriter) -> Entry:
     """The nearest prompt on the path with an entry below that is not a summary or a marker."""
     worked = False
+    messages = Messages(writer.cursor.messages)
 
     def is_wanted(entry: Entry) -> bool:
         nonlocal worked
-        if worked and _holds_prompt(entry):
+        if worked and messages.begins_turn(entry):
             return True
         worked = worked or (entry.is_content and entry.type not in _NO_WORK)
         return False
 
     prompt = writer.cursor.nearest(is_wanted)
+    messages.warn("it is not known if they are prompts")
     if prompt is None:
         raise NothingToDoError("every push has a pop, and no prompt has messages after it")
     return prompt
-
-
-def _holds_prompt(entry: Entry) -> bool:
-    return entry.type == "message" and begins_turn(entry.as_stored)
 
 
 def _is_at(writer: EntryWriter, target: Entry) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 
 from sessiontree.context.compaction import KEEP_TOKENS, Piece, TokenCounter, cut_point
 from sessiontree.context.context import Context
-from sessiontree.context.summary import Summary, text_of_summary
+from sessiontree.context.summary import Summary
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
@@ -22,6 +22,7 @@ from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, UsageError
+from sessiontree.operations.messages import summary_text
 
 RESERVE_TOKENS: Final = 16_384
 
@@ -122,7 +123,7 @@ def compact(
     """Write the compaction of a plan; see `Session.compact`."""
     uuid = fresh_uuid()
     _check_fits(writer.cursor, plan)  # before a model is asked
-    text = text_of_summary(summary, plan.entries, plan.instructions)
+    text = summary_text(writer.cursor, summary, plan.entries, plan.instructions)
 
     def draft() -> list[Draft]:
         since = _check_fits(writer.cursor, plan)

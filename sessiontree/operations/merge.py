@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.context.summary import Summary, text_of_summary
+from sessiontree.context.summary import Summary
 from sessiontree.core.blob import Blob, blobs_needed
 from sessiontree.core.blocks import END_KEYS, message_uuid, ordered
 from sessiontree.core.codec import raw_values
@@ -18,6 +18,7 @@ from sessiontree.engine.reader import blocks_of
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import EntryWriter
 from sessiontree.errors import BlobError, CorruptionError, NothingToDoError, UsageError
+from sessiontree.operations.messages import summary_text
 
 _PICKABLE: Final = SUMMARIES | SETTINGS | PIECES | {"message", "custom_message", "handle", "custom"}
 
@@ -141,7 +142,7 @@ def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
         )
     fields: dict[str, Any] = {"mergedUuid": merged.uuid, "baseUuid": base.uuid}
     if summary is not None:
-        fields["summary"] = text_of_summary(summary, writer.cursor.below(base, merged))
+        fields["summary"] = summary_text(writer.cursor, summary, writer.cursor.below(base, merged))
     return writer.write("merge", fields, None, seen=seen)
 
 

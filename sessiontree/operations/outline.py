@@ -7,6 +7,7 @@ shown; nothing recurses, so a chain of any depth can be shown.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import or_
@@ -14,17 +15,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry, stored
+from sessiontree.core.entry import PIECES, Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
-from sessiontree.core.message import begins_turn
+from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.refs import Names
 from sessiontree.engine.view import View
-from sessiontree.text.preview import preview, role
+from sessiontree.operations.messages import AT_ONCE, Messages, may_be_prompt, with_messages
+from sessiontree.text.preview import is_unclear, preview, role
 
 FOLD_LONGER_THAN: Final = 8  # rows
 FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
@@ -85,9 +88,9 @@ def rows(cursor: Cursor) -> Iterator[TreeRow]:
     with cursor.alone():
         outline = Outline.of(cursor)
         tree = outline.tree
-        return _rows(
-            outline, outline.view.entry_lines(), _depths(tree), path_rows(tree, outline.leaf)
-        )
+        lines = outline.view.entry_lines()
+        on_path = path_rows(tree, outline.leaf)
+        return _rows(outline, lines, _depths(tree), on_path, cursor.messages)
 
 
 def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
@@ -98,10 +101,12 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
         current = outline.current(branching.content)
         within = None if below is None else set(outline.tree.subtree(cursor.reader.row(below)))
         names = _names_of_tips(outline, branching.content)
+        tips = [tip for tip in branching.tips() if within is None or tip in within]
+        handles = _Handles(outline, cursor.messages)
+        handles.prepare(tips)
         return [
-            _branch(outline, branching, tip, names.get(tip), current=tip == current)
-            for tip in branching.tips()
-            if within is None or tip in within
+            _branch(outline, branching, tip, names.get(tip), handles, current=tip == current)
+            for tip in tips
         ]
 
 
@@ -112,7 +117,7 @@ def draw(cursor: Cursor, *, all: bool = False) -> Iterator[str]:
 
     def locked() -> Iterator[str]:
         with cursor.alone():
-            lines = _Picture(outline, all=all).lines()
+            lines = _Picture(outline, cursor.messages, all=all).lines()
         while True:
             with cursor.alone():
                 line = next(lines, None)
@@ -123,16 +128,25 @@ def draw(cursor: Cursor, *, all: bool = False) -> Iterator[str]:
     return locked()
 
 
-def turns(path: Sequence[Entry]) -> list[list[Entry]]:
+def turns(path: Sequence[Entry], resolve: Resolve) -> list[list[Entry]]:
     """The messages of a path by turns: each a prompt and what follows it."""
+    messages = Messages(resolve)
+    messages.prepare(filter(may_be_prompt, path))
     turns: list[list[Entry]] = []
     for entry in path:
-        message = entry.message_as_stored if entry.type == "message" else None
-        if isinstance(message, dict) and begins_turn(entry.as_stored):
+        if messages.begins_turn(entry):
             turns.append([entry])
-        elif turns and (isinstance(message, dict) or entry.type in ("block", "message_end")):
+        elif turns and _is_message(entry):
             turns[-1].append(entry)
+    messages.warn("it is not known if they are prompts")
     return turns
+
+
+def _is_message(entry: Entry) -> bool:
+    """Whether an entry is a message, a part of one, or a handle of one."""
+    if entry.type == "message":
+        return isinstance(entry.message_as_stored, dict)
+    return entry.type in PIECES or is_handle_of_message(entry)
 
 
 def count_branches(tree: TreeIndex) -> int:
@@ -150,27 +164,63 @@ def path_rows(tree: TreeIndex, row: int) -> bytearray:
 
 
 def _rows(
-    outline: Outline, lines: Iterator[tuple[int, bytes]], depths: array[int], on_path: bytearray
+    outline: Outline,
+    lines: Iterator[tuple[int, bytes]],
+    depths: array[int],
+    on_path: bytearray,
+    resolve: Resolve,
 ) -> Iterator[TreeRow]:
-    tree, labels = outline.tree, outline.names.labels
+    labels = outline.names.labels
+    rows: deque[int] = deque()  # of the entries that wait for their messages
+    entries = _entries(outline, lines, len(depths), rows)
+    for entry, message in with_messages(entries, resolve, is_wanted=is_unclear):
+        row = rows.popleft()
+        yield TreeRow(
+            uuid=entry.uuid,
+            parent_uuid=entry.parent_uuid,
+            type=entry.type,
+            role=role(entry, message),
+            preview=preview(entry, message),
+            lane=entry.lane,
+            label=labels.get(entry.uuid),
+            depth=depths[row],
+            current=bool(on_path[row]),
+        )
+
+
+def _entries(
+    outline: Outline, lines: Iterator[tuple[int, bytes]], count: int, rows: deque[int]
+) -> Iterator[Entry]:
+    """The entries of the first `count` rows; the row of each goes to `rows`."""
     row = 0
     for offset, line in lines:
-        if row == len(depths) or tree.offsets[row] != offset:
+        if row == count or outline.tree.offsets[row] != offset:
             continue
         entry = decode(line, offset, ignore) or outline.view.read(offset)
         if entry is not None:
-            yield TreeRow(
-                uuid=entry.uuid,
-                parent_uuid=entry.parent_uuid,
-                type=entry.type,
-                role=role(entry),
-                preview=preview(entry),
-                lane=entry.lane,
-                label=labels.get(entry.uuid),
-                depth=depths[row],
-                current=bool(on_path[row]),
-            )
+            rows.append(row)
+            yield entry
         row += 1
+
+
+class _Handles:
+    """The messages of the handles in some rows that do not say themselves what they are."""
+
+    def __init__(self, outline: Outline, resolve: Resolve) -> None:
+        self._outline = outline
+        self._resolve = resolve
+        self._messages = Messages(resolve)
+
+    def prepare(self, rows: Iterable[int]) -> None:
+        """Resolve the handles in rows together; forget those before."""
+        tree = self._outline.tree
+        handles = (self._outline.entry(row) for row in rows if tree.type_of(row) == "handle")
+        self._messages = Messages(self._resolve)
+        self._messages.prepare(filter(is_unclear, handles))
+
+    def message(self, entry: Entry) -> Message | None:
+        """The message of a handle that was prepared, where it is needed."""
+        return self._messages.of(entry) if is_unclear(entry) else None
 
 
 def _depths(tree: TreeIndex) -> array[int]:
@@ -204,7 +254,13 @@ def _names_of_tips(outline: Outline, content: bytearray) -> dict[int, str]:
 
 
 def _branch(
-    outline: Outline, branching: Branching, tip: int, name: str | None, *, current: bool
+    outline: Outline,
+    branching: Branching,
+    tip: int,
+    name: str | None,
+    handles: _Handles,
+    *,
+    current: bool,
 ) -> Branch:
     fork, length = branching.fork_of(tip)
     entry = shown = outline.entry(tip)
@@ -218,7 +274,7 @@ def _branch(
         current=current,
         lane=entry.lane,
         name=name,
-        preview=preview(shown),
+        preview=preview(shown, handles.message(shown)),
         updated=entry.timestamp,
     )
 
@@ -245,8 +301,9 @@ class _Picture:
     in file order, above the rest of the path.
     """
 
-    def __init__(self, outline: Outline, *, all: bool) -> None:
+    def __init__(self, outline: Outline, resolve: Resolve, *, all: bool) -> None:
         self._outline = outline
+        self._handles = _Handles(outline, resolve)
         self._all = all
         tree = self._tree = outline.tree
         self._content = tree.content_rows()
@@ -333,7 +390,9 @@ class _Picture:
         columns = run.columns + run.joint
         unfolded = self._unfolded(shown)
         folded = 0
-        for row in shown:
+        for place, row in enumerate(shown):
+            if place % AT_ONCE == 0:
+                self._handles.prepare(unfolded.intersection(shown[place : place + AT_ONCE]))
             if row not in unfolded:
                 folded += 1
                 continue
@@ -353,8 +412,9 @@ class _Picture:
     def _row(self, row: int, columns: str, names: list[str]) -> str:
         entry = self._outline.entry(row)
         mark = "●" if self._on_path[row] else "○"
-        speaker = one_line(role(entry) or entry.type)
-        parts = [f"{columns}{mark} {speaker}", preview(entry), one_line(entry.uuid[:8])]
+        message = self._handles.message(entry)
+        speaker = one_line(role(entry, message) or entry.type)
+        parts = [f"{columns}{mark} {speaker}", preview(entry, message), one_line(entry.uuid[:8])]
         label = self._outline.names.labels.get(entry.uuid)
         parts += [f"[{one_line(label)}]"] if label else []
         parts += [f"({one_line(name)})" for name in names]

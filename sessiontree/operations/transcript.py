@@ -20,7 +20,7 @@ from urllib.parse import quote as quoted_path
 
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.blob import blob_of
-from sessiontree.core.blocks import Contents, folded_message
+from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
 from sessiontree.core.embedded import left_out
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.handle import Handle
@@ -149,9 +149,15 @@ class _Transcript:
         name = self._reader.names().name
         if name:
             return self._text(name)
-        for row in self._rows:
-            if self._tree.type_of(row) == "message":
-                fields = self._fields(self._reader.entry_at(row), None)
+        for place, row in enumerate(self._rows):
+            if self._tree.type_of(row) in ("message", "handle"):
+                self._place = place
+                self._prepare_handles()
+                entry = self._reader.entry_at(row)
+                fields = self._fields(entry, None)
+                if is_handle_of_message(entry):
+                    message = self._masked(self._contents.of_handle(entry), None)
+                    fields = {**fields, "message": message}
                 if begins_turn(fields):
                     text = " ".join(markdown.plain(text_of(fields["message"])).split())
                     return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
@@ -319,13 +325,22 @@ class _Transcript:
             return False
         if self._last_result is None:
             self._last_result = {}
+            rows = [row for row in self._rows if self._tree.type_of(row) == "handle"]
+            handles = map(self._reader.entry_at, rows)
+            self._contents.prepare(list(filter(is_handle_of_message, handles)))
             for place, row in enumerate(self._rows):
-                if self._tree.type_of(row) == "message":
-                    message = self._reader.entry_at(row).message_as_stored
-                    if isinstance(message, Mapping):
-                        self._last_result.update(dict.fromkeys(result_ids(message), place))
+                if self._tree.type_of(row) in ("message", "handle"):
+                    self._last_result.update(dict.fromkeys(self._results_in(row), place))
         last = self._last_result
         return any(last.get(id, 0) > self._place for id in self._pending.open)
+
+    def _results_in(self, row: int) -> list[str]:
+        """The ids of the calls whose results an entry has."""
+        entry = self._reader.entry_at(row)
+        message: Any = entry.message_as_stored
+        if is_handle_of_message(entry):
+            message = self._contents.of_handle(entry)
+        return result_ids(message) if isinstance(message, Mapping) else []
 
     def _close_answer(self) -> Iterator[str]:
         """The answer that waited for results, with those that came."""

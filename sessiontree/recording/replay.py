@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sessiontree.core.blocks import Contents, message_uuid
+from sessiontree.core.blocks import Contents, is_handle_of_message, message_uuid
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.message import (
     block_text,
@@ -26,7 +26,8 @@ from sessiontree.core.message import (
     result_ids,
     role_of,
 )
-from sessiontree.errors import SessionTreeWarning, UsageError
+from sessiontree.errors import SessionTreeError, SessionTreeWarning, UsageError
+from sessiontree.operations.messages import with_messages
 from sessiontree.recording.events import (
     AssistantMessage,
     ContentEnd,
@@ -57,12 +58,13 @@ def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[Event]:
     for entry in path:
         if entry.type in _PIECES:
             pieces.setdefault(message_uuid(entry), []).append(entry)
-    for entry in path:
+    lack = "their content is not among the events"
+    for entry, resolved in with_messages(path, cursor.messages, lack):
         if entry.type in _PIECES:
             members = pieces[message_uuid(entry)]
             found = _of_pieces(members) if members[0] is entry else iter(())
-        elif entry.type == "message":
-            found = _of_message(entry)
+        elif entry.type == "message" or resolved is not None:
+            found = _of_message(entry, entry.get("message") if resolved is None else resolved)
         elif entry.type in ANNOTATIONS or entry.type == HEADER:
             continue
         else:
@@ -82,14 +84,24 @@ def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
         below = (e for e in cursor.path() if e.get("messageUuid") == uuid)
         members += [e for e in below if e not in members]
         blocks = {index: each["block"] for index, each in _by_index(members).items()}
-    elif entry.type == "message" and isinstance(entry.get("message"), Mapping):
-        blocks = dict(enumerate(numbered_blocks(entry["message"])))
+    elif isinstance(message := _message_of(cursor, entry), Mapping):
+        blocks = dict(enumerate(numbered_blocks(message)))
     else:
         raise UsageError(f"entry {entry.uuid} is a {entry.type}, which has no blocks")
     if index not in blocks:
         has = f"it has {len(blocks)}, counted from 0" if blocks else "it has none"
         raise UsageError(f"the message of entry {entry.uuid} has no block {index}; {has}")
     return dict(blocks[index])
+
+
+def _message_of(cursor: Cursor, entry: Entry) -> Any:
+    """The message that an entry has, or is a handle of."""
+    if not is_handle_of_message(entry):
+        return entry.get("message") if entry.type == "message" else None
+    found = cursor.messages([entry])[0]
+    if isinstance(found, SessionTreeError):
+        raise found
+    return found.message
 
 
 def _of_pieces(members: Sequence[Entry]) -> Iterator[Event]:
@@ -102,8 +114,7 @@ def _of_pieces(members: Sequence[Entry]) -> Iterator[Event]:
     yield AssistantMessage(position=Position(last.uuid), stop_reason=reason)
 
 
-def _of_message(entry: Entry) -> Iterator[Event]:
-    message = entry.get("message")
+def _of_message(entry: Entry, message: Any) -> Iterator[Event]:
     if not isinstance(message, Mapping):
         yield from _other(entry)
         return

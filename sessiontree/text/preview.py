@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sessiontree.core.blob import blob_of
-from sessiontree.core.blocks import handle_text
+from sessiontree.core.blocks import handle_text, is_handle_of_message
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import Handle
@@ -33,9 +33,11 @@ _TELLING: Final = (
 )
 
 
-def preview(entry: Entry) -> str:
-    """An entry's content in a few words, on one line."""
-    return one_line(_words(entry))
+def preview(entry: Entry, message: Message | None = None) -> str:
+    """An entry's content in a few words, on one line; `message` is what a handle resolves to."""
+    if message is None or _text(entry.as_stored, "preview"):
+        return one_line(_words(entry))
+    return one_line(preview_of(shown(message)) or _words(entry))
 
 
 def size_in_short(count: int) -> str:
@@ -164,12 +166,20 @@ def _text(keys: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def role(entry: Entry) -> str | None:
-    """The role of an entry; None for one without a message."""
+def is_unclear(entry: Entry) -> bool:
+    """Whether an entry is a handle of a message, and lacks its role or its preview."""
+    if not is_handle_of_message(entry):
+        return False
+    return not (role(entry) and _text(entry.as_stored, "preview"))
+
+
+def role(entry: Entry, message: Message | None = None) -> str | None:
+    """The role of an entry; None for one without a message; `message` as for `preview`."""
     if entry.type == "message":
-        message = entry.message_as_stored
-        return role_of(message) if isinstance(message, dict) else None
+        found = entry.message_as_stored
+        return role_of(found) if isinstance(found, dict) else None
     if entry.type in ("handle", "message_end"):
         found = entry.as_stored.get("role")
-        return found if isinstance(found, str) else None
+        own = found if isinstance(found, str) and found else None
+        return role_of(message) if own is None and message is not None else own
     return {"block": "assistant", "custom_message": "custom"}.get(entry.type)

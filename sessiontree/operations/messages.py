@@ -1,0 +1,156 @@
+"""The messages of entries, with those that handles resolve to.
+
+An operation asks for a message only where the `handle` entry itself does not answer. Invariants:
+handles that follow each other are resolved together, a limited number at once; one that cannot be
+resolved has no message, and hides no other.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, overload
+
+from msgspec.structs import replace
+
+from sessiontree.context.summary import Summary, text_of_summary
+from sessiontree.core.blocks import Resolution, Resolve, Shown, is_handle_of_message, role_of_entry
+from sessiontree.core.entry import Entry
+from sessiontree.core.message import Message, begins_turn
+from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import SessionTreeError, SessionTreeWarning
+
+AT_ONCE: Final = 1000
+"""The most handles that are resolved together."""
+
+_WAITING: Final = 8 * 1024 * 1024
+"""The most bytes of entries that wait for the handles among them."""
+
+
+class Messages:
+    """What handles resolve to; each is resolved once."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._found: dict[Entry, Resolution] = {}
+
+    def prepare(self, entries: Iterable[Entry]) -> None:
+        """Resolve the handles of messages among entries together."""
+        new = [e for e in entries if is_handle_of_message(e) and e not in self._found]
+        if new:
+            self._found.update(zip(new, self._resolve(new), strict=True))
+
+    def of(self, entry: Entry) -> Message | None:
+        """The message that a `handle` entry resolves to; None where it has none."""
+        self.prepare([entry])
+        found = self._found.get(entry)
+        return found.message if isinstance(found, Shown) else None
+
+    def begins_turn(self, entry: Entry) -> bool:
+        """Whether an entry is a prompt.
+
+        A handle of another role than `user` is not, and is not resolved. One of the role `user`
+        that cannot be resolved is.
+        """
+        if entry.type == "message":
+            return begins_turn(entry.as_stored)
+        if not may_be_prompt(entry):
+            return False
+        message = self.of(entry) or {"role": role_of_entry(entry), "content": "?"}
+        return begins_turn({"message": message, "metadata": entry.get("metadata")})
+
+    def warn(self, lack: str, stacklevel: int = 4) -> None:
+        """Give a warning if handles were not resolved, with what is lacking because of it."""
+        failed = [one for one in self._found.values() if isinstance(one, SessionTreeError)]
+        warn_of(len(failed), failed[0] if failed else None, lack, stacklevel)
+
+
+def may_be_prompt(entry: Entry) -> bool:
+    """Whether an entry is a handle that has to be resolved to know if it is a prompt."""
+    return is_handle_of_message(entry) and role_of_entry(entry) in (None, "user")
+
+
+def warn_of(count: int, first: SessionTreeError | None, lack: str, stacklevel: int) -> None:
+    """Give a warning about handles that were not resolved."""
+    if count:
+        handles = "1 handle" if count == 1 else f"{count:,} handles"
+        message = f"{handles} cannot be resolved, so {lack}: {first}"
+        warnings.warn(message, SessionTreeWarning, stacklevel)
+
+
+def with_messages(
+    entries: Iterable[Entry],
+    resolve: Resolve,
+    lack: str = "",
+    is_wanted: Callable[[Entry], bool] = is_handle_of_message,
+) -> Iterator[tuple[Entry, Message | None]]:
+    """Each entry in its order, with the message that it is a handle of.
+
+    Args:
+        entries: the entries.
+        resolve: resolves the handles.
+        lack: what is lacking if a handle cannot be resolved, for a warning; empty for none.
+        is_wanted: whether an entry, which is a handle of a message, is resolved.
+    """
+    waiting: list[Entry] = []
+    failed: list[SessionTreeError] = []
+    size = 0
+
+    def given() -> Iterator[tuple[Entry, Message | None]]:
+        wanted = [is_handle_of_message(entry) and is_wanted(entry) for entry in waiting]
+        handles = [entry for entry, one in zip(waiting, wanted, strict=True) if one]
+        found = iter(resolve(handles))
+        for entry, one in zip(waiting, wanted, strict=True):
+            resolution = next(found) if one else None
+            if isinstance(resolution, SessionTreeError):
+                failed.append(resolution)
+            yield entry, resolution.message if isinstance(resolution, Shown) else None
+
+    for entry in entries:
+        if not waiting and not (is_handle_of_message(entry) and is_wanted(entry)):
+            yield entry, None
+            continue
+        waiting.append(entry)
+        size += len(entry.line)
+        if len(waiting) == AT_ONCE or size > _WAITING:
+            yield from given()
+            waiting, size = [], 0
+    if waiting:
+        yield from given()
+    if lack:
+        warn_of(len(failed), failed[0] if failed else None, lack, 4)
+
+
+class WithMessages(Sequence[Entry]):
+    """Entries of which each `handle` has the message it resolves to, as `entry["message"]`.
+
+    Nothing is resolved before it is read.
+    """
+
+    def __init__(self, entries: Sequence[Entry], resolve: Resolve) -> None:
+        self._entries = entries
+        self._resolve = resolve
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> WithMessages: ...
+    def __getitem__(self, at: int | slice) -> Entry | WithMessages:
+        if isinstance(at, slice):
+            return WithMessages(self._entries[at], self._resolve)
+        return next(iter(WithMessages([self._entries[at]], self._resolve)))
+
+    def __iter__(self) -> Iterator[Entry]:
+        lack = "the summarizer gets no message of them"
+        for entry, message in with_messages(self._entries, self._resolve, lack):
+            yield entry if message is None else replace(entry, message_value=message)
+
+
+def summary_text(
+    cursor: Cursor, summary: Summary, entries: Sequence[Entry], instructions: str | None = None
+) -> str:
+    """A summary as text; a summarizer gets the messages of handles too."""
+    return text_of_summary(summary, WithMessages(entries, cursor.messages), instructions)
