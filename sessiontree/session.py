@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     from sessiontree.core.handle import Handle, Kind
     from sessiontree.engine.gc import GcResult
     from sessiontree.engine.repair import Progress, RepairResult
+    from sessiontree.handles.entries import ResolvedEntry
     from sessiontree.handles.registry import Registry
     from sessiontree.handles.registry import Resolution as HandleResolution
-    from sessiontree.handles.resolve import HandleScope, ResolvedEntry
+    from sessiontree.handles.resolve import HandleScope
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.export import Original
     from sessiontree.operations.outline import TreeRow

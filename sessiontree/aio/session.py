@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
@@ -406,6 +406,10 @@ class AsyncScope:
     def found(self) -> dict[Any, Any]:
         """What resolvers keep for the next handle."""
         return self._scope.found
+
+    def metadata(self, handle: Handle) -> Mapping[str, Any]:
+        """The metadata of the handle's entry; see `Scope.metadata`. It is not awaited."""
+        return self._scope.metadata(handle)
 
     async def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """Resolve a handle, of any plugin; see `Scope.resolve`."""

@@ -30,6 +30,7 @@ from sessiontree.core.media import media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
 from sessiontree.engine.opening import sniff_file
 from sessiontree.errors import SessionTreeError, TargetMissingError, TargetRefusedError
+from sessiontree.handles.entries import pointer_of
 from sessiontree.handles.registry import HandleSession, Resolver, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
 from sessiontree.storage.fs import FileSystem
@@ -260,7 +261,7 @@ def similar_uuids(reader: TreeReader, uuid: str) -> str:
 def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
     kind = entry.type
     if kind == "handle":
-        return scope.follow(Handle.from_json(entry.get("handle"))[0])
+        return scope.follow(*pointer_of(entry))
     message = entry.get("message")
     if kind == "message" and isinstance(message, dict):
         return ResolvedHandle(handle, "message", message)

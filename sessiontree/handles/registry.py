@@ -18,7 +18,7 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
@@ -28,6 +28,7 @@ from sessiontree.core.callback import called
 from sessiontree.core.handle import Handle
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.media import UNKNOWN_BYTES
+from sessiontree.core.message import json_text
 from sessiontree.errors import (
     EntryError,
     HandleCycleError,
@@ -71,7 +72,8 @@ class Resolver(Protocol):
     def resolve(self, handle: Handle, scope: Scope) -> Any:
         """Return the data of a handle. The data is of the kind that the schema names.
 
-        Return a `ResolvedHandle` instead if the kind or the media type depends on the content.
+        `scope.metadata(handle)` has the metadata of the `handle` entry. Return a `ResolvedHandle`
+        instead if the kind or the media type depends on the content.
         """
 
 
@@ -115,6 +117,7 @@ class Scope:
         self._root = root
         self._chain: tuple[tuple[str, Handle], ...] = ()
         self._depth = 0
+        self._metadata: Mapping[Handle, Mapping[str, Any]] = {}
         self.opened = ExitStack()  # closes what resolvers opened
         self.found: dict[Any, Any] = {}  # what resolvers keep for the next handle
         # What of the session's entries is known; it stays true while the session does not grow.
@@ -147,6 +150,14 @@ class Scope:
             )
         return self._root
 
+    def metadata(self, handle: Handle) -> Mapping[str, Any]:
+        """The metadata of the `handle` entry for which a handle is being resolved.
+
+        Empty where the entry has none, or where a handle is resolved without an entry. Do not
+        change it.
+        """
+        return self._metadata.get(handle, {})
+
     def _at(self) -> str:
         return str(self._chain[-1][1]) if self._chain else "the handle"
 
@@ -163,18 +174,24 @@ class Scope:
             scope.kept = self.found.setdefault((Scope.within, id(session)), {})
         return scope
 
-    def follow(self, handle: Handle) -> ResolvedHandle:
-        """Resolve the one handle that the handle being resolved leads to.
+    def follow(self, handle: Handle, metadata: Mapping[str, Any]) -> ResolvedHandle:
+        """Resolve the one handle that the handle being resolved leads to, by an entry.
 
         A step that an earlier handle made is known, and not resolved again.
         """
+        known: dict[Handle, tuple[Handle, Mapping[str, Any]]]
         known = self.kept.setdefault(Scope.follow, {})
-        known[self._chain[-1][1]] = handle
+        known[self._chain[-1][1]] = handle, metadata
         steps: list[Handle] = []
         while handle in known and len(steps) <= DEEPEST:
             steps.append(handle)
-            handle = known[handle]
-        return self.entered(*steps).resolve(handle)
+            handle, metadata = known[handle]
+        return self._registry.resolve(handle, self.entered(*steps), metadata)
+
+    def about(self, metadata: Mapping[Handle, Mapping[str, Any]]) -> Self:
+        """This scope, a fresh one, with the metadata of the handles that are being resolved."""
+        self._metadata = metadata
+        return self
 
     def entered(self, *handles: Handle) -> Scope:
         """The same scope while handles that lead to one another are being resolved.
@@ -223,6 +240,12 @@ class Scope:
     def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
         """For each handle what it resolved to, or the error; distinct ones once, together."""
         return self._registry.resolve_many(handles, self)
+
+    def resolve_all(
+        self, handles: Sequence[Handle], metadata: Sequence[Mapping[str, Any]]
+    ) -> list[Resolution]:
+        """The same for the handles of entries, with the metadata of each entry."""
+        return self._registry.resolve_many(handles, self, metadata)
 
 
 class Registry:
@@ -300,18 +323,55 @@ class Registry:
         schema.check(handle)
         return schema
 
-    def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """Resolve one handle. `scope` has the session and the root folder of `file` handles."""
+    def resolve(
+        self, handle: Handle, scope: Scope, metadata: Mapping[str, Any] | None = None
+    ) -> ResolvedHandle:
+        """Resolve one handle.
+
+        `scope` has the session and the root folder of `file` handles; `metadata` is that of the
+        handle's entry.
+        """
         resolver, schema = self._found(handle)
         schema.check(handle)
-        return _resolved(handle, schema, _asked(resolver.resolve, handle, scope.entered(handle)))
+        within = scope.entered(handle).about({handle: metadata} if metadata else {})
+        return _resolved(handle, schema, _asked(resolver.resolve, handle, within))
 
-    def resolve_many(self, handles: Iterable[Handle | str], scope: Scope) -> list[Resolution]:
-        """Return what each handle points to, or the error. Equal handles are resolved once."""
+    def resolve_many(
+        self,
+        handles: Iterable[Handle | str],
+        scope: Scope,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+    ) -> list[Resolution]:
+        """Return what each handle points to, or the error; `metadata` is that of their entries.
+
+        Equal handles with equal metadata are resolved once.
+        """
         wanted = [_parsed_or_error(handle) for handle in handles]
+        facts = metadata or [{}] * len(wanted)
+        keys = [json_text(one) if one else "" for one in facts]
+        rounds: list[dict[Handle, Mapping[str, Any]]] = []
+        round_of: dict[tuple[Handle, str], int] = {}
+        times: Counter[Handle] = Counter()
+        for handle, key, one in zip(wanted, keys, facts, strict=True):
+            if isinstance(handle, Handle) and (handle, key) not in round_of:
+                round_of[handle, key] = times[handle]
+                if times[handle] == len(rounds):
+                    rounds.append({})
+                rounds[times[handle]][handle] = one
+                times[handle] += 1
+        done = [self._resolve_distinct(asked, scope) for asked in rounds]
+        return [
+            handle if isinstance(handle, SessionTreeError) else done[round_of[handle, key]][handle]
+            for handle, key in zip(wanted, keys, strict=True)
+        ]
+
+    def _resolve_distinct(
+        self, metadata: Mapping[Handle, Mapping[str, Any]], scope: Scope
+    ) -> dict[Handle, Resolution]:
+        """What each of some handles points to, given with the metadata of their entries."""
         groups: dict[int, tuple[Resolver, dict[Handle, HandleSchema]]] = {}
         done: dict[Handle, Resolution] = {}
-        for handle in dict.fromkeys(h for h in wanted if isinstance(h, Handle)):
+        for handle in metadata:
             try:
                 resolver, schema = self._found(handle)
                 schema.check(handle)
@@ -320,18 +380,23 @@ class Registry:
             else:
                 groups.setdefault(id(resolver), (resolver, {}))[1][handle] = schema
         for resolver, schemas in groups.values():
-            done.update(self._batch(resolver, schemas, scope))
-        return [h if isinstance(h, SessionTreeError) else done[h] for h in wanted]
+            done.update(self._batch(resolver, schemas, scope, metadata))
+        return done
 
     def _batch(
-        self, resolver: Resolver, schemas: Mapping[Handle, HandleSchema], scope: Scope
+        self,
+        resolver: Resolver,
+        schemas: Mapping[Handle, HandleSchema],
+        scope: Scope,
+        metadata: Mapping[Handle, Mapping[str, Any]],
     ) -> Iterator[tuple[Handle, Resolution]]:
         """Resolve distinct handles of one resolver: at once, or else one by one."""
         handles = list(schemas)
-        for handle, data in zip(handles, _together(resolver, handles, scope), strict=True):
+        found = _together(resolver, handles, scope, metadata)
+        for handle, data in zip(handles, found, strict=True):
             try:
                 if data is _ALONE:
-                    yield handle, self.resolve(handle, scope)
+                    yield handle, self.resolve(handle, scope, metadata[handle])
                 else:
                     yield handle, _resolved(handle, schemas[handle], data)
             except SessionTreeError as error:
@@ -432,14 +497,19 @@ def _check_resolver(resolver: Any) -> None:
     raise UsageError(f"{resolver!r:.80} is not a resolver: {fault}")
 
 
-def _together(resolver: Resolver, handles: list[Handle], scope: Scope) -> list[Any]:
+def _together(
+    resolver: Resolver,
+    handles: list[Handle],
+    scope: Scope,
+    metadata: Mapping[Handle, Mapping[str, Any]],
+) -> list[Any]:
     """The data of handles, resolved at once; `_ALONE` for each where that fails."""
     alone = [_ALONE] * len(handles)
     resolve_many = getattr(resolver, "resolve_many", None)
     if resolve_many is None or len(handles) < 2:
         return alone
     try:
-        found = list(called(resolve_many, handles, scope.deeper(), alone=True))
+        found = list(called(resolve_many, handles, scope.deeper().about(metadata), alone=True))
     except Exception:  # one of them failed; the others are resolved alone
         return alone
     return found if len(found) == len(handles) else alone
@@ -474,11 +544,20 @@ def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle
     if isinstance(data, SessionTreeError):
         raise data
     if isinstance(data, ResolvedHandle):
-        return ResolvedHandle(handle, data.kind, data.data, data.media_type)
+        found = ResolvedHandle(handle, data.kind, data.data, data.media_type)
+        if found.kind == schema.kind and not isinstance(schema.resolves_to, str):
+            schema.check_data(handle, _json_of(handle, found.data))
+        return found
     if schema.kind == "binary":
         return ResolvedHandle(handle, "binary", data, UNKNOWN_BYTES)
+    body = _json_of(handle, data)
+    found = ResolvedHandle(handle, schema.kind, data)
+    schema.check_data(handle, body)
+    return found
+
+
+def _json_of(handle: Handle, data: Any) -> bytes:
     try:
-        dumps(data)
+        return dumps(data)
     except EntryError as error:
         raise HandleDataError(f"{handle} resolved to {error}", str(handle)) from error
-    return ResolvedHandle(handle, schema.kind, data)

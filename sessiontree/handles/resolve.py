@@ -9,55 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sessiontree.context.resolved import (
-    ResolvedHandle,
-    carried_of,
-    is_shown,
-    message_of,
-    only_named,
-)
-from sessiontree.core.blob import blob_of
+from sessiontree.context.resolved import ResolvedHandle, carried_of
 from sessiontree.core.blocks import Resolution as Contribution
-from sessiontree.core.blocks import Shown, role_of_entry
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import KINDS, Handle, Kind, check_metadata
-from sessiontree.core.media import base_type
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Ref
 from sessiontree.errors import (
     BlobError,
     HandleError,
-    SessionTreeError,
     TargetMissingError,
-    UsageError,
 )
 from sessiontree.handles.builtin import block_of, similar_uuids
+from sessiontree.handles.entries import ResolvedEntry, error_of, messages, resolved_entries
 from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
 
 if TYPE_CHECKING:
     from sessiontree.engine.view import View
-
-
-class ResolvedEntry:
-    """An entry, and the content of its handle.
-
-    Attributes:
-        entry: the entry.
-        resolved: the content of the handle; None if there is no handle, or an error.
-        error: the error of resolving the handle, or None.
-        children: in a tree, the entries below this entry; in a path, an empty list.
-    """
-
-    __slots__ = ("children", "entry", "error", "resolved")
-
-    def __init__(self, entry: Entry, found: Resolution | None = None) -> None:
-        self.entry = entry
-        self.resolved = found if isinstance(found, ResolvedHandle) else None
-        self.error = found if isinstance(found, SessionTreeError) else None
-        self.children: list[ResolvedEntry] = []
-
-    def __repr__(self) -> str:
-        return f"<ResolvedEntry {self.entry!r} {self.error or self.resolved!r:.80}>"
 
 
 class HandleScope:
@@ -95,7 +63,7 @@ class HandleScope:
     def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
         """See `Session.resolved_path`."""
         with self._scope() as scope:
-            return _resolved_entries(self._session.cursor.path(ref), scope)
+            return resolved_entries(self._session.cursor.path(ref), scope)
 
     def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
         """See `Session.resolved_tree`; every entry is in memory at once."""
@@ -105,7 +73,7 @@ class HandleScope:
         index = reader.index()
         rows = index.subtree(reader.row(top))
         with self._scope() as scope:
-            found = _resolved_entries([reader.entry_at(row) for row in rows], scope)
+            found = resolved_entries([reader.entry_at(row) for row in rows], scope)
         nodes = dict(zip(rows, found, strict=True))
         for row in rows:
             above = nodes.get(index.parents[row])
@@ -118,22 +86,15 @@ class HandleScope:
 
         A blob of which a model gets the name only is not read.
         """
-        named = [_only_named(entry) for entry in entries]
-        unread = [entry for entry, message in zip(entries, named, strict=True) if message is None]
         with self._scope() as scope:
-            found = _resolved_entries(unread, scope)
-        contributions = iter(
-            _error(one) if one.resolved is None else message_of(one.resolved, one.entry)
-            for one in found
-        )
-        return [next(contributions) if message is None else message for message in named]
+            return messages(entries, scope)
 
     def whole_message(self, entry: Entry) -> Message:
         """The message of a `handle` entry, with all its bytes in it; else the error."""
         with self._scope() as scope:
-            found = _resolved_entries([entry], scope)[0]
+            found = resolved_entries([entry], scope)[0]
         if found.resolved is None:
-            raise _error(found)
+            raise error_of(found)
         return carried_of(found.resolved, entry)
 
     def entry_fields(
@@ -178,24 +139,6 @@ class HandleScope:
         return {"handle": str(pointer), "kind": kind, **given}
 
 
-def _resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
-    handles = [_handle_of(entry) if entry.type == "handle" else None for entry in entries]
-    wanted = [handle for handle in handles if isinstance(handle, Handle)]
-    found = iter(scope.resolve_many(wanted))
-    return [
-        ResolvedEntry(entry, next(found) if isinstance(handle, Handle) else handle)
-        for entry, handle in zip(entries, handles, strict=True)
-    ]
-
-
-def _handle_of(entry: Entry) -> Handle | SessionTreeError:
-    """The handle of a `handle` entry, in any stored form, or why it is not valid."""
-    try:
-        return Handle.from_json(entry.get("handle"))[0]
-    except SessionTreeError as error:  # a BlobError, where the handle was spilled
-        return error
-
-
 def _check_target(session: HandleSession, handle: Handle) -> None:
     """Refuse a handle of the session itself that points to nothing in it.
 
@@ -219,21 +162,3 @@ def _check_target(session: HandleSession, handle: Handle) -> None:
     if all(piece.get("messageUuid") != uuid for piece in pieces):
         near = similar_uuids(reader, uuid)
         raise HandleError(f"{handle} names no entry of this session by its uuid{near}", "meta[1]")
-
-
-def _error(found: ResolvedEntry) -> SessionTreeError:
-    return found.error or UsageError(f"entry {found.entry.uuid} has no handle to resolve")
-
-
-def _only_named(entry: Entry) -> Shown | None:
-    """The message of a blob that a model gets the name of only; None for any other handle."""
-    handle = _handle_of(entry)
-    if isinstance(handle, SessionTreeError) or (handle.plugin, handle.method) != ("blob", "sha256"):
-        return None
-    if len(handle.meta) != 3 or blob_of(str(handle)) is None:
-        return None
-    media_type, size = base_type(handle.meta[2]), int(handle.meta[1])
-    if is_shown(media_type, size):
-        return None
-    content, lack = only_named(handle, media_type, size)
-    return Shown({"role": role_of_entry(entry) or "user", "content": content}, lack)

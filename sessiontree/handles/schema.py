@@ -16,8 +16,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import force_setattr
 
+from sessiontree.core.entry import decode_leniently
 from sessiontree.core.handle import EARLY, KINDS, NUMBER, Handle, Kind
-from sessiontree.errors import HandleSchemaError, UsageError
+from sessiontree.errors import HandleDataError, HandleSchemaError, ResolverFailedError, UsageError
 
 
 class MetaField(msgspec.Struct, frozen=True):
@@ -64,7 +65,8 @@ class HandleSchema(msgspec.Struct, frozen=True):
             such as `1` or `1.x` (any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2 <2`, `*` (any).
         meta: a field for each part of meta.
         kind: the kind of data that the handles resolve to.
-        resolves_to: a description of the data for people, or a schema of the data.
+        resolves_to: a description of the data for people, as text; or a JSON schema, which the
+            data must fit (not for `binary`). A `$ref` to another address is not followed.
     """
 
     plugin: str
@@ -80,6 +82,8 @@ class HandleSchema(msgspec.Struct, frozen=True):
         if self.kind not in KINDS:
             raise UsageError(f"a kind is one of {', '.join(KINDS)}, not {self.kind!r}")
         force_setattr(self, "meta", tuple(self.meta))
+        if not isinstance(self.resolves_to, str):
+            self._check_resolves_to(self.resolves_to)
         required = [field.required for field in self.meta]
         if required != sorted(required, reverse=True):
             raise UsageError(f"meta of {self.name}: fields that are not required come last")
@@ -123,6 +127,59 @@ class HandleSchema(msgspec.Struct, frozen=True):
             message = f"{handle} has too many parts of meta, from {part} on; {self._wanted()}"
             raise HandleSchemaError(message, part)
 
+    def _check_resolves_to(self, schema: Mapping[str, Any]) -> None:
+        # slow to import, and few schemas are JSON schemas
+        from jsonschema import SchemaError  # type: ignore[import-untyped, unused-ignore]
+
+        if self.kind == "binary":
+            raise UsageError(
+                f"resolves_to of {self.name} is a JSON schema, and the data of the kind binary is "
+                "bytes; give a text"
+            )
+        try:
+            _validator_class(schema).check_schema(dict(schema))
+        except SchemaError as error:
+            raise UsageError(
+                f"resolves_to of {self.name} is not a JSON schema: {error.message:.200} "
+                f"at {error.json_path}; correct it, or give a text"
+            ) from error
+
+    def check_data(self, handle: Handle, data: bytes) -> None:
+        """Check the data of a handle, as JSON, against `resolves_to` if that is a JSON schema.
+
+        Raises:
+            HandleDataError: the data does not fit; the error has the first fault and its place.
+            ResolverFailedError: the schema refers to another one, or has a wrong pattern.
+        """
+        if isinstance(self.resolves_to, str):
+            return
+        # in place of the default registry of jsonschema, which reads addresses of the network
+        from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped, unused-ignore]
+
+        schema = dict(self.resolves_to)
+        try:
+            faults = _validator_class(schema)(schema, registry=REGISTRY).iter_errors(
+                decode_leniently(data)
+            )
+            fault = next(faults, None)  # the rest may be millions
+        except RecursionError:
+            raise HandleDataError(
+                f"{handle} resolved to data that is nested too deeply for its schema", str(handle)
+            ) from None
+        except Exception as error:  # a reference to another schema, or a wrong pattern
+            raise ResolverFailedError(
+                f"resolves_to of {self.name} cannot be used: {type(error).__name__}: "
+                f"{error!s:.200}; correct the plugin",
+                str(handle),
+            ) from error
+        if fault is not None:
+            raise HandleDataError(
+                f"{handle} resolved to data that does not fit the schema of {self.name}: "
+                f"{fault.message:.200} at {fault.json_path:.200}; correct its content, or its "
+                "resolver",
+                str(handle),
+            )
+
     def _wanted(self) -> str:
         fields = [
             f":{field.prefix}<{field.name}>" if field.required else f"[:{field.name}]"
@@ -150,6 +207,13 @@ class HandleSchema(msgspec.Struct, frozen=True):
             ],
             "resolvesTo": self.resolves_to,
         }
+
+
+def _validator_class(schema: Mapping[str, Any]) -> Any:
+    """The validator of the draft that a JSON schema names, by default the newest."""
+    from jsonschema.validators import Draft202012Validator, validator_for  # type: ignore[import-untyped, unused-ignore]
+
+    return validator_for(dict(schema), default=Draft202012Validator)
 
 
 Precedence = tuple[tuple[int, ...], tuple[Any, ...]]

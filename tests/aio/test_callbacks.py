@@ -254,16 +254,17 @@ class Far:
             found = await scope.resolve(f"far@1.0.0::text:{handle.meta[0]}")
             return {"role": "user", "content": f"chained {found.data['content']}"}
         name = await scope.session.run(lambda plain: plain.id)
-        return {"role": "user", "content": f"{handle.meta[0]} of {name}"}
+        hint = scope.metadata(handle).get("hint", "")
+        return {"role": "user", "content": f"{handle.meta[0]} of {name}{hint}"}
 
 
 @in_each_loop
 async def test_a_resolver_asks_others_and_uses_the_session(path: Path) -> None:
     async with AsyncSession.open(path, registry=Registry([Far()])) as session:
-        await session.append_handle("far@1.0.0::text:one")
+        await session.append_handle("far@1.0.0::text:one", metadata={"hint": ", hinted"})
         await session.append_handle("far@1.0.0::chain:two")
         of = f"of {session.id}"
-        assert said(await session.context()) == ["hello", f"one {of}", f"chained two {of}"]
+        assert said(await session.context()) == ["hello", f"one {of}, hinted", f"chained two {of}"]
         found = await session.resolve_many(["far@1.0.0::text:a", "far@1.0.0::text:b"])
         assert [one.data["content"] for one in found] == [f"a {of}", f"b {of}"]  # type: ignore[union-attr]
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessiontree import Session
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
 from sessiontree.errors import (
@@ -19,8 +21,11 @@ from sessiontree.errors import (
     UnknownHandleError,
     UsageError,
 )
+from sessiontree.handles.builtin import SessionResolver
 from sessiontree.handles.registry import DEEPEST, Registry, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
+from tests.support.conversation import in_memory, line
+from tests.support.conversation import said as said_in_context
 from tests.support.plugins import Batching, Plugin, handle, said
 
 
@@ -342,3 +347,48 @@ def test_the_default_registry_is_one_and_finds_what_is_installed() -> None:
 def test_every_error_of_handles_is_one_of_the_package() -> None:
     for error in (HandleSchemaError, UnknownHandleError, HandleCycleError, HandleDataError):
         assert issubclass(error, SessionTreeError)
+
+
+def hinted(wanted: Handle, scope: Scope) -> Any:
+    return said(str(dict(scope.metadata(wanted))))
+
+
+def hints(session: Session) -> list[str]:
+    return [one.resolved.data["content"] for one in session.resolved_path() if one.resolved]
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        Plugin("p", resolve=hinted),
+        Batching("p", lambda hs, s: [hinted(h, s) for h in hs], resolve=hinted),
+    ],
+    ids=["alone", "together"],
+)
+def test_a_resolver_gets_the_metadata_of_the_entry(plugin: Plugin) -> None:
+    with in_memory(registry=Registry([plugin, SessionResolver()])) as session:
+        for number in (1, 2, 1):
+            session.append_handle(handle(7), metadata={"hint": number})
+        last = session.append_handle(handle(7))
+        session.append_handle(handle(8), metadata={"hint": 8})
+        assert hints(session) == [*(f"{{'hint': {n}}}" for n in (1, 2, 1)), "{}", "{'hint': 8}"]
+        assert said_in_context(session.context())[:2] == ["{'hint': 1}", "{'hint': 2}"]
+        assert session.resolve(handle(7)).data == said("{}")
+        pointer = Handle.entry(session.id, session.path()[2].uuid)
+        assert session.resolve(pointer).data == said("{'hint': 2}")
+        assert session.resolve_many([pointer, str(pointer)])[1] == session.resolve(pointer)
+        session.append_handle(Handle.entry(session.id, last.uuid), metadata={"hint": 9})
+        assert hints(session)[-1] == "{}"  # what a handle leads to has the metadata of its own
+
+
+def test_the_metadata_of_the_older_form_is_given_too(tmp_path: Path) -> None:
+    older = {"source": "p", "source_version": "1.0.0", "identifier": "x", "metadata": {"a": 1}}
+    plugin = Plugin("p", resolve=hinted)
+    plugin.schemas = [HandleSchema("p", "item", meta=[MetaField("key")], kind="message")]
+    Session.create(tmp_path / "s.jsonl", id="s").close()
+    root = json.loads((tmp_path / "s.jsonl").read_text())["uuid"]
+    with open(tmp_path / "s.jsonl", "a") as file:
+        entry = line("handle", "h", root, handle=older, kind="message", metadata={"b": 2})
+        file.write(json.dumps(entry) + "\n")
+    with Session.open(tmp_path / "s.jsonl", registry=Registry([plugin])) as session:
+        assert hints(session) == ["{'a': 1, 'b': 2}"]

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.handle import Handle
-from sessiontree.errors import HandleError, HandleSchemaError, UsageError
+from sessiontree.context.resolved import ResolvedHandle
+from sessiontree.core.handle import Handle, Kind
+from sessiontree.errors import HandleError, HandleSchemaError, ResolveError, UsageError
+from sessiontree.handles.registry import Registry, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
+from tests.support.plugins import Plugin, said
 
 META = [
     MetaField("message id", prefix="msg-", pattern="[0-9a-f]+"),
@@ -120,3 +124,63 @@ def test_meta_that_breaks_its_schema_is_refused_by_its_part(
     assert refused.value.part == part
     assert isinstance(refused.value, HandleError)
     assert "cone@VERSION::chat:msg-<message id>:<role>[:name]" in str(refused.value)
+
+
+NOTE = {
+    "type": "object",
+    "properties": {"lines": {"type": "array", "items": {"$ref": "#/$defs/line"}}},
+    "required": ["lines"],
+    "$defs": {"line": {"type": "string", "maxLength": 3}},
+}
+
+
+def resolved(schema: dict[str, Any], data: Any, kind: Kind = "document") -> ResolvedHandle:
+    plugin = Plugin("p", resolve=lambda handle, scope: data)
+    plugin.schemas = [HandleSchema("p", "a", "*", [], kind, schema)]
+    with Scope(Registry([plugin])) as scope:
+        return scope.resolve("p@1.0.0::a")
+
+
+def as_resolved(kind: Kind, data: Any) -> ResolvedHandle:
+    return ResolvedHandle(Handle("p", "1.0.0", "a"), kind, data)
+
+
+def test_data_that_fits_its_json_schema_is_resolved() -> None:
+    for lines in (["abc"], ("a", "b")):
+        assert resolved(NOTE, {"lines": lines}).data == {"lines": lines}
+    other = as_resolved("binary", b"bytes")  # the schema is that of documents
+    assert resolved(NOTE, other).data == b"bytes"
+    assert resolved({}, 10**30).data == 10**30
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "kind", "told"),
+    [
+        (NOTE, {"lines": ["abc", 5]}, "document", r"5 is not of type 'string' at \$.lines\[1\];"),
+        (NOTE, as_resolved("document", {}), "document", r"'lines' is a required property at \$;"),
+        ({"required": ["model"]}, said("x"), "message", "'model' is a required property"),
+        ({"items": {"type": "null"}}, ["x" * 10**6] * 99, "document", r"at \$\[0\]"),
+        ({"$ref": "#/$defs/gone"}, 1, "document", "cannot be used: .*gone.*correct the plugin"),
+        ({"$ref": "http://localhost/x"}, 1, "document", "cannot be used: .*http://localhost/x"),
+        ({"items": {"$ref": "#"}}, json.loads("[" * 250 + "]" * 250), "document", "too deeply"),
+    ],
+)
+def test_data_that_breaks_its_json_schema_is_refused_with_its_first_fault(
+    schema: dict[str, Any], data: Any, kind: Kind, told: str
+) -> None:
+    with pytest.raises(ResolveError, match=told) as refused:
+        resolved(schema, data, kind)
+    assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "told"),
+    [
+        ({"type": "notes"}, "document", r"'notes' is not valid .* at \$.type; correct it, or give"),
+        ({"pattern": "("}, "document", r"'\(' is not a 'regex' at \$.pattern"),
+        ({"type": "string"}, "binary", "the data of the kind binary is bytes; give a text"),
+    ],
+)
+def test_what_is_no_json_schema_is_refused(schema: dict[str, Any], kind: Kind, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        HandleSchema("p", "a", "*", [], kind, schema)

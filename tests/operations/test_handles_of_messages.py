@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +40,13 @@ class Far(Plugin):
 
     def __init__(self, messages: Sequence[dict[str, Any]]) -> None:
         super().__init__("p", resolve=self._message)
-        self._messages = messages
+        self.messages = messages
 
     def _message(self, wanted: Handle, scope: Any) -> Any:
         number = int(wanted.meta[0])
-        if number >= len(self._messages):
+        if number >= len(self.messages):
             raise ResolveError(f"message {number} is gone", str(wanted))
-        return self._messages[number]
+        return self.messages[number]
 
     def numbers(self) -> list[int]:
         """The messages asked for so far, which are forgotten."""
@@ -188,13 +188,13 @@ def test_what_an_entry_says_is_not_resolved(far: Far) -> None:
 
 
 def test_a_tool_result_of_the_role_user_is_no_prompt(far: Far) -> None:
-    far._messages = [
+    far.messages = [
         user("go"),
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls"}]},
         user([{"type": "tool_result", "tool_use_id": "t", "content": "a"}]),
     ]
     with in_memory(registry=Registry([far])) as session:
-        for number, message in enumerate(far._messages):
+        for number, message in enumerate(far.messages):
             session.append_handle(handle(number), role=message["role"])
         assert [len(turn) for turn in session.turns()] == [3]
         assert session.rewind() == "go"
@@ -212,12 +212,12 @@ def test_what_cannot_be_resolved_is_told_once(far: Far) -> None:
         session.append_handle(handle(0), role="user", preview="first")
         session.append_handle(handle(8), role="user", preview="lost")
         session.append_handle(handle(9))
-        lacks = {
-            "prompts: message 8 is gone": lambda: session.turns(),
+        lacks: dict[str, Callable[[], object]] = {
+            "prompts: message 8 is gone": session.turns,
             "tool calls are not found: message 8": lambda: session.find(tool_call_id="c"),
-            "usage is not counted: message 9": lambda: session.stats(),
+            "usage is not counted: message 9": session.stats,
             "not among the events: message 8": lambda: list(session.conversation()),
-            "what they say: message": lambda: session.rewind(),
+            "what they say: message": session.rewind,
         }
         for lack, look in lacks.items():
             with pytest.warns(SessionTreeWarning, match=f"handles? cannot be .*{lack}") as told:
