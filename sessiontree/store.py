@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import os
-import re
 import shlex
 import warnings
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +24,7 @@ from msgspec.structs import replace
 from sessiontree.catalog import lookup
 from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
 from sessiontree.core.callback import check_never_awaited
-from sessiontree.core.project import directory_of, encoded, folder_name
+from sessiontree.core.project import directory_of, encoded, folder_name, id_in_name, id_of_name
 from sessiontree.errors import (
     ContentLostWarning,
     RefError,
@@ -50,13 +49,8 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 Made = TypeVar("Made")
 
-_LONGEST_ID: Final = 150
 _LONGEST_TIME: Final = 40
 _ATTEMPTS: Final = 10
-
-_OWN_NAME: Final = re.compile(r"/\d{4}(-\d\d){2}T\d\d(-\d\d){2}-\d{3}Z_[^/\n]+\.jsonl$")
-"""The end of a path whose name `file_name` made, with the id at its end."""
-
 
 HOME_VARIABLE: Final = "SESSIONTREE_HOME"
 """The environment variable that names the default folder; empty is the same as unset."""
@@ -515,12 +509,12 @@ class Store:
         folder = self.root if cwd is None else self.project_dir(cwd)
         files = list(session_files(folder, _ignore)) if id and os.path.isdir(folder) else []
         try:
-            ending = f"_{_id_in_name(id)}{SUFFIX}"
+            ending = f"_{id_in_name(id)}{SUFFIX}"
         except UnicodeError:  # no file can have such a name
             return []
         if not any(file.endswith(ending) for file in files):
             return []
-        likely = [file for file in files if file.endswith(ending) or not _OWN_NAME.search(file)]
+        likely = [file for file in files if file.endswith(ending) or id_of_name(file) is None]
         return [one for one in session_infos(likely, _ignore, self._facts) if one.id == id]
 
 
@@ -549,19 +543,12 @@ def by_time(one: SessionInfo) -> tuple[float, str]:
 
 def file_name(created: str | None, id: str) -> str:
     """The name of a session's file: the time it was made, if known, and its id."""
-    name = f"{_id_in_name(id)}{SUFFIX}"
+    name = f"{id_in_name(id)}{SUFFIX}"
     return name if created is None else f"{encoded(_for_names(created))[:_LONGEST_TIME]}_{name}"
 
 
 def _for_names(timestamp: str) -> str:
     return timestamp.replace(":", "-").replace(".", "-")
-
-
-def _id_in_name(id: str) -> str:
-    name = encoded(id)
-    if len(name.encode()) <= _LONGEST_ID:
-        return name
-    return folder_name(os.sep + id)[-_LONGEST_ID:]
 
 
 def _warn(problem: str) -> None:

@@ -60,8 +60,11 @@ def _reached(
 ) -> set[int]:
     referring = {*tree.rows_of_type(*REFERENCES, "handle")}
     of_uuid: dict[str, list[int]] = {}
+    of_lane: dict[str | None, list[int]] = {}
     for row in scratch:
         of_uuid.setdefault(tree.uuids[row], []).append(row)
+        of_lane.setdefault(tree.lane_of(row), []).append(row)
+    lanes_of = _lanes_of_branches(tree, entry_at, scratch)
     reached: set[int] = set()
 
     def reach(uuid: str) -> list[int]:
@@ -75,6 +78,12 @@ def _reached(
                 new.append(above)
         return new
 
+    def reach_branch(name: str) -> list[int]:
+        """The same for all rows of the lane of that name, and of the lanes of such a branch."""
+        lanes = {name, *lanes_of.pop(name, ())}
+        rows = [row for lane in lanes for row in of_lane.pop(lane, ())]
+        return [new for row in rows for new in reach(tree.uuids[row])]
+
     for uuid in leaves:
         reach(uuid)
     for row in range(len(tree)):
@@ -86,7 +95,29 @@ def _reached(
         entry = entry_at(waiting.pop())
         for uuid in () if entry is None else _referred(entry, session_id):
             waiting += [row for row in reach(uuid) if row in referring]
+        if entry is not None and (name := _branch_named(entry, session_id)) is not None:
+            waiting += [row for row in reach_branch(name) if row in referring]
     return reached
+
+
+def _lanes_of_branches(
+    tree: TreeIndex, entry_at: EntryAt, scratch: set[int]
+) -> dict[str, set[str | None]]:
+    """The scratch lanes that have a branch of a name, by the name."""
+    lanes: dict[str, set[str | None]] = {}
+    for row in tree.rows_of_type("branch"):
+        entry = entry_at(row) if row in scratch else None
+        if entry is not None and isinstance(name := entry.get("name"), str):
+            lanes.setdefault(name, set()).add(tree.lane_of(row))
+    return lanes
+
+
+def _branch_named(entry: Entry, session_id: str) -> str | None:
+    """The name of the branch or lane of this session that a handle points to, or None."""
+    handle = _session_handle(entry, session_id)
+    if handle is None or handle.method != "branch" or len(handle.meta) < 2:
+        return None
+    return handle.meta[1]
 
 
 def _referred(entry: Entry, session_id: str) -> Iterable[str]:
@@ -94,13 +125,20 @@ def _referred(entry: Entry, session_id: str) -> Iterable[str]:
         uuid = entry.as_stored.get(key)
         if isinstance(uuid, str):
             yield uuid
-    if entry.type == "handle":
-        try:
-            handle, _ = Handle.from_json(entry.get("handle"))
-        except HandleError:
-            return
-        if handle.plugin == "session" and handle.meta[:1] == (session_id,):
-            yield from handle.meta[1:2]
+    handle = _session_handle(entry, session_id)
+    if handle is not None and handle.method != "branch":
+        yield from handle.meta[1:2]
+
+
+def _session_handle(entry: Entry, session_id: str) -> Handle | None:
+    """The handle of an entry if it points into this session."""
+    if entry.type != "handle":
+        return None
+    try:
+        handle, _ = Handle.from_json(entry.get("handle"))
+    except HandleError:
+        return None
+    return handle if handle.plugin == "session" and handle.meta[:1] == (session_id,) else None
 
 
 def _is_older(entry: Entry | None, before: datetime) -> bool:

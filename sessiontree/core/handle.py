@@ -188,12 +188,24 @@ class Handle(msgspec.Struct, frozen=True, gc=False):
         """
         return cls("session", "2.0.0", "block", (session_id, uuid, _count(index, "meta[2]")))
 
+    @classmethod
+    def path(cls, session_id: str, uuid: str) -> Handle:
+        """Return the handle of the path to an entry: the messages up to the entry."""
+        return cls("session", "2.0.0", "path", (session_id, uuid))
+
+    @classmethod
+    def branch(cls, session_id: str, name: str) -> Handle:
+        """Return the handle of a branch or lane: the path to its last entry, as it is then."""
+        return cls("session", "2.0.0", "branch", (session_id, name))
+
 
 _BUILT_IN: Final = {
     ("blob", "sha256"): ("1", 3),
     ("file", "path"): ("1", 1),
     ("session", "entry"): ("2", 2),
     ("session", "block"): ("2", 3),
+    ("session", "path"): ("2", 2),
+    ("session", "branch"): ("2", 2),
 }
 """The handles that the format defines: the major version, and the number of meta parts."""
 

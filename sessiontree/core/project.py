@@ -1,4 +1,6 @@
-"""The name of a project's folder: its working directory, encoded.
+"""The name of a project's folder, and the id in the name of a session's file.
+
+The name of a folder is the working directory of the project, encoded.
 
 `/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and each character that is not
 printable, is percent-encoded by its bytes. A name that some file systems could confuse with another
@@ -32,6 +34,33 @@ def folder_name(directory: str) -> str:
     if name != name.lower() or not name.isascii():
         return name + _MARK + _sha256(directory)[:8]
     return name
+
+
+_CUT: Final = re.compile(r"\+.*~[0-9a-f]{64}", re.DOTALL)
+
+
+def is_folder_name(name: str) -> bool:
+    """Whether a name is that of the folder of some directory, cut or not."""
+    return directory_of(name) is not None or bool(_CUT.fullmatch(name))
+
+
+_LONGEST_ID: Final = 150  # bytes
+_OWN_NAME: Final = re.compile(r"\d{4}(?:-\d\d){2}T\d\d(?:-\d\d){2}-\d{3}Z_([^/\n]+)\.jsonl")
+"""The name of a file that a store made for a session."""
+
+
+def id_in_name(id: str) -> str:
+    """An id as the name of its session's file has it."""
+    name = encoded(id)
+    if len(name.encode()) <= _LONGEST_ID:
+        return name
+    return folder_name(os.sep + id)[-_LONGEST_ID:]
+
+
+def id_of_name(file: str) -> str | None:
+    """The id in the name of a file that a store made; None for a file of another name."""
+    found = _OWN_NAME.fullmatch(os.path.basename(file))
+    return found[1] if found else None
 
 
 def _sha256(directory: str) -> str:

@@ -22,6 +22,7 @@ from sessiontree.context.settings import InForce
 from sessiontree.core.blocks import Contents, Resolution, Resolve, Shown
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW
+from sessiontree.core.message import Message
 from sessiontree.engine import refs
 from sessiontree.engine.reader import PathSlice, TreeReader, synchronized
 from sessiontree.engine.walk import Walk
@@ -272,6 +273,13 @@ class Cursor:
         new = [entry for entry, one in zip(entries, known, strict=True) if one is None]
         found = iter(self.resolve(new))
         return [next(found) if one is None else one for one in known]
+
+    @synchronized
+    def messages_at(self, leaf: Entry, resolve: Resolve) -> list[Message]:
+        """Return the messages of the context at an entry, with another resolver of handles."""
+        self.reader.ready()
+        messages, _, _ = Fold(self.read_path(leaf), self.segment, resolve).result()
+        return messages
 
     def pieces(self) -> list[Piece]:
         """Return what each entry contributes to the context at the leaf, to choose a cut."""

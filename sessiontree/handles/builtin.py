@@ -7,9 +7,9 @@ Invariants:
   meanwhile, the file was reached from the root.
 - `blob` reads the sidecar of the session that the handle is in. The bytes are compared with
   the hash whenever they are read.
-- `session` reads entries and content blocks of the session that the handle is in, or of
-  another one in the same folder, found by the id in its header and opened to read. Handles
-  in that one are resolved there.
+- `session` reads entries, content blocks and paths of the session that the handle is in, or of
+  another one of the same store, found by the id in its header and opened to read. Handles in that
+  one are resolved there.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import MEDIA_TYPE, Handle
 from sessiontree.core.media import media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
-from sessiontree.engine.opening import sniff_file
-from sessiontree.errors import SessionTreeError, TargetMissingError, TargetRefusedError
+from sessiontree.errors import TargetMissingError, TargetRefusedError
 from sessiontree.handles.entries import pointer_of
+from sessiontree.handles.neighbors import Neighbors
+from sessiontree.handles.paths import branch_leaf, path_document
 from sessiontree.handles.registry import HandleSession, Resolver, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
-from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.log import FileLog
 
 if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 LARGEST: Final = 64 * 1024 * 1024  # the largest file that is read, in bytes; the default
 _MOST_LINKS: Final = 40
+MOST_OPEN: Final = 64  # other sessions
 
 
 def built_in() -> list[Resolver]:
@@ -217,13 +217,36 @@ BLOCK: Final = HandleSchema(
 )
 
 
-class SessionResolver:
-    """Resolves `session@2.0.0::entry:…` and `session@2.0.0::block:…`."""
+_TO_ENTRY: Final = (
+    "the session's id, the uuid of the last entry, and the messages of the context there"
+)
+PATH: Final = HandleSchema(
+    plugin="session",
+    method="path",
+    versions="2.x",
+    meta=[_SESSION, MetaField("uuid")],
+    kind="document",
+    resolves_to=f"{_TO_ENTRY}, up to the entry",
+)
+BRANCH: Final = HandleSchema(
+    plugin="session",
+    method="branch",
+    versions="2.x",
+    meta=[_SESSION, MetaField("name", form="the name of a branch or a lane")],
+    kind="document",
+    resolves_to=f"{_TO_ENTRY}, up to the last entry of the branch or lane",
+)
 
-    schemas = (ENTRY, BLOCK)
+
+class SessionResolver:
+    """Resolves `session@2.0.0::entry:…`, `…::block:…`, `…::path:…` and `…::branch:…`."""
+
+    schemas = (ENTRY, BLOCK, PATH, BRANCH)
 
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
-        """An entry, or one block of it; a TargetMissingError where there is none."""
+        """An entry, one block of it, or a path; a TargetMissingError where there is none."""
+        if handle.method == "branch":
+            return _resolved_branch(handle, scope)
         near = ""
         for session in _sessions(handle, scope):
             within = scope.within(session)
@@ -232,6 +255,8 @@ class SessionResolver:
                 message = block_of(handle, session.reader, entry, within)
                 if message is not None:
                     return ResolvedHandle(handle, "message", message)
+            elif entry is not None and handle.method == "path":
+                return path_document(handle, session, entry, within)
             elif entry is not None:
                 return _resolved(handle, entry, within)
             near = near or similar_uuids(session.reader, handle.meta[1])
@@ -239,6 +264,17 @@ class SessionResolver:
             f"{handle} points to an entry that session {handle.meta[0]} does not have{near}",
             str(handle),
         )
+
+
+def _resolved_branch(handle: Handle, scope: Scope) -> ResolvedHandle:
+    for session in _sessions(handle, scope):
+        leaf = branch_leaf(handle, session.reader)
+        if leaf is not None:
+            return path_document(handle, session, leaf, scope.within(session))
+    raise TargetMissingError(
+        f"{handle} points to a branch or lane that session {handle.meta[0]} does not have",
+        str(handle),
+    )
 
 
 def _entry_of(session: HandleSession, uuid: str, scope: Scope) -> Entry | None:
@@ -353,11 +389,12 @@ class _Streamed:
 
 
 def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
-    """The sessions with an id: this one, or else those in its folder, each opened once."""
+    """The sessions with an id: this one, or else those of its store."""
     here = scope.session
     wanted = handle.meta[0]
-    if here.id == wanted or "parentSession" in here.header:
-        yield here  # a fork has copies of entries, with the same uuids
+    # A fork has copies of entries, with the same uuids; names mean others there.
+    if here.id == wanted or ("parentSession" in here.header and handle.method != "branch"):
+        yield here
     if here.id == wanted:
         return
     if here.file is None:
@@ -365,25 +402,26 @@ def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
             f"{handle} points to another session, and a session in memory has no folder",
             str(handle),
         )
-    folder = os.path.dirname(os.path.realpath(here.file))
-    if folder not in scope.found:
-        scope.found[folder] = _files_by_id(folder, here.disk)
-    for file in scope.found[folder].get(wanted, ()):
-        if file not in scope.found:
-            scope.found[file] = scope.opened.enter_context(here.beside(file))
-        yield scope.found[file]
-    if wanted not in scope.found[folder]:
+    neighbors = scope.found.get((_sessions, here.file))
+    if neighbors is None:
+        neighbors = scope.found[_sessions, here.file] = Neighbors(here.file, here.disk)
+    files = neighbors.files(wanted)
+    for file in files:
+        yield _opened(file, scope)
+    if not files:
         raise TargetMissingError(
-            f"{handle} points to a session that is not in {folder}; put its file there", str(handle)
+            f"{handle} points to a session that is not in {neighbors.root}; put its file there",
+            str(handle),
         )
 
 
-def _files_by_id(folder: str, fs: FileSystem) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".jsonl"):
-            file = os.path.join(folder, name)
-            with contextlib.suppress(OSError, SessionTreeError), contextlib.ExitStack() as opened:
-                log = opened.enter_context(contextlib.closing(FileLog(fs, file, readonly=True)))
-                found.setdefault(sniff_file(log).session_id, []).append(file)
-    return found
+def _opened(file: str, scope: Scope) -> HandleSession:
+    """Another session, opened to read; a limited number of them is open at a time."""
+    opened: dict[str, HandleSession] = scope.found.setdefault(_opened, {})
+    session = opened.pop(file, None) or scope.opened.enter_context(scope.session.beside(file))
+    opened[file] = session  # the one used last is the last
+    if len(opened) > MOST_OPEN:
+        idle = (one for one in opened if one != file and not scope.is_in(opened[one].id))
+        if (least_used := next(idle, None)) is not None:
+            opened.pop(least_used).__exit__(None, None, None)
+    return session

@@ -174,6 +174,15 @@ class Scope:
             scope.kept = self.found.setdefault((Scope.within, id(session)), {})
         return scope
 
+    @property
+    def leading(self) -> list[Handle]:
+        """The handles that led to the one that is being resolved, the first one first."""
+        return [handle for _, handle in self._chain[:-1]]
+
+    def is_in(self, session_id: str) -> bool:
+        """Whether a handle that is being resolved is in a session."""
+        return any(session == session_id for session, _ in self._chain)
+
     def follow(self, handle: Handle, metadata: Mapping[str, Any]) -> ResolvedHandle:
         """Resolve the one handle that the handle being resolved leads to, by an entry.
 

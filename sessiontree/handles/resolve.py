@@ -22,6 +22,7 @@ from sessiontree.errors import (
 )
 from sessiontree.handles.builtin import block_of, similar_uuids
 from sessiontree.handles.entries import ResolvedEntry, error_of, messages, resolved_entries
+from sessiontree.handles.paths import branch_leaf
 from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
 
 if TYPE_CHECKING:
@@ -148,6 +149,9 @@ def _check_target(session: HandleSession, handle: Handle) -> None:
     if handle.plugin != "session" or len(handle.meta) < 2 or handle.meta[0] != reader.id:
         return
     uuid = handle.meta[1]
+    if handle.method == "branch":
+        _check_branch(session, handle)
+        return
     entry = session.cursor.by_uuid(uuid)
     if handle.method == "block" and len(handle.meta) == 3:
         try:
@@ -158,7 +162,17 @@ def _check_target(session: HandleSession, handle: Handle) -> None:
             pass  # it is there, and its content was lost
     if entry is not None:
         return
-    pieces = [*reader.of_type("block"), *reader.of_type("message_end")]
+    has_pieces = handle.method != "path"
+    pieces = [*reader.of_type("block"), *reader.of_type("message_end")] if has_pieces else []
     if all(piece.get("messageUuid") != uuid for piece in pieces):
         near = similar_uuids(reader, uuid)
         raise HandleError(f"{handle} names no entry of this session by its uuid{near}", "meta[1]")
+
+
+def _check_branch(session: HandleSession, handle: Handle) -> None:
+    try:
+        leaf = branch_leaf(handle, session.reader)
+    except TargetMissingError as error:
+        raise HandleError(str(error), "meta[1]") from error
+    if leaf is None:
+        raise HandleError(f"{handle} names no branch and no lane of this session", "meta[1]")

@@ -28,20 +28,24 @@ def made(kind: str, target: str, other: str) -> dict[str, Any]:
     """The fields of a kind of entry that refers to others."""
     fields: dict[str, dict[str, Any]] = {
         "message": {"message": {"role": "user", "content": target}},
-        "branch": {"fromUuid": target},
+        "branch": {"fromUuid": target, "name": target},
         "label": {"targetUuid": target, "label": "x"},
         "merge": {"mergedUuid": target, "baseUuid": other},
         "branch_summary": {"summary": "x", "fromUuid": target},
         "handle": {"handle": str(Handle.entry("id", target)), "kind": "message"},
+        "handle path": {"handle": str(Handle.path("id", target)), "kind": "document"},
+        "handle branch": {"handle": str(Handle.branch("id", target)), "kind": "document"},
+        "handle lane": {"handle": str(Handle.branch("id", "scratch/a")), "kind": "document"},
         "handle elsewhere": {"handle": str(Handle.entry("no", target)), "kind": "message"},
     }
     return {"type": kind.split()[0], **fields[kind]}
 
 
+HANDLES = ["path", "branch", "lane", "elsewhere"]
 KINDS = ["message", "message", "branch", "label", "merge", "branch_summary"]
 ENTRIES = st.lists(
     st.tuples(
-        st.sampled_from([*KINDS, "handle", "handle elsewhere"]),
+        st.sampled_from([*KINDS, "handle", *(f"handle {kind}" for kind in HANDLES)]),
         st.sampled_from(LANES),
         st.integers(1, 4),
         st.integers(0, 25),
@@ -68,13 +72,17 @@ def history(drawn: list[tuple[str, str | None, int, int, int, str]]) -> History:
 HISTORIES = ENTRIES.map(history)
 
 
-def referred(entry: dict[str, Any]) -> set[str]:
+def referred(entry: dict[str, Any], entries: History) -> set[str]:
     """What an entry holds on to, by the format's words: a branch only says where it came from."""
     found = {entry["parentUuid"]}
     if entry["type"] != "branch":
         found |= {entry[key] for key in ("targetUuid", "mergedUuid", "baseUuid") if key in entry}
         found |= {entry["fromUuid"]} if "fromUuid" in entry else set()
-    if entry["type"] == "handle" and ":id:" in entry["handle"]:
+    if entry["type"] == "handle" and "::branch:id:" in entry["handle"]:
+        name = entry["handle"].split(":id:")[1]
+        lanes = {e.get("lane") for e in entries if e.get("name") == name} - {None} | {name}
+        found |= {e["uuid"] for e in entries if e.get("lane") in lanes}
+    elif entry["type"] == "handle" and ":id:" in entry["handle"]:
         found.add(entry["handle"].rsplit(":", 1)[1])
     return found
 
@@ -86,7 +94,7 @@ def lasting(entries: History, standing: set[str]) -> set[str]:
     reached |= standing
     waiting = list(reached)
     while waiting:
-        new = referred(by_uuid[waiting.pop()]) - reached - {None}
+        new = referred(by_uuid[waiting.pop()], entries) - reached - {None}
         reached |= new
         waiting += new
     return reached

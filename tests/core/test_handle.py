@@ -183,6 +183,8 @@ def test_factories_make_exactly_the_built_in_forms() -> None:
         Handle.file("./docs//a b.md"),
         Handle.entry("id", "u"),
         Handle.block("a:b", "u", 0),
+        Handle.path("id", "u"),
+        Handle.branch("id", "a b"),
     ]
     assert [str(handle) for handle in made] == [
         f"blob@1.0.0::sha256:{SHA}:0:image/png",
@@ -190,6 +192,8 @@ def test_factories_make_exactly_the_built_in_forms() -> None:
         "file@1.0.0::path:docs/a b.md",
         "session@2.0.0::entry:id:u",
         "session@2.0.0::block:a%3Ab:u:0",
+        "session@2.0.0::path:id:u",
+        "session@2.0.0::branch:id:a b",
     ]
 
 

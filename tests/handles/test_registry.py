@@ -93,6 +93,8 @@ def test_an_empty_registry_knows_nothing() -> None:
         "file@1.0.0::path:/etc/passwd",
         "session@2.0.0::entry:id",
         "session@2.0.0::block:id:uuid:x",
+        "session@2.0.0::path:id",
+        "session@2.0.0::branch:id:name:more",
     ],
 )
 def test_meta_that_breaks_the_schema_is_refused(wanted: str) -> None:
