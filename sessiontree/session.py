@@ -385,6 +385,9 @@ class Session:
     def find(self, *, type: str | None = None, tool_call_id: str | None = None) -> list[Entry]:
         """List the entries of a type, or the entries of a tool call and its results, in file order.
 
+        With `tool_call_id`, handles of messages are resolved. If one cannot be resolved, a
+        SessionTreeWarning says so.
+
         Raises:
             UsageError: neither `type` nor `tool_call_id` is given.
         """
@@ -432,7 +435,8 @@ class Session:
     def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
         """Return the messages of a path as a list of turns.
 
-        A turn is a prompt and all messages after the prompt, up to the next prompt.
+        A turn is a prompt and all messages after the prompt, up to the next prompt. A handle of a
+        message counts as a message; it is resolved only if it may be a prompt.
         """
         return outline.turns(self.path(ref), self.cursor.messages)
 
@@ -445,7 +449,10 @@ class Session:
         return outline.branches(self.cursor, below)
 
     def tree(self) -> Iterator[TreeRow]:
-        """Yield each entry with its place in the tree, in file order."""
+        """Yield each entry with its place in the tree, in file order.
+
+        A handle of a message is resolved if its entry has no role or no preview.
+        """
         return outline.rows(self.cursor)
 
     def render(self, *, all: bool = False) -> Iterator[str]:
@@ -471,13 +478,18 @@ class Session:
 
         Raises:
             UsageError: the entry is not a message, or the message has no such block.
+            ResolveError: the entry is a handle of a message, and cannot be resolved.
         """
         from sessiontree.recording.replay import block  # few sessions are taken apart
 
         return block(self.cursor, ref, index)
 
     def stats(self) -> Stats:
-        """Count the entries, branches, bytes and tokens, and add up the cost."""
+        """Count the entries, branches, bytes and tokens, and add up the cost.
+
+        Handles that may be answers are resolved. If one cannot be resolved, a SessionTreeWarning
+        says so.
+        """
         from sessiontree.operations.stats import stats  # few sessions are ever counted
 
         with self.reader.alone():
@@ -852,6 +864,8 @@ class Session:
 
     def rewind(self, ref: Ref | None = None) -> str:
         """Go to the entry above a prompt, by default the last prompt. Returns the prompt's text.
+
+        A handle of a message may be the prompt. If it cannot be resolved, its preview is returned.
 
         Raises:
             UsageError: the entry is not a prompt.

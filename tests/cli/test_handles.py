@@ -41,6 +41,7 @@ def test_schemas_as_json_have_all_that_a_program_needs() -> None:
     found = {(each["plugin"], each["method"]): each for each in printed_json("handle", "schemas")}
     assert set(found) == {
         ("blob", "sha256"), ("file", "path"), ("session", "entry"), ("session", "block"),
+        ("session", "path"), ("session", "branch"),
     }  # fmt: skip
     block = found["session", "block"]
     assert (block["versions"], block["kind"]) == ("2.x", "message")
