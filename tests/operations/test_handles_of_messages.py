@@ -117,7 +117,7 @@ def test_a_summary_is_made_of_its_messages(session: Session) -> None:
     path = session.path()
     assert session.branch(path[4], summary=summarizer)["summary"] == "Add --verbose Added."
     session.switch(path[-1])
-    assert session.compact(summarizer, path[3])["summary"] == "Build a CLI c1"
+    assert session.compact(summarizer, first_kept=path[3])["summary"] == "Build a CLI c1"
 
 
 def test_a_compaction_cuts_it_as_its_messages(session: Session, plain: Session) -> None:
