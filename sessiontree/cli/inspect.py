@@ -204,8 +204,8 @@ def context(
 def follow(file: str, as_json: bool) -> None:
     """The command runs until you interrupt it. If the file is migrated or repaired, the command
     continues. The command reports new damage on standard error. A file of another agent cannot be
-    followed: import that file first. If two writers are on the same lane, the command warns of
-    each entry that is not below the leaf of its lane.
+    followed: import that file first. If two writers are on the same lane, the command warns if
+    the parent of a new entry is not the entry that was the leaf of the lane before.
     """
     with Session.open(file, readonly=True) as session:
         leaves = _Leaves(session.leaf)
