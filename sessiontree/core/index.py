@@ -272,6 +272,11 @@ class TreeIndex:
         rows = self._rows.items()
         return [row for uuid, row in rows if uuid is not None and uuid.startswith(prefix)]
 
+    def first_on(self, lane: str | None) -> int:
+        """The first row of a lane, or NO_ROW."""
+        id = self._lane_ids.get(lane, _NEW)
+        return self._lane_of.index(id) if id in self._lane_of else NO_ROW
+
     def last_on(self, lane: str | None) -> int:
         """The last row of a lane, or NO_ROW."""
         return next(self.rows_on(lane), NO_ROW)

@@ -21,7 +21,6 @@ from sessiontree.context.fold import Fold, Segment
 from sessiontree.context.settings import InForce
 from sessiontree.core.blocks import Contents, Resolution, Resolve, Shown
 from sessiontree.core.entry import HEADER, Entry
-from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message
 from sessiontree.engine import refs
 from sessiontree.engine.reader import PathSlice, TreeReader, synchronized
@@ -141,12 +140,12 @@ class Cursor:
         found = self.by_uuid(ref) if len(ref) == 36 else None
         if found is not None:
             return found
-        reader = self.reader
         base, steps = refs.split_steps(ref)
-        if steps is None or reader.index().row(ref) != NO_ROW:
-            return reader.entry_at(refs.find_row(ref, reader.index(), reader.names()))
-        start = self.entry(base or refs.LEAF)
-        return refs.steps_up(ref, start, steps, reader.up)
+        is_below_leaf = base in ("", refs.LEAF)
+        if steps is None or (not is_below_leaf and self.reader.is_uuid(ref)):
+            return self.reader.named(ref)
+        start = self.leaf if is_below_leaf else self.entry(base)
+        return refs.steps_up(ref, start, steps, self.reader.up)
 
     def _own(self, entry: Entry) -> Entry:
         """Return the same entry as this log has it."""

@@ -21,6 +21,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import refs
+from sessiontree.engine.naming import Naming
 from sessiontree.engine.view import View
 from sessiontree.errors import FileReplacedError, SpilledError
 
@@ -71,7 +72,7 @@ class TreeReader:
         self.pending: Mapping[str, Entry] = _NOTHING
         self.flush: Callable[[], None] = _do_nothing
         self.catch_up: Callable[[], object] = _do_nothing
-        self._names: refs.Names | None = None
+        self._naming: Naming | None = None
 
     def alone(self) -> AbstractContextManager[object]:
         """Hold the session's thread lock."""
@@ -123,7 +124,7 @@ class TreeReader:
         """Read another log of the same session from now on."""
         self.log.release()
         self.log, self.fetch, self.view = log, fetch, view
-        self._names = None
+        self._naming = None
 
     def leaf_of(self, lane: str | None) -> Entry:
         """Return the last entry of a lane in the log; for an empty lane, that of main."""
@@ -189,11 +190,47 @@ class TreeReader:
     @synchronized
     def names(self) -> refs.Names:
         """Return the labels, branch names and session facts of the log."""
-        tree = self.index()
-        if self._names is None:
-            self._names = refs.Names(self.header)
-        self._names.extend(tree, self.view.read)
-        return self._names
+        return self.naming().known()
+
+    @synchronized
+    def naming(self) -> Naming:
+        """Return what names mean in the known part of the log."""
+        self.whole()
+        if self._naming is None:
+            self._naming = Naming(self.log.read, self.view)
+        return self._naming
+
+    @synchronized
+    def is_uuid(self, text: str) -> bool:
+        """Whether an entry has a uuid, of any length."""
+        meaning = self.naming().lookup(text)
+        if meaning is None or meaning.is_uuid is None:
+            return self.index().row(text) != NO_ROW
+        return meaning.is_uuid
+
+    @synchronized
+    def named(self, name: str) -> Entry:
+        """Return the entry that a uuid, name or prefix means.
+
+        Raises:
+            RefError: it means none, or more than one.
+        """
+        entry = None if self.view.has_tree else self._find_named(name)
+        return entry or self.entry_at(refs.find_row(name, self.index(), self.names()))
+
+    def _find_named(self, name: str) -> Entry | None:
+        """Return the entry that a uuid or name means; None where only the index tells."""
+        naming = self.naming()
+        meaning = naming.lookup(name)
+        if meaning is None or meaning.is_uuid is None:
+            return None
+        if meaning.is_uuid:
+            return self.by_uuid(name)
+        uuids: set[str | None] = {*meaning.labelled, *map(naming.tip, meaning.branches)}
+        if not uuids and meaning.has_lane:
+            return naming.last_of_lane(name)
+        uuid = uuids.pop() if len(uuids) == 1 else None
+        return None if uuid is None else self.by_uuid(uuid)
 
     @synchronized
     def row(self, entry: Entry) -> int:
@@ -209,6 +246,11 @@ class TreeReader:
         Raises:
             InvalidNameError: it does.
         """
+        meaning = None if self.view.has_tree else self.naming().lookup(name)
+        if meaning is not None and not (
+            meaning.labelled - {target} or meaning.branches or meaning.has_lane
+        ):
+            return
         tree = self.index()
         owners = self.names().named(name, tree) - {target}
         if owners or refs.lane_leaf(name, tree) != NO_ROW:

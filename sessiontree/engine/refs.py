@@ -22,6 +22,9 @@ from sessiontree.errors import InvalidNameError, RefError
 
 LEAF: Final = "@"
 SHORTEST_PREFIX: Final = 4
+UUID_LENGTH: Final = 36
+NAMING: Final = ("label", "branch", "session_info")  # types that may give a name or a fact
+_MOST_UUIDS: Final = 200
 _CANDIDATES: Final = 8
 _STEPS: Final = re.compile(r"~(\d{0,18})\Z")
 
@@ -56,11 +59,13 @@ def _is_control(character: str) -> bool:
 
 
 class Names:
-    """The labels, branch names and facts of a session; the latest value of each counts.
+    """The labels, branch names, lanes and facts of a session; the latest value of each counts.
 
     Attributes:
         labels: the label of each labelled entry, by uuid.
-        branches: the rows of the `branch` entries that give a name, by name.
+        branches: the offsets of the `branch` entries that give a name, by name.
+        lanes: the offset of the first entry of each lane but main, by lane.
+        uuids: the uuids that do not have 36 characters; None if there are too many of them.
         name: the session's name, or None.
         metadata: the session's metadata, patches applied.
     """
@@ -68,53 +73,72 @@ class Names:
     def __init__(self, header: Entry) -> None:
         self.labels: dict[str, str] = {}
         self.branches: dict[str, list[int]] = {}
+        self.lanes: dict[str, int] = {}
+        self.uuids: set[str] | None = set()
         name, metadata = header.get("name"), header.get("metadata")
         self.name: str | None = name if isinstance(name, str) else None
         self.metadata: dict[str, Any] = dict(metadata) if isinstance(metadata, dict) else {}
-        self._rows = 0
+        self._places: dict[tuple[str, str | int], int] = {}
 
-    def extend(self, tree: TreeIndex, read: Callable[[int], Entry | None]) -> None:
-        """Read the rows that were added to the tree since the last call."""
-        for row in tree.rows_of_type("label", "branch", "session_info", since=self._rows):
-            entry = read(tree.offsets[row])
-            if entry is not None:
-                self._take(entry, row)
-        self._rows = len(tree)
+    def note(self, uuid: str, lane: str | None, offset: int) -> None:
+        """Note what an entry of any type may be named by."""
+        if lane is not None and lane not in self.lanes:
+            self.lanes[lane] = self._places["lane", lane] = offset
+        if len(uuid) != UUID_LENGTH and self.uuids is not None:
+            self.uuids.add(uuid)
+            self._places["uuid", offset] = offset
+            if len(self.uuids) > _MOST_UUIDS:
+                self.uuids = None
+                self._places = {key: at for key, at in self._places.items() if key[0] != "uuid"}
 
-    def _take(self, entry: Entry, row: int) -> None:
+    def take(self, entry: Entry, offset: int) -> None:
+        """Take an entry of one of the types `NAMING`, in file order."""
         if entry.type == "label":
             target, label = entry.get("targetUuid"), entry.get("label")
             if isinstance(target, str):
                 self.labels.pop(target, None)
+                self._places["label", target] = offset  # one that clears an earlier one, too
                 if isinstance(label, str):
                     self.labels[target] = label
             return
         name = entry.get("name")
         if entry.type == "branch":
             if isinstance(name, str):
-                self.branches.setdefault(name, []).append(row)
+                self.branches.setdefault(name, []).append(offset)
+                self._places["branch", offset] = offset
             return
         if isinstance(name, str):
             self.name = name
+            self._places["name", ""] = offset
         patch = entry.get("metadata")
         if isinstance(patch, dict):
             self.metadata.update(patch)
+            self._places.update((("metadata", key), offset) for key in patch)
+
+    def places(self) -> list[int] | None:
+        """Return the offsets of the lines that give all of this; None where that is not known."""
+        return None if self.uuids is None else sorted({*self._places.values()})
 
     def named(self, name: str, tree: TreeIndex) -> set[str]:
         """Return the uuids that a name means: labelled entries, and tips of branches."""
         found = {uuid for uuid, label in self.labels.items() if label == name}
         if name in self.branches:
             tips = self.tips(tree)
-            found.update(tree.uuids[tips[row]] for row in self.branches[name])
+            found.update(tree.uuids[tips[row]] for row in self.branch_rows(tree)[name])
         return found
+
+    def branch_rows(self, tree: TreeIndex) -> dict[str, list[int]]:
+        """Return the rows of the `branch` entries that give a name, by name."""
+        return {name: [tree.row_at(at) for at in found] for name, found in self.branches.items()}
 
     def tips(self, tree: TreeIndex) -> dict[int, int]:
         """Return the tip of each named branch, by the row that names it.
 
         The tip is the last row on the branch's lane, without markers, whose nearest named
-        ancestor is that row. So a branch within a branch has a tip of its own.
+        ancestor is that row. So a branch within a branch has a tip of its own. A row whose parent
+        comes after it is on no branch.
         """
-        tips = {row: row for rows in self.branches.values() for row in rows}
+        tips = {row: row for rows in self.branch_rows(tree).values() for row in rows}
         nearest = _nearest_above(tree, tips)
         tips.update(
             (named, row)
@@ -130,20 +154,13 @@ class Names:
 
 
 def _nearest_above(tree: TreeIndex, wanted: Container[int]) -> array[int]:
-    """Return for each row the nearest wanted row at or above it, or NO_ROW."""
-    unknown = NO_ROW - 1
-    nearest = array("i", [unknown]) * len(tree)
-    for row in range(len(tree)):
-        chain = []
-        at = row
-        while at != NO_ROW and nearest[at] == unknown:
-            chain.append(at)
-            if at in wanted:
-                break
-            at = tree.parents[at]
-        found = at if at == NO_ROW or at in wanted else nearest[at]
-        for below in chain:
-            nearest[below] = found
+    """Return for each row the nearest wanted row at or above it in the file, or NO_ROW."""
+    nearest = array("i", [NO_ROW]) * len(tree)
+    for row, parent in enumerate(tree.parents):
+        if row in wanted:
+            nearest[row] = row
+        elif parent < row:
+            nearest[row] = nearest[parent] if parent != NO_ROW else NO_ROW
     return nearest
 
 
@@ -207,7 +224,7 @@ def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
     row = tree.row(ref)
     if row != NO_ROW:
         return row
-    uuids = names.named(ref, tree)
+    uuids = {uuid for uuid in names.named(ref, tree) if tree.row(uuid) != NO_ROW}
     if not uuids and (row := lane_leaf(ref, tree)) != NO_ROW:
         return row
     if not uuids and len(ref) >= SHORTEST_PREFIX:

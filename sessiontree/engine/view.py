@@ -126,6 +126,11 @@ class View:
             self._walk = Walk(self._log.read, end, self.tree, self.decode)
         return self._walk
 
+    @property
+    def has_tree(self) -> bool:
+        """Whether the index was built, for the known part of the log or an earlier one."""
+        return self._tree is not None
+
     def tree(self) -> TreeIndex:
         """The index of the known part of the log, built or extended."""
         tree = self._tree

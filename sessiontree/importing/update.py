@@ -21,7 +21,7 @@ from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry, decode_lenien
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.migrate import uuid_of_line
-from sessiontree.engine import refs
+from sessiontree.engine.naming import Naming
 from sessiontree.engine.view import View
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.formats.base import encoded
@@ -54,8 +54,7 @@ class Update:
         self._view = View(log)
         self._tree = self._view.tree()
         self._agent = agent or "import"
-        self._names = refs.Names(self._view.header)
-        self._names.extend(self._tree, self._view.read)
+        self._names = Naming(log.read, self._view).known()
         self._given = {opening.root: self._view.header.uuid}
         self._seen = {self._view.header.uuid}
         self._lanes: dict[str, str | None] = {}

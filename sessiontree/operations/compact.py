@@ -129,6 +129,7 @@ def compact(
         since = _check_fits(writer.cursor, plan)
         first = plan.first_kept or next(iter(since), None)
         context = writer.cursor.context()
+        names = writer.reader.naming().state()
         fields = {
             "summary": text,
             "firstKeptEntryUuid": uuid if first is None else first.uuid,
@@ -139,6 +140,7 @@ def compact(
                 "thinkingLevel": context.thinking_level,
                 "system": context.system,
                 "name": writer.reader.names().name,
+                **({"names": names} if names else {}),
             },
         }
         return [("compaction", fields, uuid)]

@@ -243,7 +243,7 @@ def _names_of_tips(outline: Outline, content: bytearray) -> dict[int, str]:
     tree, names = outline.tree, outline.names
     tips = names.tips(tree) if names.branches else {}
     found: dict[int, str] = {}
-    for name, rows in names.branches.items():
+    for name, rows in names.branch_rows(tree).items():
         for row in rows:
             tip = tips[row]
             while tip != row and not content[tip]:
@@ -315,7 +315,7 @@ class _Picture:
         self._on_path = path_rows(tree, outline.leaf)
         self._current = outline.current(self._content)
         self._branch_names = {
-            row: name for name, found in outline.names.branches.items() for row in found
+            row: name for name, rows in outline.names.branch_rows(tree).items() for row in rows
         }
 
     def lines(self) -> Iterator[str]:

@@ -151,13 +151,15 @@ def test_the_state_at_the_compaction_is_recorded() -> None:
         talk(session, "p1", "a1")
         state = session.compact("s", keep=0)["state"]
     model = {"provider": "anthropic", "modelId": "m1"}
-    assert state == {"model": model, "thinkingLevel": "low", "system": "Be brief.", "name": "talk"}
+    settings = {"model": model, "thinkingLevel": "low", "system": "Be brief.", "name": "talk"}
+    assert state.items() >= settings.items()
 
 
 def test_what_was_never_set_is_recorded_as_null(session: Session) -> None:
     talk(session, "p1", "a1")
     state = session.compact("s", keep=0)["state"]
-    assert state == {"model": None, "thinkingLevel": None, "system": None, "name": None}
+    never_set = {"model": None, "thinkingLevel": None, "system": None, "name": None}
+    assert state.items() >= never_set.items()
 
 
 @pytest.mark.parametrize("state", [True, False], ids=["with a state", "without a state"])

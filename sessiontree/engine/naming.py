@@ -1,0 +1,363 @@
+r"""Naming: what names mean, without the index of the whole log.
+
+A compaction repeats where the lines are that give names: the key `names` of its `state`. With it,
+only these lines and those after it are read. Where no such compaction is near the end, one search
+through the raw bytes answers for one name: JSON spells a name of printable ASCII characters as
+it is, or with escapes `\u00XX` or `\/`, and lines with such escapes are decoded. The second or
+third question reads the structure of all lines, once.
+
+Invariants: an answer equals the one of the index; a `state` is used only if the log has the
+same bytes before the place that it describes, and each line that it lists still gives a name.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
+from sessiontree.core.codec import Head, crc32, decode, ended_lines, head, heads_of, quoted
+from sessiontree.core.damage import ignore
+from sessiontree.core.entry import ANNOTATIONS, HEADER, MAIN, MARKERS, Entry
+from sessiontree.core.index import NO_ROW
+from sessiontree.core.runs import parts
+from sessiontree.engine.refs import NAMING, UUID_LENGTH, Names
+from sessiontree.engine.view import View
+from sessiontree.storage.lines import Backwards, Read, whole_lines
+
+STATE: Final = "names"
+"""The key of a compaction's `state`."""
+
+_MOST_PLACES: Final = 500
+_CHECKED: Final = 256
+"""Bytes before the place that a `state` describes, which identify the log."""
+
+_NEAR: Final = 16 * 1024 * 1024
+"""Bytes at the end of a log that are searched for a `state` before a name is searched for."""
+
+_MOST_SEARCHES: Final = 3
+_MOST_HITS: Final = 2000
+_MOST_TARGETS: Final = 8
+_MOST_LINES: Final = 10_000
+_FEW_ESCAPES: Final = 32
+
+_COMPACTION: Final = b'"compaction"'
+_PLAIN: Final = re.compile(r"""[ !#-\[\]-~]+""")
+"""Strings that JSON spells as they are, but for `\\u00XX` and `\\/`."""
+
+_ESCAPE: Final = b"\\u00"
+_PRINTABLE_ESCAPE: Final = re.compile(rb"\\u00[2-7]")
+
+Line = tuple[Head | Entry, bytes, int]
+"""The structural keys of an entry, its line (maybe with its LF), and its offset."""
+
+
+class Meaning(NamedTuple):
+    """What a name means.
+
+    Attributes:
+        is_uuid: whether an entry has it as its uuid; None where that is not known.
+        labelled: the uuids of the entries that have it as their label.
+        branches: the offsets of the `branch` entries that give it.
+        has_lane: whether there is an entry on a lane of this name.
+    """
+
+    is_uuid: bool | None
+    labelled: set[str]
+    branches: list[int]
+    has_lane: bool
+
+
+class Naming:
+    """The names of the known part of a log.
+
+    Args:
+        read: reads the log.
+        view: the known part.
+    """
+
+    def __init__(self, read: Read, view: View) -> None:
+        self._read = read
+        self._view = view
+        self._names: Names | None = None
+        self._end = 0  # the offset up to which `_names` knows the log
+        self._open_end = -1  # the size of the log when its last line had no LF and was read
+        self._searches = 0
+
+    def known(self) -> Names:
+        """Return all names."""
+        view = self._view
+        if self._open_end not in (-1, view.size):
+            self._names = None  # that line may have gone on
+        if self._names is None:
+            self._begin(view.complete)
+        names = self._names
+        assert names is not None
+        if self._end < view.complete or (view.complete < view.size != self._open_end):
+            self._extend(names)
+        return names
+
+    def lookup(self, name: str) -> Meaning | None:
+        """Return what a name means; None where only the index tells."""
+        if self._names is None and not self._view.has_tree:
+            if not self._searches:
+                self._begin(_NEAR)
+            if self._names is None and self._searches < _MOST_SEARCHES:
+                self._searches += 1
+                if (found := self._search(name)) is not None:
+                    return found
+        names = self.known()
+        if self._view.has_tree:
+            is_uuid: bool | None = self._view.tree().row(name) != NO_ROW
+        elif names.uuids is None or len(name) == UUID_LENGTH:
+            is_uuid = None
+        else:
+            is_uuid = name in names.uuids
+        labelled = {uuid for uuid, label in names.labels.items() if label == name}
+        has_lane = name == MAIN or name in names.lanes
+        return Meaning(is_uuid, labelled, names.branches.get(name, []), has_lane)
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what a compaction repeats of the names; None where that is too much."""
+        places = self.known().places()
+        if places is None or len(places) > _MOST_PLACES:
+            return None
+        end = self._view.complete
+        return {"end": end, "check": self._check(end), "lines": [at for at in places if at < end]}
+
+    def _check(self, end: int) -> str:
+        start = max(0, end - _CHECKED)
+        return f"{crc32(self._read(start, end - start)):08x}"
+
+    def _begin(self, most: int) -> None:
+        """Start with the last `state` in so many bytes at the end, or with nothing."""
+        self._end, self._open_end = 0, -1
+        view = self._view
+        base = max(0, view.complete - most)
+        if not view.has_tree:
+            window = Backwards(lambda at, size: self._read(base + at, size))
+            for at, line in window.find(_COMPACTION, view.complete - base):
+                if self._take_state(decode(line, base + at, ignore)):
+                    return
+        if not base:
+            self._names = Names(view.header)
+
+    def _take_state(self, entry: Entry | None) -> bool:
+        """Start with the `state` of a compaction, if it is one of this log."""
+        if entry is None or entry.type != "compaction":
+            return False
+        state = entry.as_stored.get("state")
+        given = state.get(STATE) if isinstance(state, dict) else None
+        if not isinstance(given, dict):
+            return False
+        end, lines = given.get("end"), given.get("lines")
+        if type(end) is not int or not 0 < end <= entry.offset:
+            return False
+        if not isinstance(lines, list) or not _are_places(lines, end):
+            return False
+        if given.get("check") != self._check(end):
+            return False
+        names = Names(self._view.header)
+        for at, line in zip(lines, self._view.lines_at(lines), strict=True):
+            found = self._view.decode(line, at)
+            if found is None:
+                return False
+            self._take(names, found, line, at)
+        if names.places() != lines:
+            return False
+        self._names, self._end = names, end
+        return True
+
+    def _extend(self, names: Names) -> None:
+        view = self._view
+        if view.has_tree:
+            self._extend_from_tree(names)
+        else:
+            for found, line, offset in self._lines_from(self._end):
+                if found.type in NAMING or found.lane is not None or len(found.uuid) != UUID_LENGTH:
+                    self._take(names, found, line, offset)
+        self._end = view.complete
+        self._open_end = view.size if view.complete < view.size else -1
+
+    def _extend_from_tree(self, names: Names) -> None:
+        tree = self._view.tree()
+        since = bisect_left(tree.offsets, self._end)
+        uuids = tree.uuids
+        rows = {row for row in range(since, len(tree)) if len(uuids[row]) != UUID_LENGTH}
+        rows.update(tree.rows_of_type(*NAMING, since=since))
+        rows.update(tree.first_on(lane) for lane in tree.lanes[1:] if lane not in names.lanes)
+        for row in sorted(rows):
+            offset = tree.offsets[row]
+            names.note(uuids[row], tree.lane_of(row), offset)
+            if tree.type_of(row) in NAMING and (entry := self._view.read(offset)) is not None:
+                names.take(entry, offset)
+
+    def _take(self, names: Names, found: Head | Entry, line: bytes, offset: int) -> None:
+        lane = None if found.lane == MAIN else found.lane
+        names.note(found.uuid, lane, offset)
+        if found.type in NAMING:
+            entry = self._view.decode(line.removesuffix(b"\n"), offset)
+            if entry is not None:
+                names.take(entry, offset)
+
+    def _lines_from(self, offset: int) -> Iterator[Line]:
+        """Yield the structure of all entries from an offset on; an open end comes last."""
+        for start, block in self._blocks_from(offset):
+            lines = ended_lines(block)
+            heads = heads_of(lines)
+            if not heads or not all(found.uuid for found in heads):
+                yield from _hard_lines(block, start)
+                continue
+            for found, line in zip(heads, lines, strict=True):
+                yield found, line, start
+                start += len(line)
+
+    def _search(self, name: str) -> Meaning | None:
+        """Search the raw bytes for what a name means; None where they do not tell."""
+        is_uuid = False
+        labels: dict[str, int] = {}  # where each target got this label last
+        branches: list[int] = []
+        has_lane = name == MAIN
+        for entry in self._holding(name, 0):
+            if entry is None:
+                return None
+            is_uuid = is_uuid or entry.uuid == name
+            has_lane = has_lane or entry.lane == name
+            target = entry.get("targetUuid") if entry.type == "label" else None
+            if isinstance(target, str) and entry.get("label") == name:
+                labels[target] = entry.offset
+            elif entry.type == "branch" and entry.get("name") == name:
+                branches.append(entry.offset)
+        if len(labels) > _MOST_TARGETS:
+            return None
+        labelled = set()
+        for target, offset in labels.items():
+            last: Any = None
+            for entry in self._holding(target, offset):
+                if entry is None:
+                    return None
+                if entry.type == "label" and entry.get("targetUuid") == target:
+                    last = entry.get("label")
+            if last == name:
+                labelled.add(target)
+        return Meaning(is_uuid, labelled, branches, has_lane)
+
+    def _holding(self, text: str, start: int) -> Iterator[Entry | None]:
+        """Yield the entries from an offset on whose lines may hold a string; None: too many."""
+        if not _PLAIN.fullmatch(text):
+            yield None
+            return
+        needles = [quoted(text)]
+        if "/" in text:
+            needles += [f"{part}\\/".encode() for part in text.split("/")[:-1]]
+        hits = 0
+        for offset, block in self._blocks_from(start):
+            for at in _lines_with(block, needles):
+                hits += 1
+                if hits > _MOST_HITS:
+                    yield None
+                    return
+                end = block.find(b"\n", at)
+                line = block[at : end if end >= 0 else len(block)]
+                entry = self._view.decode(line, offset + at)
+                if entry is not None:
+                    yield entry
+
+    def _blocks_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        view = self._view
+        yield from whole_lines(self._read, offset, view.complete)
+        if view.complete < view.size:
+            yield view.complete, self._read(view.complete, view.size - view.complete)
+
+    def tip(self, offset: int) -> str | None:
+        """Return the uuid of the tip of the named branch that begins at an offset.
+
+        See `Names.tips`. None where only the index tells.
+        """
+        lines = self._lines_from(offset)
+        first = next(lines, None)
+        if first is None or first[2] != offset or quoted(first[0].uuid) not in first[1]:
+            return None
+        tip, lane = first[0].uuid, first[0].lane
+        below = {tip}
+        for found, line, at in lines:
+            uuid = found.uuid
+            if quoted(uuid) not in line:
+                return None
+            if found.type == HEADER or found.parent_uuid not in below or self._is_named(found, at):
+                below.discard(uuid)
+                continue
+            below.add(uuid)
+            is_on_lane = found.lane == lane or {found.lane, lane} <= {None, MAIN}
+            if is_on_lane and found.type not in MARKERS:
+                tip = uuid
+        return tip
+
+    def _is_named(self, found: Head | Entry, offset: int) -> bool:
+        if found.type != "branch":
+            return False
+        entry = self._view.read(offset)
+        return entry is not None and isinstance(entry.get("name"), str)
+
+    def last_of_lane(self, name: str) -> Entry | None:
+        """Return the last entry of a lane, without annotations; None if only the index tells."""
+        lane = None if name == MAIN else name
+        entry = self._view.walk().last_on(lane)
+        if entry is None or entry.type not in ANNOTATIONS:
+            return entry
+        backwards, end = Backwards(self._read), entry.offset - 1
+        for _ in range(_MOST_LINES):
+            if end <= 0:
+                break
+            offset, line = backwards.line_before(end)
+            found = head(line, offset, ignore)
+            if found is not None and found.lane == lane and found.type not in ANNOTATIONS:
+                return self._view.decode(line, offset)
+            end = offset - 1
+        return None
+
+
+def _are_places(lines: list[Any], end: int) -> bool:
+    """Whether these are offsets before `end`, in order."""
+    return all(type(at) is int for at in lines) and all(
+        one < other for one, other in pairwise([-1, *lines, end])
+    )
+
+
+def _hard_lines(block: bytes, offset: int) -> Iterator[Line]:
+    """Yield the structure of the entries among lines that may be damaged."""
+    for lines, count in parts(block):
+        for line in lines:
+            found = head(line.removesuffix(b"\n"), offset, ignore) if count == 1 else None
+            if found is not None:
+                yield found, line, offset
+            offset += count * len(line)
+
+
+def _lines_with(block: bytes, needles: list[bytes]) -> list[int]:
+    """Where the lines of a block begin that hold one of these, or escapes of printable ASCII."""
+    found: set[int] = set()
+    for needle in needles:
+        at = stringzilla.find(block, needle)
+        while at >= 0:
+            found.add(block.rfind(b"\n", 0, at) + 1)
+            at = stringzilla.find(block, needle, at + 1)
+    found.update(block.rfind(b"\n", 0, at) + 1 for at in _escapes_in(block))
+    return sorted(found)
+
+
+def _escapes_in(block: bytes) -> Iterator[int]:
+    """Where a block has escapes of printable ASCII, at least one in each line that has some."""
+    at = stringzilla.find(block, _ESCAPE)
+    for _ in range(_FEW_ESCAPES):
+        if at < 0:
+            return
+        if _PRINTABLE_ESCAPE.match(block, at):
+            yield at
+        at = stringzilla.find(block, _ESCAPE, at + 1)
+    if at >= 0:
+        yield from (escape.start() for escape in _PRINTABLE_ESCAPE.finditer(block, at))

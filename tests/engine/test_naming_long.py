@@ -1,0 +1,226 @@
+"""Names are found without the index; both must mean the same entries."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from sessiontree import InvalidNameError, RefError, Session
+from sessiontree.core.codec import encode
+from sessiontree.engine import naming, refs
+from sessiontree.engine.reader import TreeReader
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.log import FileLog
+from tests.engine.test_walk import BLOCKS, DAMAGED, HEADER, LONG, Blocks, spelled
+from tests.support.conversation import user
+from tests.support.files import FILE, Counting, in_memory
+from tests.support.lines import blocks_of
+
+OTHER = LONG.replace("3f", "4f")
+UUIDS = ["root", "aa", "b~1", LONG, OTHER, OTHER.replace("4f", "5f"), "Zoë"]
+NAMES = ["aa", "x", "a/b", "spür", "main", "uuid", "x~1", LONG, "scratch/t"]
+
+
+@st.composite
+def named_lines(draw: st.DrawFn) -> bytes:
+    """A line that may name something, spelled in any way that JSON allows."""
+    escaped = st.sampled_from([0, 0, 0, 0, 1, 2, 0b1010])
+    kind = draw(st.sampled_from(["message", "label", "label", "branch", "session_info"]))
+    lane = draw(st.sampled_from([None, None, None, "x", "a/b", "main", "spür", "scratch/t"]))
+    name = draw(st.sampled_from([*NAMES, *NAMES, None]))
+    fields: dict[str, Any] = {"type": kind, "uuid": draw(st.sampled_from(UUIDS))}
+    fields["parentUuid"] = draw(st.sampled_from([*UUIDS, "gone"]))
+    fields |= {} if lane is None else {"lane": lane}
+    if kind == "label":
+        fields |= {"targetUuid": draw(st.sampled_from([*UUIDS, "gone"])), "label": name}
+    else:
+        fields |= {"name": name, "metadata": draw(st.sampled_from([{}, {"a": 1}, {"b": name}, 5]))}
+    pairs = (
+        f"{spelled(key, draw(escaped))}: "
+        + (spelled(value, draw(escaped)) if isinstance(value, str) else json.dumps(value))
+        for key, value in fields.items()
+    )
+    return f"{{{', '.join(pairs)}}}".encode()
+
+
+def compacted(content: bytes, change: int = 0) -> bytes:
+    """A session with a compaction that repeats its names, of which `change` spoils one fact."""
+    state = reader(content).naming().state()
+    assert state is not None
+    if change == 1:
+        state["check"] = "00000000"
+    elif change == 2:
+        state["lines"] = [*state["lines"], state["end"] - 1]
+    elif change == 3:
+        state["end"] -= 1
+    fields = {"type": "compaction", "uuid": LONG.replace("3f", "6f"), "parentUuid": LONG}
+    open_end = b"" if content.endswith(b"\n") else b"\n"
+    return content + open_end + encode({**fields, "state": {"names": state}}) + b"\n"
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """A file that opens: a header, then names, damage and compactions."""
+    lines = st.lists(named_lines() | named_lines() | named_lines() | DAMAGED, max_size=8)
+    content = draw(st.sampled_from([HEADER, HEADER.replace(b"null", b'null,"name":"h"')])) + b"\n"
+    for _ in range(draw(st.integers(0, 2))):
+        content += b"".join(line + b"\n" for line in draw(lines))
+        content = compacted(content, draw(st.sampled_from([0, 0, 0, 1, 2, 3])))
+    content += b"\n".join(draw(lines))
+    return content + draw(st.sampled_from([b"\n", b"\n", b"", b'\n{"type"']))
+
+
+def reader(content: bytes) -> TreeReader:
+    return TreeReader(FileLog(in_memory(content), FILE, readonly=True))
+
+
+def from_index(content: bytes) -> TreeReader:
+    made = reader(content)
+    made.index()
+    return made
+
+
+def facts(found: refs.Names) -> tuple[Any, ...]:
+    return found.labels, found.branches, found.lanes, found.uuids, found.name, found.metadata
+
+
+def meant(given: TreeReader, name: str) -> int | type[RefError]:
+    try:
+        return given.named(name).offset
+    except RefError:
+        return RefError
+
+
+def is_free(given: TreeReader, name: str) -> bool:
+    try:
+        given.check_name_is_free(name, LONG)
+    except InvalidNameError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=4000, suppress_health_check=list(HealthCheck))
+@example(
+    HEADER + b"\n" + b'{"type":"label","uuid":"aa","targetUuid":"gone","label":"x"}\n', (8, 8), 1
+)
+@given(files(), BLOCKS, st.sampled_from([1, 10**9]))
+def test_names_mean_without_the_index_what_they_mean_with_it(
+    content: bytes, blocks: Blocks, near: int
+) -> None:
+    whole = from_index(content)
+    with blocks_of(*blocks), patch.object(naming, "_NEAR", near):
+        assert facts(reader(content).names()) == facts(whole.names())
+        for name in {*NAMES, *UUIDS, "nobody"}:
+            assert meant(reader(content), name) == meant(whole, name)
+            assert is_free(reader(content), name) == is_free(whole, name)
+            assert reader(content).is_uuid(name) == whole.is_uuid(name)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=1500, suppress_health_check=list(HealthCheck))
+@given(files(), st.lists(named_lines() | DAMAGED, max_size=4), st.booleans(), st.booleans())
+def test_names_follow_a_log_that_grows(
+    first: bytes, more: list[bytes], with_lf: bool, with_index: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "s.jsonl"
+        file.write_bytes(first)
+        log = FileLog(DISK, str(file), readonly=True)
+        given = TreeReader(log)
+        given.names()
+        if with_index:
+            given.index()
+        file.write_bytes(first + b"\n" * with_lf + b"\n".join(more))
+        list(given.view.grow(log.size()))
+        assert facts(given.names()) == facts(from_index(file.read_bytes()).names())
+        log.close()
+
+
+def large(file: Path, *, compact: bool) -> Session:
+    """A session of 1 MB with a label and a named branch, after which are ten messages."""
+    session = Session.create(file, durability="os")
+    with session.batch():
+        old = [session.append_message(user("x" * 2000)) for _ in range(500)]
+        session.label(old[9], "old")
+        session.append("branch", name="gone")
+        session.lane("reviewer").append_message(user("r"))
+    if compact:
+        session.compact("short", keep=2000)
+    for _ in range(10):
+        entry = session.append_message(user("more"))
+    session.label(entry, "here")
+    session.branch(entry, name="aside")
+    session.append_message(user("aside"))
+    session.switch(entry)
+    return session
+
+
+QUESTIONS: dict[str, Callable[[Session], object]] = {
+    "@~3": lambda session: session.entry("@~3"),
+    "a new label": lambda session: session.label("@", "fresh"),
+    "a new branch": lambda session: session.branch("@", name="fresh"),
+    "a label": lambda session: session.entry("here"),
+    "above a label": lambda session: session.entry("here~2"),
+    "a branch": lambda session: session.entry("aside"),
+    "the name": lambda session: session.name,
+    "the metadata": lambda session: session.metadata,
+    "a fresh lane": lambda session: session.lane("fresh", at="@").append_message(user("f")),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_behind_a_compaction_names_cost_what_is_passed(file: Path, question: str) -> None:
+    large(file, compact=True).close()
+    counting = Counting()
+    with Session.open(file, durability="os", fs=counting) as session:
+        QUESTIONS[question](session)
+        assert not session.reader.view.has_tree
+    assert counting.bytes_read < 400_000 < file.stat().st_size
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_without_a_compaction_names_cost_a_few_searches(
+    file: Path, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(naming, "_NEAR", 0)
+    large(file, compact=False).close()
+    counting = Counting()
+    with Session.open(file, durability="os", fs=counting) as session:
+        QUESTIONS[question](session)
+        assert not session.reader.view.has_tree
+    assert counting.bytes_read < 3 * file.stat().st_size
+
+
+@pytest.mark.parametrize("name", ["old", "gone", "reviewer", "here", "aside", "main"])
+@pytest.mark.parametrize("compact", [True, False])
+def test_a_name_given_at_any_time_is_taken(file: Path, name: str, compact: bool) -> None:
+    large(file, compact=compact).close()
+    with Session.open(file) as session, pytest.raises(InvalidNameError, match="taken by"):
+        session.label("@~1", name)
+
+
+def test_a_copy_does_not_trust_the_places_of_its_original(file: Path, tmp_path: Path) -> None:
+    with large(file, compact=True) as session:
+        copy = session.fork(str(tmp_path / "copy.jsonl"))
+    with Session.open(copy) as session:
+        assert session.label("@", "reviewer")["label"] == "reviewer"
+        with pytest.raises(InvalidNameError, match="taken by"):
+            session.label("@", "old")
+
+
+def test_many_names_are_not_repeated(file: Path) -> None:
+    with Session.create(file, durability="os") as session:
+        entries = [session.append_message(user("x")) for _ in range(600)]
+        with session.batch():
+            for number, entry in enumerate(entries):
+                session.append("label", targetUuid=entry.uuid, label=f"l{number}")
+        assert "names" not in session.compact("short", keep=0)["state"]
