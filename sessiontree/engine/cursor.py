@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _NEAR: Final = 32
 """The entries at the end of a path that are looked at before an index of it is made."""
 
+Passed = Callable[[int, Entry], object]
+"""Takes 0 or 1, the way on which an entry is, and the entry."""
+
 Ref = str | Entry
 """An entry, or a name of one; see `sessiontree.engine.refs`."""
 
@@ -207,22 +210,33 @@ class Cursor:
         return self.nearest(above.__eq__, entry) is not None
 
     @synchronized
-    def common(self, one: Entry, other: Entry) -> Entry | None:
-        """Return the lowest common ancestor of two entries, maybe one of them; or None."""
+    def common(self, one: Entry, other: Entry, passed: Passed | None = None) -> Entry | None:
+        """Return the lowest common ancestor of two entries, maybe one of them; or None.
+
+        `passed` gets each entry below it, some maybe twice, with 0 on the way from `one` and 1 on
+        that from `other`.
+        """
         ways = self.up(one), self.up(other)
         at = [next(ways[0]), next(ways[1])]
         while at[0] != at[1]:
             lower = 0 if at[0].offset > at[1].offset else 1
             above = next(ways[lower], None)
             if above is None or above.offset >= at[lower].offset:
-                return self._common_in_any_order(one, other)
+                return self._common_in_any_order(one, other, passed)
+            if passed is not None:
+                passed(lower, at[lower])
             at[lower] = above
         return at[1]
 
-    def _common_in_any_order(self, one: Entry, other: Entry) -> Entry | None:
+    def _common_in_any_order(self, one: Entry, other: Entry, passed: Passed | None) -> Entry | None:
         """Do the same where a parent comes after its child, or is missing."""
         above_one = {entry.offset for entry in self.up(one)}
-        return self.nearest(lambda entry: entry.offset in above_one, other)
+        found = self.nearest(lambda entry: entry.offset in above_one, other)
+        if passed is not None:
+            for way, start in enumerate((one, other)):
+                for entry in takewhile(lambda entry: entry != found, self.up(start)):
+                    passed(way, entry)
+        return found
 
     @synchronized
     def below(self, above: Entry | None, entry: Entry | None = None) -> PathSlice:
@@ -291,10 +305,6 @@ class Cursor:
         if self._path is None:
             self._path = self.read_path(self.leaf)
         return self._path
-
-    def compaction(self) -> Entry | None:
-        """Return the compaction in force at the leaf, or None."""
-        return self.context_path().compaction
 
     def read_path(self, leaf: Entry) -> Path:
         """Read the part of the path to an entry that its context needs."""

@@ -27,7 +27,7 @@ from sessiontree.core.index import NO_ROW
 from sessiontree.core.runs import parts
 from sessiontree.engine.refs import NAMING, UUID_LENGTH, Names
 from sessiontree.engine.view import View
-from sessiontree.storage.lines import Backwards, Read, whole_lines
+from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
 
 STATE: Final = "names"
 """The key of a compaction's `state`."""
@@ -50,6 +50,8 @@ _PLAIN: Final = re.compile(r"""[ !#-\[\]-~]+""")
 """Strings that JSON spells as they are, but for `\\u00XX` and `\\/`."""
 
 _ESCAPE: Final = b"\\u00"
+_LONGEST_ESCAPE: Final = b"\\u0020"
+_SEARCHED: Final = 512 * 1024
 _PRINTABLE_ESCAPE: Final = re.compile(rb"\\u00[2-7]")
 
 Line = tuple[Head | Entry, bytes, int]
@@ -216,6 +218,10 @@ class Naming:
                 yield found, line, start
                 start += len(line)
 
+    def may_hold(self, text: str, end: int) -> bool:
+        """Whether some line before an offset may hold a string."""
+        return any(at < end for at in self._places_of([quoted(text)], 0))
+
     def _search(self, name: str) -> Meaning | None:
         """Search the raw bytes for what a name means; None where they do not tell."""
         is_uuid = False
@@ -254,18 +260,31 @@ class Naming:
         needles = [quoted(text)]
         if "/" in text:
             needles += [f"{part}\\/".encode() for part in text.split("/")[:-1]]
+        backwards, end = Backwards(self._read), start
         hits = 0
-        for offset, block in self._blocks_from(start):
-            for at in _lines_with(block, needles):
-                hits += 1
-                if hits > _MOST_HITS:
-                    yield None
-                    return
-                end = block.find(b"\n", at)
-                line = block[at : end if end >= 0 else len(block)]
-                entry = self._view.decode(line, offset + at)
-                if entry is not None:
-                    yield entry
+        for at in self._places_of(needles, start):
+            if at < end:
+                continue  # in the line before
+            begin, _ = backwards.line_before(at)
+            line = rest_of_line(self._read, begin)[: self._view.size - begin]
+            end = begin + len(line)
+            hits += 1
+            if hits > _MOST_HITS:
+                yield None
+                return
+            entry = self._view.decode(line, begin)
+            if entry is not None:
+                yield entry
+
+    def _places_of(self, needles: list[bytes], start: int) -> Iterator[int]:
+        """Yield where these bytes, or escapes of printable ASCII, are from an offset on."""
+        overlap = max(map(len, [*needles, _LONGEST_ESCAPE])) - 1
+        while start < self._view.size:
+            block = self._read(start, min(_SEARCHED + overlap, self._view.size - start))
+            found = {at for needle in needles for at in _places_in(block, needle)}
+            found.update(_escapes_in(block))
+            yield from sorted(start + at for at in found)
+            start += _SEARCHED
 
     def _blocks_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         view = self._view
@@ -338,20 +357,15 @@ def _hard_lines(block: bytes, offset: int) -> Iterator[Line]:
             offset += count * len(line)
 
 
-def _lines_with(block: bytes, needles: list[bytes]) -> list[int]:
-    """Where the lines of a block begin that hold one of these, or escapes of printable ASCII."""
-    found: set[int] = set()
-    for needle in needles:
-        at = stringzilla.find(block, needle)
-        while at >= 0:
-            found.add(block.rfind(b"\n", 0, at) + 1)
-            at = stringzilla.find(block, needle, at + 1)
-    found.update(block.rfind(b"\n", 0, at) + 1 for at in _escapes_in(block))
-    return sorted(found)
+def _places_in(block: bytes, needle: bytes) -> Iterator[int]:
+    at = stringzilla.find(block, needle)
+    while at >= 0:
+        yield at
+        at = stringzilla.find(block, needle, at + 1)
 
 
 def _escapes_in(block: bytes) -> Iterator[int]:
-    """Where a block has escapes of printable ASCII, at least one in each line that has some."""
+    """Where a block has escapes of printable ASCII."""
     at = stringzilla.find(block, _ESCAPE)
     for _ in range(_FEW_ESCAPES):
         if at < 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sessiontree.context.summary import Summary
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, Entry
@@ -21,6 +21,12 @@ from sessiontree.operations.messages import Messages, summary_text
 
 Moves = list[tuple[str, Mapping[str, Any]]]  # types and fields of the entries of a move
 _NO_WORK = SUMMARIES | {"compaction"}
+
+PUSH: Final = "push"
+"""The key of a compaction's `state` with the uuid of the open push."""
+
+_FEW: Final = 500
+"""Entries that are looked at for a push before the log is searched for one."""
 
 
 def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | None) -> Entry:
@@ -81,7 +87,7 @@ def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:
 
 def _pop_target(writer: EntryWriter, ref: Ref | None) -> Entry:
     if ref is None:
-        return _open_push(writer) or _prompt_with_work(writer)
+        return open_push(writer) or _prompt_with_work(writer)
     target = writer.cursor.entry(ref)
     if not writer.cursor.is_above(target):
         raise UsageError(
@@ -90,28 +96,45 @@ def _pop_target(writer: EntryWriter, ref: Ref | None) -> Entry:
     return target
 
 
-def _open_push(writer: EntryWriter) -> Entry | None:
+def open_push(writer: EntryWriter) -> Entry | None:
     """The innermost push on the path that is not closed.
 
-    Above what the context needs, the path is searched in the index.
+    A compaction repeats which push was open; see `state`. Without one, the entries nearest to the
+    leaf are looked at, and those above only if some line of the log has a push.
     """
-    path = writer.cursor.context_path()
     child = ""
-    for entry in reversed(path.entries):
+    for passed, entry in enumerate(writer.cursor.up()):
         if entry.type == "stack_push" and child != "stack_summary":
             return entry
+        if entry.type == "compaction":
+            uuid = _push_in(entry)
+            if uuid is None:
+                return None
+            push = writer.cursor.by_uuid(uuid) if uuid else None
+            if push is not None and push.type == "stack_push":
+                return push
         child = entry.type
-    if path.whole:
-        return None
-    tree = writer.reader.index()
-    if not tree.rows_of_type("stack_push"):
-        return None
-    top = path.entries[0]
-    for row in list(tree.rows_up(writer.reader.row(top)))[1:]:
+        if passed == _FEW:
+            is_there = writer.reader.naming().may_hold("stack_push", entry.offset)
+            return _push_in_index(writer, entry) if is_there else None
+    return None
+
+
+def _push_in_index(writer: EntryWriter, entry: Entry) -> Entry | None:
+    """The innermost push above an entry that is not closed."""
+    tree, child = writer.reader.index(), entry.type
+    for row in list(tree.rows_up(writer.reader.row(entry)))[1:]:
         if tree.type_of(row) == "stack_push" and child != "stack_summary":
             return writer.reader.entry_at(row)
         child = tree.type_of(row)
     return None
+
+
+def _push_in(compaction: Entry) -> str | None:
+    """The uuid of the push that was open at a compaction, or None; empty where it is not told."""
+    state = compaction.as_stored.get("state")
+    uuid = state.get(PUSH, "") if isinstance(state, dict) else ""
+    return uuid if isinstance(uuid, str | None) else ""
 
 
 def _prompt_with_work(writer: EntryWriter) -> Entry:
@@ -145,16 +168,20 @@ def _is_at(writer: EntryWriter, target: Entry) -> bool:
 
 def _go(writer: EntryWriter, moves: Moves, target: Entry) -> Entry:
     """Write the entries that move the leaf; warn when compacted content is back in the context."""
-    before = writer.cursor.compaction()
+    compactions: dict[int, Entry] = {}
+
+    def note(way: int, entry: Entry) -> None:
+        if entry.type == "compaction":
+            compactions.setdefault(way, entry)
+
+    writer.cursor.common(writer.cursor.leaf, target, note)
     run = [(type, fields, fresh_uuid()) for type, fields in moves]
     entry = writer.write_run(run, target, "branch")
-    if before is None:
-        return entry
-    now = writer.cursor.compaction()
-    if now is None or (now != before and writer.cursor.is_above(now, before)):
+    left, entered = compactions.get(0), compactions.get(1)
+    if left is not None and entered is None:
         tokens = writer.cursor.context().tokens
         message = (
-            f"this is above compaction {before.uuid}: the context is about {tokens} tokens again"
+            f"this is above compaction {left.uuid}: the context is about {tokens} tokens again"
         )
         warnings.warn(message, SessionTreeWarning, stacklevel=4)
     return entry

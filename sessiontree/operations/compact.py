@@ -22,6 +22,7 @@ from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, UsageError
+from sessiontree.operations.branch import PUSH, open_push
 from sessiontree.operations.messages import summary_text
 
 RESERVE_TOKENS: Final = 16_384
@@ -130,6 +131,7 @@ def compact(
         first = plan.first_kept or next(iter(since), None)
         context = writer.cursor.context()
         names = writer.reader.naming().state()
+        push = open_push(writer)
         fields = {
             "summary": text,
             "firstKeptEntryUuid": uuid if first is None else first.uuid,
@@ -140,6 +142,7 @@ def compact(
                 "thinkingLevel": context.thinking_level,
                 "system": context.system,
                 "name": writer.reader.names().name,
+                PUSH: None if push is None else push.uuid,
                 **({"names": names} if names else {}),
             },
         }
