@@ -145,7 +145,7 @@ class Cursor:
             return found
         base, steps = refs.split_steps(ref)
         is_below_leaf = base in ("", refs.LEAF)
-        if steps is None or (not is_below_leaf and self.reader.is_uuid(ref)):
+        if steps is None or (not is_below_leaf and self.reader.has_uuid(ref)):
             return self.reader.named(ref)
         start = self.leaf if is_below_leaf else self.entry(base)
         return refs.steps_up(ref, start, steps, self.reader.up)

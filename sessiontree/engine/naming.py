@@ -13,6 +13,7 @@ same bytes before the place that it describes, and each line that it lists still
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
@@ -32,6 +33,11 @@ from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
 STATE: Final = "names"
 """The key of a compaction's `state`."""
 
+MARKS: Final = "uuids"
+"""The key with marks of the uuids."""
+
+MARK_SIZE: Final = 3
+_MOST_MARKS: Final = 8000  # in one string that no session spills by default
 _MOST_PLACES: Final = 500
 _CHECKED: Final = 256
 """Bytes before the place that a `state` describes, which identify the log."""
@@ -74,6 +80,29 @@ class Meaning(NamedTuple):
     has_lane: bool
 
 
+class Marks(NamedTuple):
+    """Three bytes for each uuid in a range of the log, by which most uuids are known to be absent.
+
+    Attributes:
+        start, end: the range. Those that compactions repeat follow each other without a gap.
+        marks: the bytes, in file order.
+    """
+
+    start: int
+    end: int
+    marks: bytearray
+
+    def may_have(self, mark: bytes) -> bool:
+        at = self.marks.find(mark)
+        while at >= 0 and at % len(mark):
+            at = self.marks.find(mark, at + 1)
+        return at >= 0
+
+
+def mark_of(uuid: str) -> bytes:
+    return crc32(uuid.encode("utf-8", "surrogatepass")).to_bytes(4, "big")[1:]
+
+
 class Naming:
     """The names of the known part of a log.
 
@@ -89,6 +118,9 @@ class Naming:
         self._end = 0  # the offset up to which `_names` knows the log
         self._open_end = -1  # the size of the log when its last line had no LF and was read
         self._searches = 0
+        self._marks = Marks(0, 0, bytearray())  # of the lines that no compaction tells of
+        self._compaction: int | None = None  # the offset of the last one that tells
+        self._earlier: list[Marks] | None = None  # what compactions tell, the last first
 
     def known(self) -> Names:
         """Return all names."""
@@ -123,13 +155,87 @@ class Naming:
         has_lane = name == MAIN or name in names.lanes
         return Meaning(is_uuid, labelled, names.branches.get(name, []), has_lane)
 
-    def state(self) -> dict[str, Any] | None:
-        """Return what a compaction repeats of the names; None where that is too much."""
+    def state(self) -> dict[str, Any]:
+        """Return what a compaction repeats of the names and uuids; nothing where it is too much."""
         places = self.known().places()
         if places is None or len(places) > _MOST_PLACES:
-            return None
+            return {}
         end = self._view.complete
-        return {"end": end, "check": self._check(end), "lines": [at for at in places if at < end]}
+        lines = [at for at in places if at < end]
+        names = {"end": end, "check": self._check(end), "lines": lines}
+        return {STATE: names, **self._marks_to_repeat(end)}
+
+    def _marks_to_repeat(self, end: int) -> dict[str, Any]:
+        """Return the marks that a compaction adds to those before; nothing where they are many."""
+        if self._marks.end < end:  # the names came from the index
+            tree = self._view.tree()
+            since = bisect_left(tree.offsets, self._marks.end)
+            for row in tree.rows_of_type("compaction", since=since):
+                self._restart_at(tree.offsets[row])
+            rows = range(*(bisect_left(tree.offsets, at) for at in (self._marks.end, end)))
+            self._marks.marks.extend(b"".join(mark_of(tree.uuids[row]) for row in rows))
+            self._marks = self._marks._replace(end=end)
+        start, _, marks = self._marks
+        if len(marks) > _MOST_MARKS * MARK_SIZE:
+            return {}
+        text = b64encode(marks).decode()
+        return {MARKS: {"from": start, "before": self._compaction, "marks": text}}
+
+    def has_uuid(self, uuid: str) -> bool:
+        """Whether an entry has a uuid."""
+        view = self._view
+        if self._names is None and not view.has_tree and not self._searches:
+            self._begin(_NEAR)
+        if not view.has_tree and (self._names is not None or self._searches < _MOST_SEARCHES):
+            found = self._search_uuid(uuid)
+            if found is not None:
+                return found
+        return view.tree().row(uuid) != NO_ROW
+
+    def _search_uuid(self, uuid: str) -> bool | None:
+        """Do the same without the index; None where only the index tells."""
+        if self._names is None:
+            self._searches += 1
+            return self._is_uuid_in(uuid, 0, self._view.size)
+        self.known()
+        if self._earlier is None:
+            self._earlier = self._read_marks()
+        mark = mark_of(uuid)
+        known = [self._marks, *self._earlier]
+        ranges = [(one.start, one.end) for one in known if one.may_have(mark)]
+        if self._marks.end < self._view.size:
+            ranges.append((self._marks.end, self._view.size))
+        if known[-1].start:  # no compaction tells of what is before
+            self._searches += 1
+            ranges.append((0, known[-1].start))
+        if self._searches > _MOST_SEARCHES:
+            return None
+        for start, end in ranges:
+            if (found := self._is_uuid_in(uuid, start, end)) is not False:
+                return found
+        return False
+
+    def _is_uuid_in(self, uuid: str, start: int, end: int) -> bool | None:
+        for entry in self._holding(uuid, start, end):
+            if entry is None:
+                return None
+            if entry.uuid == uuid:
+                return True
+        return False
+
+    def _read_marks(self) -> list[Marks]:
+        """Read what compactions repeat, each of the lines since the one before."""
+        place, end = self._compaction, self._marks.start
+        found: list[Marks] = []
+        while place is not None:
+            compaction = self._view.read(place)
+            given = None if compaction is None else _marks_in(compaction, end)
+            if given is None:
+                break
+            one, before = given
+            found.append(one)
+            place, end = before if before is not None and before < place else None, one.start
+        return found
 
     def _check(self, end: int) -> str:
         start = max(0, end - _CHECKED)
@@ -138,6 +244,8 @@ class Naming:
     def _begin(self, most: int) -> None:
         """Start with the last `state` in so many bytes at the end, or with nothing."""
         self._end, self._open_end = 0, -1
+        self._marks = Marks(0, 0, bytearray())
+        self._compaction = self._earlier = None
         view = self._view
         base = max(0, view.complete - most)
         if not view.has_tree:
@@ -172,6 +280,8 @@ class Naming:
         if names.places() != lines:
             return False
         self._names, self._end = names, end
+        self._marks = Marks(end, end, bytearray())
+        self._compaction = entry.offset
         return True
 
     def _extend(self, names: Names) -> None:
@@ -180,10 +290,24 @@ class Naming:
             self._extend_from_tree(names)
         else:
             for found, line, offset in self._lines_from(self._end):
+                if found.type == "compaction":
+                    self._restart_at(offset)
+                self._marks.marks.extend(mark_of(found.uuid) if offset < view.complete else b"")
                 if found.type in NAMING or found.lane is not None or len(found.uuid) != UUID_LENGTH:
                     self._take(names, found, line, offset)
+            self._marks = self._marks._replace(end=view.complete)
         self._end = view.complete
         self._open_end = view.size if view.complete < view.size else -1
+
+    def _restart_at(self, offset: int) -> None:
+        """Collect the marks behind a compaction anew, if it repeats all those before it."""
+        compaction = self._view.read(offset)
+        given = None if compaction is None else _marks_in(compaction, offset)
+        if given is None or given[0].start != self._marks.start or given[1] != self._compaction:
+            return
+        if self._earlier is not None:
+            self._earlier.insert(0, given[0])
+        self._marks, self._compaction = Marks(offset, offset, bytearray()), offset
 
     def _extend_from_tree(self, names: Names) -> None:
         tree = self._view.tree()
@@ -218,9 +342,12 @@ class Naming:
                 yield found, line, start
                 start += len(line)
 
-    def may_hold(self, text: str, end: int) -> bool:
-        """Whether some line before an offset may hold a string."""
-        return any(at < end for at in self._places_of([quoted(text)], 0))
+    def may_hold(self, text: str, end: int | None = None) -> bool:
+        """Whether some line before an offset, by default the end, may hold a string."""
+        if not _PLAIN.fullmatch(text) or "/" in text:
+            return True
+        stop = self._view.size if end is None else end
+        return next(self._places_of([quoted(text)], 0, stop), None) is not None
 
     def _search(self, name: str) -> Meaning | None:
         """Search the raw bytes for what a name means; None where they do not tell."""
@@ -252,8 +379,8 @@ class Naming:
                 labelled.add(target)
         return Meaning(is_uuid, labelled, branches, has_lane)
 
-    def _holding(self, text: str, start: int) -> Iterator[Entry | None]:
-        """Yield the entries from an offset on whose lines may hold a string; None: too many."""
+    def _holding(self, text: str, start: int, stop: int | None = None) -> Iterator[Entry | None]:
+        """Yield the entries of a range whose lines may hold a string; None: too many."""
         if not _PLAIN.fullmatch(text):
             yield None
             return
@@ -262,7 +389,7 @@ class Naming:
             needles += [f"{part}\\/".encode() for part in text.split("/")[:-1]]
         backwards, end = Backwards(self._read), start
         hits = 0
-        for at in self._places_of(needles, start):
+        for at in self._places_of(needles, start, stop or self._view.size):
             if at < end:
                 continue  # in the line before
             begin, _ = backwards.line_before(at)
@@ -276,11 +403,11 @@ class Naming:
             if entry is not None:
                 yield entry
 
-    def _places_of(self, needles: list[bytes], start: int) -> Iterator[int]:
-        """Yield where these bytes, or escapes of printable ASCII, are from an offset on."""
+    def _places_of(self, needles: list[bytes], start: int, stop: int) -> Iterator[int]:
+        """Yield where these bytes, or escapes of printable ASCII, are in a range."""
         overlap = max(map(len, [*needles, _LONGEST_ESCAPE])) - 1
-        while start < self._view.size:
-            block = self._read(start, min(_SEARCHED + overlap, self._view.size - start))
+        while start < stop:
+            block = self._read(start, min(_SEARCHED + overlap, stop - start))
             found = {at for needle in needles for at in _places_in(block, needle)}
             found.update(_escapes_in(block))
             yield from sorted(start + at for at in found)
@@ -338,6 +465,25 @@ class Naming:
                 return self._view.decode(line, offset)
             end = offset - 1
         return None
+
+
+def _marks_in(compaction: Entry, end: int) -> tuple[Marks, int | None] | None:
+    """What a compaction tells of the uuids up to `end`, and the place of the one before it."""
+    state = compaction.as_stored.get("state")
+    given = state.get(MARKS) if isinstance(state, dict) else None
+    names = state.get(STATE) if isinstance(state, dict) else None
+    if not isinstance(given, dict) or not isinstance(names, dict) or names.get("end") != end:
+        return None
+    start, before, text = given.get("from"), given.get("before"), given.get("marks")
+    if type(start) is not int or not 0 <= start <= end or not isinstance(text, str):
+        return None
+    try:
+        marks = b64decode(text, validate=True)
+    except ValueError:
+        return None
+    return Marks(start, end, bytearray(marks)), before if type(
+        before
+    ) is int and before >= 0 else None
 
 
 def _are_places(lines: list[Any], end: int) -> bool:

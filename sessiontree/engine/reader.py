@@ -196,17 +196,17 @@ class TreeReader:
     def naming(self) -> Naming:
         """Return what names mean in the known part of the log."""
         self.whole()
+        return self._names_seen()
+
+    def _names_seen(self) -> Naming:
         if self._naming is None:
             self._naming = Naming(self.log.read, self.view)
         return self._naming
 
     @synchronized
-    def is_uuid(self, text: str) -> bool:
-        """Whether an entry has a uuid, of any length."""
-        meaning = self.naming().lookup(text)
-        if meaning is None or meaning.is_uuid is None:
-            return self.index().row(text) != NO_ROW
-        return meaning.is_uuid
+    def has_uuid(self, uuid: str) -> bool:
+        """Whether an entry of the known part of the log, or of an open batch, has a uuid."""
+        return uuid in self.pending or self._names_seen().has_uuid(uuid)
 
     @synchronized
     def named(self, name: str) -> Entry:
@@ -222,9 +222,10 @@ class TreeReader:
         """Return the entry that a uuid or name means; None where only the index tells."""
         naming = self.naming()
         meaning = naming.lookup(name)
-        if meaning is None or meaning.is_uuid is None:
+        if meaning is None:
             return None
-        if meaning.is_uuid:
+        is_uuid = meaning.is_uuid
+        if naming.has_uuid(name) if is_uuid is None else is_uuid:
             return self.by_uuid(name)
         uuids: set[str | None] = {*meaning.labelled, *map(naming.tip, meaning.branches)}
         if not uuids and meaning.has_lane:

@@ -39,7 +39,6 @@ from sessiontree.core.entry import (
     with_fetch,
 )
 from sessiontree.core.garbage import is_scratch
-from sessiontree.core.index import NO_ROW
 from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.message import Message, check_new_message
 from sessiontree.engine import refs
@@ -353,7 +352,7 @@ class EntryWriter:
     def _check_fresh(self, uuid: str) -> None:
         if not isinstance(uuid, str) or not uuid:
             raise EntryError(f"a uuid is a string that is not empty, not {uuid!r}")
-        if uuid in (self._batch or ()) or self.reader.view.tree().row(uuid) != NO_ROW:
+        if self.reader.has_uuid(uuid):
             raise EntryError(
                 f"the uuid {uuid} is taken by another entry; leave it out to get a fresh one"
             )

@@ -130,7 +130,6 @@ def compact(
         since = _check_fits(writer.cursor, plan)
         first = plan.first_kept or next(iter(since), None)
         context = writer.cursor.context()
-        names = writer.reader.naming().state()
         push = open_push(writer)
         fields = {
             "summary": text,
@@ -143,7 +142,7 @@ def compact(
                 "system": context.system,
                 "name": writer.reader.names().name,
                 PUSH: None if push is None else push.uuid,
-                **({"names": names} if names else {}),
+                **writer.reader.naming().state(),
             },
         }
         return [("compaction", fields, uuid)]
