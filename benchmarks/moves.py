@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -138,7 +139,7 @@ def make(shape: str, megabytes: int, folder: Path) -> Path:
     unfinished = file.with_suffix(".tmp")
     with unfinished.open("wb") as out:
         made = lines_of(f"{'branched' if shape == 'branched' else 'compacted'}-{megabytes}")
-        for number, line in enumerate(made):
+        for number, line in enumerate(_repeating(made) if shape == "compacted" else made):
             out.write(line + b"\n")
             if number in (100, 1000):
                 uuids[str(number)] = orjson.loads(line)["uuid"]
@@ -162,6 +163,29 @@ def make(shape: str, megabytes: int, folder: Path) -> Path:
     file.with_suffix(".facts").write_bytes(orjson.dumps(uuids))
     unfinished.rename(file)
     return file
+
+
+def _repeating(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """The same lines, where a compaction repeats what one that sessiontree writes repeats."""
+    import orjson
+
+    from sessiontree.core.codec import crc32, encode
+    from sessiontree.engine.naming import MARKS, STATE, mark_of
+    from sessiontree.operations.branch import PUSH
+
+    start, end, last, before, marks = 0, 0, b"", None, b""
+    for line in lines:
+        entry = orjson.loads(line)
+        if entry["type"] == "compaction":
+            names = {"end": end, "check": f"{crc32(last[-256:]):08x}", "lines": []}
+            given = {"from": start, "before": before, "marks": b64encode(marks).decode()}
+            entry["state"] |= {PUSH: None, STATE: names, MARKS: given}
+            line = encode(entry)
+            start, before, marks = end, end, b""
+        yield line
+        marks += mark_of(entry["uuid"])
+        end += len(line) + 1
+        last = (last + line + b"\n")[-256:]
 
 
 def _measured(checkout: Path, *words: str) -> float:

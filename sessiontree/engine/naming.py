@@ -349,6 +349,15 @@ class Naming:
         stop = self._view.size if end is None else end
         return next(self._places_of([quoted(text)], 0, stop), None) is not None
 
+    def holding(self, text: str) -> list[Entry] | None:
+        """Return the entries whose lines may hold a string; None where they are too many."""
+        found: list[Entry] = []
+        for entry in self._holding(text, 0):
+            if entry is None:
+                return None
+            found.append(entry)
+        return found
+
     def _search(self, name: str) -> Meaning | None:
         """Search the raw bytes for what a name means; None where they do not tell."""
         is_uuid = False

@@ -268,6 +268,12 @@ class TreeReader:
             rows = self.index().rows_of_type(type)
         return [self.entry_at(row) for row in rows]
 
+    def entries_with(self, text: str) -> list[Entry]:
+        """Return the entries that may hold a string, such as a key, in file order."""
+        with self.alone():
+            found = self.naming().holding(text)
+        return list(self.entries()) if found is None else found
+
     def slice(self, offsets: array[int]) -> PathSlice:
         """Return the entries at ascending offsets; each is read on demand."""
         return PathSlice(self, self.view, offsets)

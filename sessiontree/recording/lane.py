@@ -13,13 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry
-from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import blocks_of, is_prompt, is_result_block, text_of
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.errors import BlobError
@@ -34,6 +33,10 @@ if TYPE_CHECKING:
 
 FIRST: Final = "streamStart"
 """The metadata key of the first event of a recording: nothing before it counts."""
+
+
+Earlier = Literal["recorded", "maybe", "new"]
+"""Whether some of a stream was recorded before: "new" by the uuid of its start."""
 
 
 class Spending:
@@ -142,6 +145,7 @@ class RecordedLane:
         found: list[Event],
         *,
         is_main: bool,
+        earlier: Earlier,
     ) -> None:
         self.session = session
         self.spending = spending
@@ -152,7 +156,9 @@ class RecordedLane:
         self._current: Response | None = None
         self._answers: dict[str, tuple[bytes, str]] = {}
         self._own: set[str] = set()
-        self._restore()
+        self._may_be_recorded = earlier == "maybe"
+        if earlier == "recorded":
+            self._restore()
 
     def _emit(self, found: Iterable[Event]) -> None:
         lane = self.session.lane_name
@@ -166,6 +172,15 @@ class RecordedLane:
     def _register(self, response: Response) -> None:
         if response.id is not None:
             self._responses[response.id] = response
+
+    def _look_back(self, *ids: Any) -> None:
+        """Read the path if the log has the first id of a stream whose start has no uuid."""
+        given = [id for id in ids if isinstance(id, str) and id]
+        if not self._may_be_recorded or not given:
+            return
+        self._may_be_recorded = False
+        if self.session.reader.naming().may_hold(given[0]):
+            self._restore()
 
     def _restore(self) -> None:
         by_uuid: dict[str, Response] = {}
@@ -219,6 +234,7 @@ class RecordedLane:
     def knows(self, message: Any) -> bool:
         """Whether a message of the model was recorded before, by its id."""
         id = message.get("id") if isinstance(message, Mapping) else None
+        self._look_back(id)
         return isinstance(id, str) and id in self._responses
 
     def caller(self, call: str) -> str | None:
@@ -286,6 +302,7 @@ class RecordedLane:
 
     def _begin(self, message: Mapping[str, Any]) -> None:
         id = message.get("id")
+        self._look_back(id)
         response = self._responses.get(id) if isinstance(id, str) else None
         if self._current is not response:
             self.end()
@@ -296,6 +313,7 @@ class RecordedLane:
     def _assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         """Take a message of the model, or some whole blocks of it."""
         uuid = event.get("uuid")
+        self._look_back(message.get("id"))
         if isinstance(uuid, str):
             if uuid in self._own:
                 return
@@ -319,6 +337,7 @@ class RecordedLane:
 
     def _user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         """Take a message to the model: a prompt, or results."""
+        self._look_back(*(block.get("tool_use_id") for block in blocks_of(message)))
         if self._current is not None and not self._current.is_streaming:
             self.end()
         message = storable(dict(message))
@@ -410,7 +429,7 @@ def _digest(block: Mapping[str, Any]) -> bytes:
 def is_kept(session: Session, event: Mapping[str, Any]) -> bool:
     """Whether an event was kept before: as the entry that has its uuid."""
     uuid = event.get("uuid")
-    return isinstance(uuid, str) and session.reader.index().row(uuid) != NO_ROW
+    return isinstance(uuid, str) and session.reader.has_uuid(uuid)
 
 
 def _body(entry: Entry) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from sessiontree.recording.events import Event, Position
 from sessiontree.recording.lane import (
     FIRST,
     PREFIX,
+    Earlier,
     RecordedLane,
     Spending,
     is_kept,
@@ -140,6 +141,7 @@ class StreamAccumulator:
         self._waiting: deque[bytes] = deque()
         self._events: list[Event] = []
         self._spending: Spending | None = None
+        self._earlier: Earlier = "recorded"
         self._lanes: dict[str, RecordedLane] = {}
         self._agent_session: str | None = None
         self._is_asking = False
@@ -263,7 +265,12 @@ class StreamAccumulator:
             if self._spending is None:
                 self._spending = spent_since_start(self._session)
             self._lanes[call] = RecordedLane(
-                session, self._granularity, self._spending, self._events, is_main=not call
+                session,
+                self._granularity,
+                self._spending,
+                self._events,
+                is_main=not call,
+                earlier=self._earlier,
             )
         return self._lanes[call]
 
@@ -301,6 +308,7 @@ class StreamAccumulator:
             is_new = _is_start(event) and not is_kept(self._session, event)
             if is_new:
                 self._spending, about = Spending(), {FIRST: True}
+                self._earlier = "new" if isinstance(event.get("uuid"), str) else "maybe"
             self._ask(event, is_new=is_new)
         elif self._is_asking:
             self._ask_unless_known(event)
@@ -397,8 +405,10 @@ class StreamAccumulator:
         """Keep the usage that no message reported: a `usage` entry with the report beside it."""
         uuid = reported.get("uuid")
         uuid = uuid if isinstance(uuid, str) and uuid else None
-        usages = () if uuid else self._session.find(type="usage")
-        if is_kept(self._session, reported) or any(e.get("reported") == reported for e in usages):
+        usages = () if uuid else self._session.reader.entries_with("reported")
+        if is_kept(self._session, reported) or any(
+            entry.type == "usage" and entry.get("reported") == reported for entry in usages
+        ):
             return
         rest = spending.rest(reported)
         fields: dict[str, Any] = {
