@@ -339,12 +339,12 @@ class Session:
 
     @property
     def name(self) -> str | None:
-        """The latest name of the session, or None. The whole file is read."""
+        """The latest name of the session, or None."""
         return self.reader.names().name
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata of the header, with all later changes. The whole file is read.
+        """The metadata of the header, with all later changes.
 
         On a lane, facts that the recorder stored for an agent on this lane (under `lane:NAME`)
         replace those of the session.

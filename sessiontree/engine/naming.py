@@ -1,10 +1,10 @@
-r"""Naming: what names mean, without the index of the whole log.
+r"""Naming: what names mean, and which uuids are taken, without the index of the whole log.
 
-A compaction repeats where the lines are that give names: the key `names` of its `state`. With it,
-only these lines and those after it are read. Where no such compaction is near the end, one search
-through the raw bytes answers for one name: JSON spells a name of printable ASCII characters as
-it is, or with escapes `\u00XX` or `\/`, and lines with such escapes are decoded. The second or
-third question reads the structure of all lines, once.
+A compaction repeats in its `state` where the lines are that give names, and three bytes of each
+uuid since the compaction before. With it, only those lines and the ones behind it are read. Where
+no such compaction is near the end, one search through the raw bytes answers for one name or uuid:
+JSON spells a string of printable ASCII characters as it is, or with escapes `\u00XX` or `\/`, and
+lines with such escapes are decoded. After a few searches, the structure of all lines is read once.
 
 Invariants: an answer equals the one of the index; a `state` is used only if the log has the
 same bytes before the place that it describes, and each line that it lists still gives a name.

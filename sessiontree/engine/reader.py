@@ -4,7 +4,8 @@ The reader does not know its writer. A writer sets `pending`, `flush` and `catch
 the reader finds the entries of an open batch.
 
 Invariants: the reader changes nothing on disk. A look-up by uuid searches backwards from the end.
-Names, short uuids and whole-tree questions read the whole log once, and later only what was added.
+Names are found as `naming` says. Short uuids and whole-tree questions read the whole log once, and
+later only what was added.
 """
 
 from __future__ import annotations

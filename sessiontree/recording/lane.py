@@ -5,7 +5,9 @@ the agent reports the sum, in tokens and dollars. The difference is kept, so tha
 stats equal the agent's report.
 
 Invariants: an event that came before, in this recording or an earlier one of the same stream, is
-recognized by its uuid, its message's id or the call it answers.
+recognized by its uuid, its message's id or the call it answers. A stream whose start has a uuid
+that the session does not have was not recorded before. Nor was one whose start has no uuid, if the
+session does not have its first id.
 """
 
 from __future__ import annotations
@@ -135,7 +137,11 @@ _ENVELOPE: Final = frozenset(
 
 
 class RecordedLane:
-    """One lane of a session that is being recorded; `found` gets its events."""
+    """One lane of a session that is being recorded; `found` gets its events.
+
+    Attributes:
+        is_new: whether it is certain that nothing of the stream was recorded before.
+    """
 
     def __init__(
         self,
@@ -156,6 +162,7 @@ class RecordedLane:
         self._current: Response | None = None
         self._answers: dict[str, tuple[bytes, str]] = {}
         self._own: set[str] = set()
+        self.is_new = earlier == "new"
         self._may_be_recorded = earlier == "maybe"
         if earlier == "recorded":
             self._restore()
@@ -179,7 +186,8 @@ class RecordedLane:
         if not self._may_be_recorded or not given:
             return
         self._may_be_recorded = False
-        if self.session.reader.naming().may_hold(given[0]):
+        self.is_new = not self.session.reader.naming().may_hold(given[0])
+        if not self.is_new:
             self._restore()
 
     def _restore(self) -> None:

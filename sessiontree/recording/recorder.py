@@ -142,6 +142,7 @@ class StreamAccumulator:
         self._events: list[Event] = []
         self._spending: Spending | None = None
         self._earlier: Earlier = "recorded"
+        self._reports: list[dict[str, Any]] = []
         self._lanes: dict[str, RecordedLane] = {}
         self._agent_session: str | None = None
         self._is_asking = False
@@ -389,7 +390,7 @@ class StreamAccumulator:
         for other in (*list(self._lanes.values())[1:], lane):
             other.end()
         reported = storable({key: event[key] for key in event if key != "type"})
-        self._keep_usage(reported, lane.spending)
+        self._keep_usage(reported, lane)
         if event.get("is_error") is True:
             cause = event.get("result") or event.get("errors") or event.get("subtype")
             self._events.append(events.Err(message=f"the agent reports an error: {cause}"))
@@ -401,15 +402,13 @@ class StreamAccumulator:
         head, id = Position(self.head.uuid), self._agent_session
         self._events.append(events.Complete(new_head=head, agent_session_id=id, usage=usage))
 
-    def _keep_usage(self, reported: dict[str, Any], spending: Spending) -> None:
+    def _keep_usage(self, reported: dict[str, Any], lane: RecordedLane) -> None:
         """Keep the usage that no message reported: a `usage` entry with the report beside it."""
         uuid = reported.get("uuid")
         uuid = uuid if isinstance(uuid, str) and uuid else None
-        usages = () if uuid else self._session.reader.entries_with("reported")
-        if is_kept(self._session, reported) or any(
-            entry.type == "usage" and entry.get("reported") == reported for entry in usages
-        ):
+        if is_kept(self._session, reported) if uuid else self._is_reported(reported, lane):
             return
+        spending = lane.spending
         rest = spending.rest(reported)
         fields: dict[str, Any] = {
             "provider": None,
@@ -419,6 +418,14 @@ class StreamAccumulator:
         }
         entry = self._session.append("usage", uuid=uuid, kind="result", **fields)
         spending.end_turn(entry.uuid, rest)
+        self._reports.append(reported)
+
+    def _is_reported(self, reported: dict[str, Any], lane: RecordedLane) -> bool:
+        """Whether a report without a uuid was kept, in this recording or an earlier one."""
+        if lane.is_new:
+            return reported in self._reports
+        kept = self._session.reader.entries_with("reported")
+        return any(e.type == "usage" and e.get("reported") == reported for e in kept)
 
 
 def agents_cwd(head: bytes) -> str | None:
