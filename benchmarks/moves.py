@@ -95,14 +95,16 @@ def work(operation: str, file: str, facts: dict[str, Any]) -> float:
     from sessiontree import Session
 
     run = OPERATIONS[operation]
-    with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
-        with Session.create(f"{folder}/small.jsonl") as small:  # so that all is imported
-            first = [small.append_message({"role": "user", "content": "Go"}) for _ in range(9)][1]
-            small.label(first, "here")
-            small.branch(first, name="aside")
-            small.append_message({"role": "user", "content": "Aside " * 3000})
-            small.append_message({"role": "user", "content": "Aside " * 3000})
-            run(small, {"near": first.uuid, "100": first.uuid, "1000": first.uuid})
+    with (
+        tempfile.TemporaryDirectory(dir=Path(file).parent) as folder,
+        Session.create(f"{folder}/small.jsonl") as small,  # so that all is imported
+    ):
+        first = [small.append_message({"role": "user", "content": "Go"}) for _ in range(9)][1]
+        small.label(first, "here")
+        small.branch(first, name="aside")
+        small.append_message({"role": "user", "content": "Aside " * 3000})
+        small.append_message({"role": "user", "content": "Aside " * 3000})
+        run(small, {"near": first.uuid, "100": first.uuid, "1000": first.uuid})
     size = os.path.getsize(file)
     try:
         began = time.process_time()

@@ -46,6 +46,9 @@ _NEAR: Final = 16 * 1024 * 1024
 """Bytes at the end of a log that are searched for a `state` before a name is searched for."""
 
 _MOST_SEARCHES: Final = 3
+_MOST_ASKED: Final = 1000
+"""Questions for uuids that together cost less than the index."""
+
 _MOST_HITS: Final = 2000
 _MOST_TARGETS: Final = 8
 _MOST_LINES: Final = 10_000
@@ -118,6 +121,7 @@ class Naming:
         self._end = 0  # the offset up to which `_names` knows the log
         self._open_end = -1  # the size of the log when its last line had no LF and was read
         self._searches = 0
+        self._asked = 0
         self._marks = Marks(0, 0, bytearray())  # of the lines that no compaction tells of
         self._compaction: int | None = None  # the offset of the last one that tells
         self._earlier: list[Marks] | None = None  # what compactions tell, the last first
@@ -186,7 +190,9 @@ class Naming:
         view = self._view
         if self._names is None and not view.has_tree and not self._searches:
             self._begin(_NEAR)
-        if not view.has_tree and (self._names is not None or self._searches < _MOST_SEARCHES):
+        self._asked += 1
+        is_cheap = self._names is not None or self._searches < _MOST_SEARCHES
+        if not view.has_tree and is_cheap and self._asked <= _MOST_ASKED:
             found = self._search_uuid(uuid)
             if found is not None:
                 return found
