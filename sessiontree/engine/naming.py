@@ -16,12 +16,22 @@ import re
 from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import pairwise
+from operator import lt
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.core.codec import Head, crc32, decode, ended_lines, head, heads_of, quoted
+from sessiontree.core.codec import (
+    CRC_KEY,
+    CRC_LENGTH,
+    Head,
+    crc32,
+    ended_lines,
+    head,
+    heads_of,
+    quoted,
+)
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, MAIN, MARKERS, Entry
 from sessiontree.core.index import NO_ROW
@@ -55,6 +65,7 @@ _MOST_LINES: Final = 10_000
 _FEW_ESCAPES: Final = 32
 
 _COMPACTION: Final = b'"compaction"'
+_COMPACTION_SIZE: Final = 16 * 1024  # of nearly all
 _PLAIN: Final = re.compile(r"""[ !#-\[\]-~]+""")
 """Strings that JSON spells as they are, but for `\\u00XX` and `\\/`."""
 
@@ -65,6 +76,31 @@ _PRINTABLE_ESCAPE: Final = re.compile(rb"\\u00[2-7]")
 
 Line = tuple[Head | Entry, bytes, int]
 """The structural keys of an entry, its line (maybe with its LF), and its offset."""
+
+
+class _NamesKey(msgspec.Struct):
+    end: int
+    check: str
+    lines: list[int]
+
+
+class _UuidsKey(msgspec.Struct):
+    start: int = msgspec.field(name="from")
+    before: int | None
+    marks: str
+
+
+class _State(msgspec.Struct):
+    names: _NamesKey | None = None
+    uuids: _UuidsKey | None = None
+
+
+class _Compaction(msgspec.Struct):
+    type: str
+    state: _State | None = None
+
+
+_decode_compaction: Final = msgspec.json.Decoder(_Compaction).decode
 
 
 class Meaning(NamedTuple):
@@ -234,14 +270,28 @@ class Naming:
         place, end = self._compaction, self._marks.start
         found: list[Marks] = []
         while place is not None:
-            compaction = self._view.read(place)
-            given = None if compaction is None else _marks_in(compaction, end)
+            given = self._marks_at(place, end)
             if given is None:
                 break
             one, before = given
             found.append(one)
-            place, end = before if before is not None and before < place else None, one.start
+            place, end = before, one.start
         return found
+
+    def _marks_at(self, place: int, end: int) -> tuple[Marks, int | None] | None:
+        """Read what a compaction repeats of uuids up to `end`, and the place of the one before."""
+        line, newline, _ = self._read(place, _COMPACTION_SIZE).partition(b"\n")
+        state = _state_in(line if newline else rest_of_line(self._read, place))
+        if state is None or state.names is None or state.uuids is None or state.names.end != end:
+            return None
+        start, before = state.uuids.start, state.uuids.before
+        if not 0 <= start <= end or not (before is None or 0 <= before < place):
+            return None
+        try:
+            marks = b64decode(state.uuids.marks, validate=True)
+        except ValueError:
+            return None
+        return Marks(start, end, bytearray(marks)), before
 
     def _check(self, end: int) -> str:
         start = max(0, end - _CHECKED)
@@ -257,37 +307,32 @@ class Naming:
         if not view.has_tree:
             window = Backwards(lambda at, size: self._read(base + at, size))
             for at, line in window.find(_COMPACTION, view.complete - base):
-                if self._take_state(decode(line, base + at, ignore)):
+                if self._take_state(line, base + at):
                     return
         if not base:
             self._names = Names(view.header)
 
-    def _take_state(self, entry: Entry | None) -> bool:
+    def _take_state(self, line: bytes, offset: int) -> bool:
         """Start with the `state` of a compaction, if it is one of this log."""
-        if entry is None or entry.type != "compaction":
+        state = _state_in(line)
+        if state is None or state.names is None:
             return False
-        state = entry.as_stored.get("state")
-        given = state.get(STATE) if isinstance(state, dict) else None
-        if not isinstance(given, dict):
+        end, check, lines = state.names.end, state.names.check, state.names.lines
+        if not 0 < end <= offset or not all(map(lt, [-1, *lines], [*lines, end])):
             return False
-        end, lines = given.get("end"), given.get("lines")
-        if type(end) is not int or not 0 < end <= entry.offset:
-            return False
-        if not isinstance(lines, list) or not _are_places(lines, end):
-            return False
-        if given.get("check") != self._check(end):
+        if check != self._check(end):
             return False
         names = Names(self._view.header)
-        for at, line in zip(lines, self._view.lines_at(lines), strict=True):
-            found = self._view.decode(line, at)
+        for at, named in zip(lines, self._view.lines_at(lines), strict=True):
+            found = self._view.decode(named, at)
             if found is None:
                 return False
-            self._take(names, found, line, at)
+            self._take(names, found, named, at)
         if names.places() != lines:
             return False
         self._names, self._end = names, end
         self._marks = Marks(end, end, bytearray())
-        self._compaction = entry.offset
+        self._compaction = offset
         return True
 
     def _extend(self, names: Names) -> None:
@@ -307,8 +352,7 @@ class Naming:
 
     def _restart_at(self, offset: int) -> None:
         """Collect the marks behind a compaction anew, if it repeats all those before it."""
-        compaction = self._view.read(offset)
-        given = None if compaction is None else _marks_in(compaction, offset)
+        given = self._marks_at(offset, offset)
         if given is None or given[0].start != self._marks.start or given[1] != self._compaction:
             return
         if self._earlier is not None:
@@ -482,30 +526,15 @@ class Naming:
         return None
 
 
-def _marks_in(compaction: Entry, end: int) -> tuple[Marks, int | None] | None:
-    """What a compaction tells of the uuids up to `end`, and the place of the one before it."""
-    state = compaction.as_stored.get("state")
-    given = state.get(MARKS) if isinstance(state, dict) else None
-    names = state.get(STATE) if isinstance(state, dict) else None
-    if not isinstance(given, dict) or not isinstance(names, dict) or names.get("end") != end:
-        return None
-    start, before, text = given.get("from"), given.get("before"), given.get("marks")
-    if type(start) is not int or not 0 <= start <= end or not isinstance(text, str):
+def _state_in(line: bytes) -> _State | None:
+    """The `state` of a compaction whose checksum is right."""
+    if line[-CRC_LENGTH:] != CRC_KEY + b'%08x"}' % crc32(line[:-CRC_LENGTH]):
         return None
     try:
-        marks = b64decode(text, validate=True)
-    except ValueError:
+        found = _decode_compaction(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return Marks(start, end, bytearray(marks)), before if type(
-        before
-    ) is int and before >= 0 else None
-
-
-def _are_places(lines: list[Any], end: int) -> bool:
-    """Whether these are offsets before `end`, in order."""
-    return all(type(at) is int for at in lines) and all(
-        one < other for one, other in pairwise([-1, *lines, end])
-    )
+    return found.state if found.type == "compaction" else None
 
 
 def _hard_lines(block: bytes, offset: int) -> Iterator[Line]:
