@@ -6,6 +6,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from sessiontree.core.entry import Entry
 from sessiontree.operations.branch import open_push
 from tests.support.conversation import talk, user
 from tests.support.files import Counting
+
+KEPT: list[dict[str, Any]] = [{"keep": 0}, {"first_kept": "@"}]
 
 
 def pushed(path: list[Entry]) -> Entry | None:
@@ -42,7 +45,7 @@ def test_a_pop_and_a_warning_are_those_of_the_whole_path(file: Path, seed: int) 
                 session.push()
             elif step == "compact":
                 with suppress(NothingToDoError):
-                    session.compact("short", keep=0, first_kept=random.choice([None, "@"]))
+                    session.compact("short", **random.choice(KEPT))
             elif step == "pop":
                 with warnings.catch_warnings(action="ignore"), suppress(NothingToDoError):
                     session.pop(summary="popped")
