@@ -66,12 +66,39 @@ MOST_MERGED_AGAIN: Final = 200_000
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
 
+class Part:
+    """Entries that follow each other on a path, with what a fold asks about all of them.
+
+    It is asked as soon as they are read, while the processor still has them at hand: later it
+    takes three times as long.
+    """
+
+    __slots__ = ("entries", "texts", "types")
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.types = {entry.type for entry in entries}
+        self.texts: list[Message] = []  # their messages, where all are texts and nothing else
+        if self.types == {"message"}:
+            messages = [entry.message_value for entry in entries]
+            others = [
+                message
+                for message in messages
+                if message.__class__ is not dict
+                or len(message) != 2
+                or message.get("content").__class__ is not str
+                or ((role := message.get("role")) != "user" and role != "assistant")
+            ]
+            self.texts = messages if not others else []
+
+
 class PathRead(Protocol):
     """A path as far as a context needs it."""
 
     # Oldest first, the leaf last; from the first kept entry of the latest compaction, or from the
     # top where there is none.
     entries: list[Entry]
+    parts: list[Part]  # the same entries as they were read; empty where they changed since
     compaction: Entry | None  # the latest compaction among them
     whole: bool  # whether the entries reach the top of the path
     cut_above: bool  # whether the file itself ends above them, as in a subtree export
@@ -87,6 +114,10 @@ class _Verbatim:
     def take(self, message: Message, source: Entry) -> None:
         self._messages.append(message)
         self._sources.append(source)
+
+    def take_texts(self, messages: list[Message], sources: list[Entry]) -> None:
+        self._messages += messages
+        self._sources += sources
 
     def result(self) -> tuple[list[Message], list[Entry], list[str]]:
         return self._messages.copy(), self._sources.copy(), []
@@ -117,13 +148,17 @@ class Fold:
         self._unknown: set[str] = set()
         self._contents = Contents(resolve, strict, self._warnings)
         visible = _visible(path, self._warnings)
-        self._contents.prepare(visible)
-        plain = _REBUILD.isdisjoint({e.type for e in visible if e is not path.compaction})
+        compacted = visible[:1] if path.compaction is not None else []
+        parts = [Part(visible[1:])] if compacted else path.parts or [Part(visible)]
+        types = {kind for part in parts for kind in part.types}
+        if "handle" in types:
+            self._contents.prepare(visible)
+        plain = _REBUILD.isdisjoint(types)
         self._edits = {} if plain else _edits(visible)
         if plain:
             self._blocks = Blocks((), self._warnings)
-            for entry in visible:
-                self._take(entry)
+            for part in [Part(compacted), *parts]:
+                self._take_part(part)
         else:
             visible = [self._contents.whole(entry) for entry in visible]
             self._blocks = Blocks(visible, self._warnings)
@@ -143,6 +178,13 @@ class Fold:
             return False
         self._take(entry)
         return True
+
+    def _take_part(self, part: Part) -> None:
+        if part.texts:
+            self._out.take_texts(part.texts, part.entries)
+            return
+        for entry in part.entries:
+            self._take(entry)
 
     def _take(self, entry: Entry) -> None:
         source, message = entry, entry.message_value

@@ -151,6 +151,16 @@ class Pairing(Generic[Source]):
                 first = len(self._taken) - 1
                 self._tail = Group(calls, message, source, len(self._messages), first)
 
+    def take_texts(self, messages: list[Message], sources: list[Source]) -> None:
+        """Take messages that have a role and a text, and nothing else."""
+        self._taken += messages
+        self._taken_sources += sources
+        if self._is_unsettled:
+            return
+        self._settle_tail()  # a message without an id goes on in no response
+        self._messages += messages
+        self._sources += sources
+
     def _closes_tail(self, id: str) -> bool:
         """Whether this answers the only open call, as most results do; closes it then."""
         tail = self._tail

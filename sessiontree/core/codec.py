@@ -18,8 +18,12 @@ decoded once.
 from __future__ import annotations
 
 import re
+import sys
+from array import array
 from collections.abc import Mapping
 from io import BytesIO
+from itertools import accumulate, repeat, takewhile
+from operator import itemgetter
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -28,7 +32,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from sessiontree.core.damage import Report
-from sessiontree.core.entry import MAIN, Entry, decode_leniently, stored, with_fetch
+from sessiontree.core.entry import HEADER, MAIN, Entry, decode_leniently, stored, with_fetch
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.spill import Fetch
 
@@ -44,6 +48,11 @@ CRC_LENGTH: Final = 18
 _UUID_AT: Final = len('{"type":"","uuid":')  # a line's uuid is here, plus the length of the type
 CRC_KEY: Final = b',"crc":"'
 _HEX: Final = frozenset(b"0123456789abcdef")
+_SEALED_PART: Final = itemgetter(slice(0, -CRC_LENGTH - 1))  # of a line with its LF
+_SEAL: Final = itemgetter(slice(-len('00000000"}\n'), None))  # of a line with its LF
+
+_LONG: Final = 512
+"""Lines of this length on average are decoded only after a look at whether they are a chain."""
 
 _SURROGATE: Final = re.compile(rb"\\u([dD])([89a-fA-F][0-9a-fA-F]{2})")
 _STAND_IN: Final = re.compile(rb"\\u([eE])([89a-fA-F][0-9a-fA-F]{2})")
@@ -213,6 +222,116 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
         return entry if entry is None or uuid in (None, entry.uuid) else None
 
     return decode
+
+
+class DecodeChain(Protocol):
+    """Gives the entries at the end of a block, each the parent of the next."""
+
+    def __call__(self, block: bytes, offset: int, uuid: str, /) -> list[Entry] | None:
+        """Decode the end of a block of whole lines, given with the offset of its first byte.
+
+        The last entry has the uuid; entries are in file order. The result is empty where the last
+        line has another uuid, and None where a line is not as this version writes it: `Decode`
+        then decodes the lines one by one, and reports the damage.
+        """
+
+
+def chain_decoder(fetch: Fetch | None = None) -> DecodeChain:
+    """A function that decodes many lines in a few calls, each for all lines; see `decoder`."""
+
+    def decode_chain(block: bytes, offset: int, uuid: str, /) -> list[Entry] | None:
+        lines = ended_lines(block)
+        if not lines or quoted(uuid) not in lines[-1]:
+            return []
+        if len(block) > _LONG * len(lines):
+            offset = _leave_linked(lines, offset, uuid)
+        try:
+            entries = list(map(_decode_entry, lines))
+        except _REFUSED:
+            return None
+        if not _are_sealed(lines):
+            return None
+        uuids = [entry.uuid for entry in entries]
+        above = len(uuids) - _length_of_chain(entries, uuids, uuid)
+        if above:
+            offset += sum(map(len, lines[:above]))
+            del lines[:above], entries[:above], uuids[:above]
+        if b"\\" in block and not _are_spelled_plainly(lines, entries, uuids):
+            return None
+        any(map(force_setattr, entries[1:], repeat("parent_uuid"), uuids))  # equal: one is enough
+        any(map(force_setattr, entries, repeat("_line"), lines))
+        any(map(force_setattr, entries, repeat("_at"), accumulate(map(len, lines), initial=offset)))
+        for entry in [
+            entry
+            for entry in entries
+            if entry.message_value is UNSET
+            or entry.spilled_value is not UNSET
+            or entry.lane is not None
+            or entry.type == HEADER
+        ]:
+            if entry.type == HEADER and entry is not entries[0]:
+                return None
+            if entry.lane == MAIN:
+                force_setattr(entry, "lane", None)
+            with_fetch(entry, fetch)
+        return entries
+
+    return decode_chain
+
+
+def _leave_linked(lines: list[bytes], offset: int, uuid: str) -> int:
+    """Remove the lines above those that look like a chain; gives the offset of the first left.
+
+    A line looks so where the uuids stand at the same places as in the last line.
+    """
+    spelled = quoted(uuid)
+    at = lines[-1].find(spelled)
+    of_parent = at + len(spelled) + len(',"parentUuid":')
+    uuids = [line[at : at + len(spelled)] for line in lines]
+    parents = [line[of_parent : of_parent + len(spelled)] for line in lines]
+    linked = len(lines) - 1
+    while linked and uuids[linked - 1] == parents[linked]:
+        linked -= 1
+    offset += sum(map(len, lines[:linked]))
+    del lines[:linked]
+    return offset
+
+
+def _length_of_chain(entries: list[Entry], uuids: list[str], uuid: str) -> int:
+    """How many entries at the end are each the parent of the next, the last with this uuid."""
+    wanted = [entry.parent_uuid for entry in entries[1:]]
+    wanted.append(uuid)
+    if uuids == wanted and all(uuids):
+        return len(uuids)
+    linked = (found == named != "" for found, named in zip(reversed(uuids), reversed(wanted)))
+    return sum(takewhile(bool, linked))
+
+
+def _are_sealed(lines: list[bytes]) -> bool:
+    """Whether all lines, given with their LF, end in the right checksum."""
+    sums = array("I", map(crc32, map(_SEALED_PART, lines)))
+    if sys.byteorder == "little":
+        sums.byteswap()
+    seals = sums.tobytes().hex("\n", sums.itemsize).replace("\n", '"}\n') + '"}\n'
+    return b"".join(map(_SEAL, lines)) == seals.encode()
+
+
+def _are_spelled_plainly(lines: list[bytes], entries: list[Entry], uuids: list[str]) -> bool:
+    """Whether each line has the uuid of its entry without escapes."""
+    length = len(uuids[0]) if uuids else 0
+    if set(map(len, uuids)) == {length}:  # then the parts of two equal texts are equal too
+        at = lines[0].find(quoted(uuids[0]))
+        spelled = [line[at : at + length + 2] for line in lines]
+        wanted = '"' + '""'.join(uuids) + '"'
+        if wanted.isascii() and b"".join(spelled) == wanted.encode():
+            return True
+    return all(map(_is_spelled_plainly, entries, lines))
+
+
+def _is_spelled_plainly(entry: Entry, line: bytes) -> bool:
+    """Whether a line has the uuid of its entry without escapes."""
+    spelled = quoted(entry.uuid)
+    return line.startswith(spelled, _UUID_AT + len(entry.type)) or spelled in line
 
 
 def quoted(uuid: str) -> bytes:

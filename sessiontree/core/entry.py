@@ -80,7 +80,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def line(self) -> bytes:
         """The line as stored, without its newline."""
-        return self._line  # type: ignore[return-value]  # a cast is a call, and this is asked often
+        line: bytes = self._line  # type: ignore[assignment]  # a cast is a call
+        return line[:-1] if line[-1:] == b"\n" else line  # lines of a block have their LF
 
     @property
     def offset(self) -> int:

@@ -12,12 +12,12 @@ import gc
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.context.compaction import Piece, TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
-from sessiontree.context.fold import Fold, Segment
+from sessiontree.context.fold import Fold, Part, Segment
 from sessiontree.context.settings import InForce
 from sessiontree.core.blocks import Contents, Resolution, Resolve, Shown
 from sessiontree.core.entry import HEADER, Entry
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 _NEAR: Final = 32
 """The entries at the end of a path that are looked at before an index of it is made."""
+
+_MANY_OBJECTS: Final = 10_000
+"""New objects that the interpreter's garbage collector would take long to scan."""
 
 Passed = Callable[[int, Entry], object]
 """Takes 0 or 1, the way on which an entry is, and the entry."""
@@ -366,7 +369,8 @@ class Path:
 
     def __init__(self, leaf: Entry, walk: Walk, header: Entry) -> None:
         with gc_paused():
-            entries, compaction = _read(leaf, walk)
+            self.parts, compaction = _read(leaf, walk)
+            entries = [entry for part in self.parts for entry in part.entries]
         until = compaction.get("firstKeptEntryUuid") if compaction else None
         top = entries[0]
         self.entries = entries
@@ -395,9 +399,9 @@ class Path:
         """Read the rest of the path, up to the root."""
         if self.whole:
             return
-        above = list(walk.up(self.entries[0]))
-        above.reverse()
-        self.entries[:0] = above
+        above = list(walk.parts_up(self.entries[0]))
+        self.entries[:0] = chain.from_iterable(reversed(above))
+        self.parts = []
         self._by_uuid = None
         self.whole = True
         self._fold = None  # the settings above now count too
@@ -413,6 +417,7 @@ class Path:
                 self._fold = None
         if self._fold is None:
             self._fold = Fold(self, segment, self._once(resolve))
+            self.parts = []
         self._folded = len(self.entries)
         return self._fold
 
@@ -437,6 +442,7 @@ class Path:
         if leaf.type == "compaction":
             return False
         self._by_uuid = None
+        self.parts = []
         entries = self.entries
         if leaf.parent_uuid != entries[-1].uuid:
             places = range(len(entries) - 1, -1, -1)
@@ -451,25 +457,27 @@ class Path:
         return True
 
 
-def _read(leaf: Entry, walk: Walk) -> tuple[list[Entry], Entry | None]:
+def _read(leaf: Entry, walk: Walk) -> tuple[list[Part], Entry | None]:
     """Return the entries that a context needs, oldest first, and the latest compaction."""
-    entries = [leaf]
-    compaction = leaf if leaf.type == "compaction" else None
-    until = compaction.get("firstKeptEntryUuid") if compaction else None
-    if until != leaf.uuid:
-        append = entries.append
-        for entry in walk.up(leaf):
-            append(entry)
-            if compaction is None:
-                if entry.type == "compaction":
-                    compaction = entry
-                    until = entry.get("firstKeptEntryUuid")
-                    if until == entry.uuid:
-                        break
-            elif entry.uuid == until:
+    parts: list[Part] = []
+    compaction: Entry | None = None
+    until: Any = None
+    for entries in chain(([leaf],), walk.parts_up(leaf)):
+        part = Part(entries)
+        above = len(entries)
+        if compaction is None and "compaction" in part.types:
+            above = max(at for at, entry in enumerate(entries) if entry.type == "compaction")
+            compaction = entries[above]
+            until = compaction.get("firstKeptEntryUuid")
+            above += until == compaction.uuid
+        if compaction is not None:
+            first = next((at for at in range(above - 1, -1, -1) if entries[at].uuid == until), None)
+            if first is not None:
+                parts.append(Part(entries[first:]))
                 break
-    entries.reverse()
-    return entries, compaction
+        parts.append(part)
+    parts.reverse()
+    return parts, compaction
 
 
 def is_cut_above(entries: list[Entry], header: Entry) -> bool:
@@ -495,4 +503,12 @@ def gc_paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            _make_old()
             gc.enable()
+
+
+def _make_old() -> None:
+    """Count what was made meanwhile among the old objects, so that it is not scanned now."""
+    if gc.get_count()[0] > _MANY_OBJECTS and not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()

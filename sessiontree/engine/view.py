@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sessiontree.core.codec import Decode, decode, decoder, head, lines_in
+from sessiontree.core.codec import Decode, chain_decoder, decode, decoder, head, lines_in
 from sessiontree.core.damage import Damage, Findings, ignore
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import is_version_1
@@ -35,6 +35,7 @@ class View:
     def __init__(self, log: Log, fetch: Fetch | None = None) -> None:
         self._log = log
         self.decode = decoder(self.report, fetch)
+        self._decode_chain = chain_decoder(fetch)
         self._findings = Findings()
         self._tree: TreeIndex | None = None
         self._tree_ends_open = False
@@ -123,7 +124,7 @@ class View:
             end = self.size
             if end and self._log.read(end - 1, 1) == b"\n":
                 end -= 1
-            self._walk = Walk(self._log.read, end, self.tree, self.decode)
+            self._walk = Walk(self._log.read, end, self.tree, self.decode, self._decode_chain)
         return self._walk
 
     @property

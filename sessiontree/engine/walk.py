@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from sessiontree.core.codec import Decode, head, quoted
+from sessiontree.core.codec import Decode, DecodeChain, head, quoted
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
@@ -36,6 +36,14 @@ _LONGEST_ESCAPE: Final = len("\\u0000")
 
 _PARENT_KEY: Final = b'"parentUuid":'
 
+_FIRST_CHAIN: Final = 16 * 1024
+_LARGEST_CHAIN: Final = 32 * 1024
+"""Bytes of lines that are decoded at once: few enough for the processor's cache."""
+
+_FIRST_WAIT: Final = 2
+_LONGEST_WAIT: Final = 256
+"""Lines in a row that are decoded one by one before the next try to decode a block of them."""
+
 
 class Walk:
     """Walks over the lines of a file up to `end`.
@@ -45,15 +53,22 @@ class Walk:
         end: where the last line ends: the offset of its LF, or of the end of the file.
         index: gives the index of the whole file.
         decode: gives the entry of a line, and reports the damage in it.
+        decode_chain: gives the entries of lines that stand one below the other.
     """
 
     def __init__(
-        self, read: Read, end: int, index: Callable[[], TreeIndex], decode: Decode
+        self,
+        read: Read,
+        end: int,
+        index: Callable[[], TreeIndex],
+        decode: Decode,
+        decode_chain: DecodeChain,
     ) -> None:
         self._read = read
         self._end = end
         self._index = index
         self._decode = decode
+        self._decode_chain = decode_chain
         self._backwards = Backwards(read)
 
     def last_on(self, lane: str | None) -> Entry | None:
@@ -111,11 +126,38 @@ class Walk:
 
     def up(self, entry: Entry) -> Iterator[Entry]:
         """Yield the ancestors of an entry, its parent first."""
+        for part in self.parts_up(entry):
+            yield from reversed(part)
+
+    def parts_up(self, entry: Entry) -> Iterator[list[Entry]]:
+        """Yield the ancestors of an entry in parts, each in file order; the last is the nearest.
+
+        Where lines stand one below the other, a part is a block of them. The blocks begin small,
+        so that little is decoded that nobody asks for, and grow while the walk goes on.
+        """
         backwards, decode = self._backwards, self._decode
         window, start = backwards.window, backwards.start
         offset = entry.offset
         is_in_row = True  # whether to decode the line before without a look for the uuid in it
+        size, in_row, wait = _FIRST_CHAIN, 0, _FIRST_WAIT
         while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
+            if in_row >= wait:
+                top, block = backwards.lines_before(offset, size)
+                chain = self._decode_chain(block, top, uuid)
+                if chain:
+                    yield chain
+                    entry = chain[0]
+                    is_whole = entry.offset == top
+                    is_short = not is_whole and offset - entry.offset < size // 8
+                    offset = entry.offset
+                    is_in_row = True
+                    size = min(2 * size, _LARGEST_CHAIN) if is_whole else _FIRST_CHAIN
+                    wait = min(2 * wait, _LONGEST_WAIT) if is_short else _FIRST_WAIT
+                    if not is_whole:
+                        in_row = 0 if is_short else wait - 1
+                    continue
+                if chain is None:
+                    size, in_row, wait = _FIRST_CHAIN, 0, min(2 * wait, _LONGEST_WAIT)
             # `line_before`, inlined for a line in the window: a long path spends its time here.
             end = offset - start - 1
             at = window.rfind(b"\n", 0, end) if 0 < end <= len(window) else -1
@@ -129,6 +171,7 @@ class Walk:
                 line = b""
             is_in_row = is_in_row or quoted(uuid) in line
             parent = decode(line, offset, uuid) if is_in_row else None
+            in_row += 1
             if parent is None:
                 parent = self._parent(entry, uuid)
                 if parent is None:
@@ -136,7 +179,7 @@ class Walk:
                 offset = parent.offset
                 window, start = backwards.window, backwards.start
                 is_in_row = False
-            yield parent
+            yield [parent]
             entry = parent
 
     def _parent(self, entry: Entry, uuid: str) -> Entry | None:

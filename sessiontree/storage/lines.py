@@ -70,6 +70,19 @@ class Backwards:
             at = self.window.rfind(b"\n", 0, inside)
         return self.start + at + 1, self.window[at + 1 : inside]
 
+    def lines_before(self, end: int, size: int) -> tuple[int, bytes]:
+        """The whole lines of the window that end before `end`, at most so many bytes of them.
+
+        `end` is where a line starts. Returns their offset, and the lines with their LF.
+        """
+        inside = end - self.start
+        if not 0 < inside <= len(self.window):
+            return end, b""
+        at = max(inside - size, 0)
+        if at or self.start:
+            at = self.window.find(b"\n", at, inside) + 1
+        return self.start + at, self.window[at:inside]
+
     def before_alike(self, line: bytes, end: int) -> int:
         """The LF at or before `end` above the lines of the window that are all like this one.
 
