@@ -98,7 +98,6 @@ class PathRead(Protocol):
     # Oldest first, the leaf last; from the first kept entry of the latest compaction, or from the
     # top where there is none.
     entries: list[Entry]
-    parts: list[Part]  # the same entries as they were read; empty where they changed since
     compaction: Entry | None  # the latest compaction among them
     whole: bool  # whether the entries reach the top of the path
     cut_above: bool  # whether the file itself ends above them, as in a subtree export
@@ -126,6 +125,7 @@ class _Verbatim:
 class Fold:
     """A path folded into messages, ready to take the next entry.
 
+    `parts` has the entries of the path as they were read, where that is still known.
     `settings` has those that the folded entries hold, by `SETTING_KEYS`.
     """
 
@@ -134,6 +134,7 @@ class Fold:
         path: PathRead,
         segment: Segment,
         resolve: Resolve | None = None,
+        parts: Sequence[Part] = (),
         *,
         verbatim: bool = False,
         strict: bool = False,
@@ -149,7 +150,7 @@ class Fold:
         self._contents = Contents(resolve, strict, self._warnings)
         visible = _visible(path, self._warnings)
         compacted = visible[:1] if path.compaction is not None else []
-        parts = [Part(visible[1:])] if compacted else path.parts or [Part(visible)]
+        parts = [Part(visible[1:])] if compacted else parts or [Part(visible)]
         types = {kind for part in parts for kind in part.types}
         if "handle" in types:
             self._contents.prepare(visible)

@@ -303,8 +303,8 @@ def _length_of_chain(entries: list[Entry], uuids: list[str], uuid: str) -> int:
     wanted.append(uuid)
     if uuids == wanted and all(uuids):
         return len(uuids)
-    linked = (found == named != "" for found, named in zip(reversed(uuids), reversed(wanted)))
-    return sum(takewhile(bool, linked))
+    pairs = zip(reversed(uuids), reversed(wanted), strict=True)
+    return sum(takewhile(bool, (found == named != "" for found, named in pairs)))
 
 
 def _are_sealed(lines: list[bytes]) -> bool:

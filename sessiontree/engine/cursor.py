@@ -369,8 +369,8 @@ class Path:
 
     def __init__(self, leaf: Entry, walk: Walk, header: Entry) -> None:
         with gc_paused():
-            self.parts, compaction = _read(leaf, walk)
-            entries = [entry for part in self.parts for entry in part.entries]
+            self._parts, compaction = _read(leaf, walk)
+            entries = [entry for part in self._parts for entry in part.entries]
         until = compaction.get("firstKeptEntryUuid") if compaction else None
         top = entries[0]
         self.entries = entries
@@ -401,7 +401,7 @@ class Path:
             return
         above = list(walk.parts_up(self.entries[0]))
         self.entries[:0] = chain.from_iterable(reversed(above))
-        self.parts = []
+        self._parts = []
         self._by_uuid = None
         self.whole = True
         self._fold = None  # the settings above now count too
@@ -416,8 +416,8 @@ class Path:
             else:
                 self._fold = None
         if self._fold is None:
-            self._fold = Fold(self, segment, self._once(resolve))
-            self.parts = []
+            self._fold = Fold(self, segment, self._once(resolve), self._parts)
+            self._parts = []
         self._folded = len(self.entries)
         return self._fold
 
@@ -442,7 +442,7 @@ class Path:
         if leaf.type == "compaction":
             return False
         self._by_uuid = None
-        self.parts = []
+        self._parts = []
         entries = self.entries
         if leaf.parent_uuid != entries[-1].uuid:
             places = range(len(entries) - 1, -1, -1)
@@ -459,13 +459,13 @@ class Path:
 
 def _read(leaf: Entry, walk: Walk) -> tuple[list[Part], Entry | None]:
     """Return the entries that a context needs, oldest first, and the latest compaction."""
-    parts: list[Part] = []
+    parts = _Parts()
     compaction: Entry | None = None
     until: Any = None
     for entries in chain(([leaf],), walk.parts_up(leaf)):
-        part = Part(entries)
+        types = parts.add(entries)
         above = len(entries)
-        if compaction is None and "compaction" in part.types:
+        if compaction is None and "compaction" in types:
             above = max(at for at, entry in enumerate(entries) if entry.type == "compaction")
             compaction = entries[above]
             until = compaction.get("firstKeptEntryUuid")
@@ -473,11 +473,45 @@ def _read(leaf: Entry, walk: Walk) -> tuple[list[Part], Entry | None]:
         if compaction is not None:
             first = next((at for at in range(above - 1, -1, -1) if entries[at].uuid == until), None)
             if first is not None:
-                parts.append(Part(entries[first:]))
+                parts.leave_out(first)
                 break
-        parts.append(part)
-    parts.reverse()
-    return parts, compaction
+    return parts.all(), compaction
+
+
+class _Parts:
+    """The parts of a path, the lowest added first; small ones are joined."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._small: list[Entry] = []  # not in a part yet, the lowest first
+
+    def add(self, entries: list[Entry]) -> set[str]:
+        """Add the entries above those so far; returns their types."""
+        if len(entries) > _NEAR:
+            self._join()
+            self._parts.append(Part(entries))
+            return self._parts[-1].types
+        if len(self._small) > 4 * _NEAR:
+            self._join()
+        self._small.extend(reversed(entries))
+        return {entry.type for entry in entries}
+
+    def leave_out(self, count: int) -> None:
+        """Leave out so many of the highest entries."""
+        if self._small:
+            del self._small[len(self._small) - count :]
+        else:
+            self._parts[-1] = Part(self._parts[-1].entries[count:])
+
+    def all(self) -> list[Part]:
+        """The parts, the highest first."""
+        self._join()
+        return self._parts[::-1]
+
+    def _join(self) -> None:
+        if self._small:
+            self._parts.append(Part(self._small[::-1]))
+            self._small = []
 
 
 def is_cut_above(entries: list[Entry], header: Entry) -> bool:

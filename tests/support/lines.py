@@ -10,7 +10,6 @@ from unittest import mock
 
 from hypothesis import strategies as st
 
-from sessiontree.context.fold import Part
 from sessiontree.core.codec import decode, encode
 from sessiontree.core.entry import Entry
 from sessiontree.storage import lines
@@ -73,7 +72,6 @@ class Path:
     compaction: Entry | None = None
     whole: bool = True
     cut_above: bool = False
-    parts: list[Part] = field(default_factory=list)
 
 
 def path(*entries: Entry, cut_above: bool = False) -> Path:
