@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import RefError, Session
-from sessiontree.core.codec import encode
+from sessiontree.core import codec
+from sessiontree.core.codec import encode, seal
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
+from sessiontree.engine import walk
 from sessiontree.engine.view import View
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
@@ -187,6 +190,109 @@ def test_the_walk_and_the_index_give_the_tree_that_decoding_everything_gives(
             assert start is not None
             above = [entry.offset for entry in view.walk().up(start)]
             assert above == [offsets[at] for at in oracle_up(parents, row)[1:]]
+
+
+KINDS = ["message", "message", "message", "branch", "custom", "label", "session"]
+TEXTS = [
+    *("plain", "over\nlines", 'a quote " and \x1b[31m', "é→\U0001f600", "x" * 600),
+    *('"},{"uuid":"e-1"', "1],[2", '","crc":"00000000"}', "\\u0061"),
+]
+
+
+@st.composite
+def sealed_lines(draw: st.DrawFn, number: int) -> bytes:
+    """A line as this version writes it, nearly always below the one before."""
+    seldom = st.integers(0, 15).map(lambda chance: chance == 0)
+    uuid = f"e-{number if not draw(seldom) else draw(st.integers(0, 40))}"
+    above = number - 1 if not draw(seldom) else draw(st.integers(0, 40))
+    lane = draw(st.sampled_from(["main", "agent", "a/b"])) if draw(seldom) else None
+    fields: dict[str, Any] = {
+        "type": draw(st.sampled_from(KINDS)) if draw(seldom) else "message",
+        "uuid": uuid,
+        "parentUuid": f"e-{above}" if above > 0 else "root",
+        **({"lane": lane} if lane else {}),
+        "message": user(draw(st.sampled_from(TEXTS))),
+    }
+    if draw(seldom):
+        fields.pop("message")
+    line = encode(fields)
+    if not draw(seldom):
+        return line
+    spelled = b'"uuid":"\\u0065-' + uuid[2:].encode()
+    harm: Callable[[], bytes] = draw(
+        st.sampled_from(
+            [
+                lambda: seal(line[:-18].replace(b'"uuid":"e-', b'"uuid":"\\u0065-') + b"}"),
+                lambda: seal(line[:-18] + b',"uuid":"e-7"}'),  # twice: the last one counts
+                lambda: seal(line[:-18] + b',"other":"' + spelled + b'"}'),
+                lambda: seal(line[:-18] + b',"parentUuid":7}'),
+                lambda: seal(line[:-18] + b',"spilled":[]}'),
+                lambda: seal(line[:-18] + b',"other":"\xff"}'),
+                lambda: line[: len(line) // 2],
+                lambda: line[:-3] + b'0"}',
+                lambda: line.replace(b'"user"', b'"uset"'),
+                lambda: line[:-18] + b"}",
+                lambda: line + b"\r",
+                lambda: line + b"," + line,
+                lambda: line + line,
+                lambda: line + b"],[",
+                lambda: b"\0\0" + line,
+                lambda: b"",
+            ]
+        )
+    )
+    return harm()
+
+
+@st.composite
+def written_files(draw: st.DrawFn) -> bytes:
+    lines = [draw(sealed_lines(number)) for number in range(1, draw(st.integers(1, 40)))]
+    return b"\n".join([HEADER, *lines]) + draw(st.sampled_from([b"\n", b"\n", b"", b'\n{"type"']))
+
+
+def facts(entry: Entry) -> tuple[Any, ...]:
+    return (
+        *(entry.type, entry.uuid, entry.parent_uuid, entry.lane, entry.timestamp, entry.line),
+        *(entry.offset, dict(entry.as_stored), entry.get("message"), entry.has_spilled),
+    )
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@given(written_files(), st.sampled_from([(4096, 8192), (300, 900)]), st.sampled_from([0, 512]))
+def test_lines_decoded_together_are_those_decoded_one_by_one(
+    content: bytes, blocks: Blocks, long: int
+) -> None:
+    """With the same damage, whether the look at long lines is taken or not."""
+    entries = oracle_entries(content)
+    parents = oracle_parents(entries)
+    with (
+        blocks_of(*blocks),
+        mock.patch.object(codec, "_LONG", long),
+        mock.patch.object(walk, "_FIRST_WAIT", 0),
+        mock.patch.object(walk, "_FIRST_CHAIN", blocks[0]),
+    ):
+        for row, entry in enumerate(entries):
+            together, singly = opened(content), opened(content)
+            singly._decode_chain = lambda block, offset, uuid: None
+            start = together.read(entry.offset)
+            assert start is not None
+            singly.read(entry.offset)
+            found = [facts(above) for above in together.walk().up(start)]
+            assert found == [facts(above) for above in singly.walk().up(start)]
+            assert [above[6] for above in found] == [
+                entries[at].offset for at in oracle_up(parents, row)[1:]
+            ]
+            assert together.damage == singly.damage
+
+
+def test_a_chain_is_decoded_together() -> None:
+    """So that the test above tests it."""
+    content = b"\n".join([HEADER, *chain(100, 100), b""])
+    view = opened(content)
+    leaf = view.walk().last_on(None)
+    assert leaf is not None
+    assert max(map(len, view.walk().parts_up(leaf))) > 50
 
 
 @pytest.mark.slow
