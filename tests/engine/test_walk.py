@@ -286,13 +286,21 @@ def test_lines_decoded_together_are_those_decoded_one_by_one(
             assert together.damage == singly.damage
 
 
-def test_a_chain_is_decoded_together() -> None:
-    """So that the test above tests it."""
-    content = b"\n".join([HEADER, *chain(100, 100), b""])
-    view = opened(content)
-    leaf = view.walk().last_on(None)
-    assert leaf is not None
-    assert max(map(len, view.walk().parts_up(leaf))) > 50
+def test_a_chain_is_decoded_together_with_its_lanes_and_blobs(file: Path) -> None:
+    with Session.create(file, spill_over=10) as session:
+        for number in range(60):
+            session.append_message(user(f"a text of more than ten characters {number}"))
+    lines = file.read_bytes().splitlines()
+    lane = b'"parentUuid":"%b","lane":"main"' % session.header.uuid.encode()
+    first = lines[1].replace(lane.removesuffix(b',"lane":"main"'), lane)
+    lines[1] = seal(first[:-18] + b"}")
+    file.write_bytes(b"\n".join([*lines, b""]))
+    with Session.open(file, readonly=True) as reader:
+        parts = list(reader.reader.view.walk().parts_up(reader.leaf))
+        assert max(map(len, parts)) > 20
+        assert {entry.lane for part in parts for entry in part} == {None}
+        texts = [message["content"] for message in reader.context().messages]
+    assert texts == [f"a text of more than ten characters {number}" for number in range(60)]
 
 
 @pytest.mark.slow
