@@ -67,6 +67,7 @@ class View:
             self._is_header_fused = True
             header = self.decode(found.line, found.offset)
             self.decode = _with_header(self.decode, header, found.offset)
+            self._decode_chain = _no_chain
             self._walk = None  # an earlier one has the decoder from before
         if is_version_1(found.keys):
             return stored(Entry(type="session", uuid=""), found.line, found.offset, found.keys)
@@ -231,6 +232,10 @@ class View:
                 offset += len(line) + 1
         if complete < size:
             yield complete, self._log.read(complete, size - complete)
+
+
+def _no_chain(block: bytes, offset: int, uuid: str, /) -> None:
+    """Have each line decoded by itself."""
 
 
 def _with_header(decode: Decode, header: Entry | None, place: int) -> Decode:

@@ -1,7 +1,8 @@
 """The walk from an entry to its parent, and on to the root, reading backwards.
 
-Only the lines on the path are decoded. The parent is nearly always the line before. Where it
-is not, the walk searches backwards for its quoted uuid, and decodes each hit to check it.
+Only the lines on the path are decoded. The parent is nearly always the line before, so the walk
+decodes such lines in blocks, and by themselves where one is damaged or not as written. Where the
+parent is elsewhere, the walk searches backwards for its quoted uuid, and decodes each hit to check it.
 The index of the whole file answers what this cannot: a parent that is missing or comes after
 its child, a uuid written with escapes, a path with so many jumps that the search has read
 more than the whole file twice.
@@ -38,11 +39,11 @@ _PARENT_KEY: Final = b'"parentUuid":'
 
 _FIRST_CHAIN: Final = 16 * 1024
 _LARGEST_CHAIN: Final = 32 * 1024
-"""Bytes of lines that are decoded at once: few enough for the processor's cache."""
+"""Bytes of lines that are decoded at once: first, and later. They fit the processor's cache."""
 
 _FIRST_WAIT: Final = 2
 _LONGEST_WAIT: Final = 256
-"""Lines in a row that are decoded one by one before the next try to decode a block of them."""
+"""Lines decoded one by one before a block of them is tried, and where blocks gave little."""
 
 
 class Walk:
