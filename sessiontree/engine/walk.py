@@ -2,9 +2,9 @@
 
 Only the lines on the path are decoded. The parent is nearly always the line before, so the walk
 decodes such lines in blocks, and by themselves where one is damaged or not as written. Where the
-parent is elsewhere, the walk searches backwards for its quoted uuid, and decodes each hit to check it.
-The index of the whole file answers what this cannot: a parent that is missing or comes after
-its child, a uuid written with escapes, a path with so many jumps that the search has read
+parent is elsewhere, the walk searches backwards for its quoted uuid, and decodes each hit to
+check it. The index of the whole file answers what this cannot: a parent that is missing or comes
+after its child, a uuid written with escapes, a path with so many jumps that the search has read
 more than the whole file twice.
 
 Invariants: the walk and the index always give the same answer.
