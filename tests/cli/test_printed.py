@@ -1,0 +1,15 @@
+"""What the commands print and write is what it was, to the last character."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.printing import CASES, EXPECTED, printed
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_the_commands_print_and_write_what_is_expected(name: str) -> None:
+    """`python -m tests.cli.printing` writes the expectations again, after a change on purpose."""
+    expected = (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
+    assert printed(CASES[name]).split("\n$ ") == expected.split("\n$ ")
