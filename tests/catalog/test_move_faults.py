@@ -114,6 +114,7 @@ def test_a_name_that_is_taken_midway_undoes_the_move(tmp_path: Path) -> None:
         Store(tmp_path, fs=Disk()).trash(file)
     assert list(wholes(tmp_path)) == [file]
     assert os.path.exists(f"{file}.v1")
+    assert not list(Path(tmp_path, ".trash").rglob("*.jsonl"))
 
 
 def test_blobs_stored_after_a_move_do_not_stop_the_move_back(tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def test_blobs_stored_after_a_move_do_not_stop_the_move_back(tmp_path: Path) -> 
             session.append_message({"role": "user", "content": TEXT})
         with pytest.raises(SessionNotFoundError):
             session.attach(large)
+        assert not os.path.exists(f"{session.file}.blobs")
     assert store.restore("one") == session.file
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.fs import Disk
 from sessiontree.store import default_root
+from tests.support.faultydisk import FaultyDisk
 from tests.support.sessions import by_hand, first_messages, read, said
 
 LARGE = "a text too large for a line " * 2000
@@ -181,7 +183,9 @@ def test_a_file_that_cannot_be_listed_is_one_warning_and_hides_nothing(store: St
     assert len(problems) == 1
     Path(store.project_dir("/p"), "folder.jsonl").mkdir()
     with pytest.warns(SessionTreeWarning, match=r"folder\.jsonl"):
-        assert len(store.paths()) == 2
+        paths = store.paths()
+    assert os.path.basename(paths[0]) == "bad.jsonl"  # the latest name first
+    assert len(paths) == 2
 
 
 def full_session(store: Store, cwd: str, id: str) -> Path:
@@ -237,8 +241,11 @@ def test_a_taken_sidecar_stops_the_move_before_anything_moved(store: Store, side
     taken = Path(store.project_dir("/new"), f"{file.name}{sidecar}")
     taken.parent.mkdir()
     taken.touch()
+    disk = FaultyDisk()
+    disk.arm()
     with pytest.raises(SessionExistsError):
-        store.move_project("/old", "/new")
+        Store(store.root, fs=disk).move_project("/old", "/new")
+    assert disk.on(file) == []
     assert_is_whole(str(file))
 
 
@@ -258,6 +265,10 @@ def test_a_project_without_sessions_or_the_same_is_nothing_to_move(store: Store)
         with pytest.raises(NothingToDoError):
             store.move_project(old, new)
     assert first_messages(store) == {"hello"}
+    nowhere = Store(f"{store.root}-none")
+    with pytest.raises(NothingToDoError, match="there is no folder"):
+        nowhere.move_project("/p", "/q")
+    assert not os.path.exists(nowhere.root)
 
 
 @pytest.mark.slow
@@ -306,6 +317,15 @@ def test_a_session_can_be_trashed_by_its_path_and_again(store: Store) -> None:
         store.restore(first)
     assert Path(first).read_bytes() == content
     assert first_messages(store) == {"hello"}
+
+
+def test_what_cannot_be_opened_is_restored_without_a_word_of_blobs(store: Store) -> None:
+    file = said(store, "hello", cwd="/p", id="one")
+    thrown = store.trash("one")
+    Path(thrown).write_text("no session")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.restore(thrown) == file
 
 
 def test_nothing_outside_the_store_is_trashed_or_restored(store: Store, tmp_path: Path) -> None:

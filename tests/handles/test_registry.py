@@ -197,6 +197,16 @@ def test_a_batch_may_give_an_error_for_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "data", "media_type"),
+    [("binary", b"\0", "application/octet-stream"), ("document", {"a": 1}, "")],
+)
+def test_data_without_a_type_has_that_of_its_kind(kind: Any, data: Any, media_type: str) -> None:
+    registry = Registry([Plugin("p", kind=kind, resolve=lambda h, s: data)])
+    found = resolve(registry, "p@1.0.0::a")
+    assert (found.kind, found.data, found.media_type or "") == (kind, data, media_type)
+
+
+@pytest.mark.parametrize(
     "data", ["text", {"role": "user"}, {"role": "user", "content": [b""]}, None]
 )
 def test_data_that_is_not_of_the_kind_is_refused(data: Any) -> None:

@@ -161,13 +161,19 @@ def test_the_images_of_every_text_are_links_unless_asked(tmp_path: Path) -> None
     assert [text.count(image) for text in texts] == [0, 5]
 
 
+PNG = b"\x89PNG"
+
+
 def test_images_are_named_and_attached_ones_are_linked(tmp_path: Path) -> None:
     image = {"type": "image", "data": "A" * 1_400_000, "mimeType": "image/png"}
     with Session.create(tmp_path / "a b.jsonl") as session:
         session.append_message(user([image]))
-        session.attach(BytesIO(b"\x89PNG"), media_type="image/png", preview="the dialog")
+        session.attach(BytesIO(PNG), media_type="image/png", preview="the dialog")
         assert "*[image/png, 1.0 MB]*" in said(session)
         assert "*[the dialog, 4 bytes]*" in said(session)
+        untyped = f"blob@1.0.0::sha256:{session.blobs.put(PNG).sha256}:4"
+        session.append("handle", handle=untyped, kind="binary")
+        assert said(session).count("4 bytes") == 1
         text = said(session, beside=str(tmp_path / "docs"))
     link = re.search(r"!\[the dialog, 4 bytes\]\(\.\./(.*)\)", text)
     assert link is not None

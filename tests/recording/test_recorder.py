@@ -254,6 +254,16 @@ def test_a_whole_event_that_differs_from_its_deltas_has_the_last_word() -> None:
     assert contents_of(as_bytes(late))[0] == [TEXT, changed]
 
 
+def test_numbers_of_the_start_that_are_told_again_late_change_no_total() -> None:
+    agent = Agent()
+    *told, end = agent.message("msg_1", [TEXT], whole=False)
+    late = [*told, agent.whole("msg_1", [TEXT]), end]
+    with Session.create() as session:
+        recorded(session, as_bytes(late), granularity="message")
+        (message,) = session.context().messages
+    assert message["usage"] == {**START_USAGE, "output_tokens": 50}
+
+
 def test_a_message_whose_start_was_lost_does_not_touch_the_one_before() -> None:
     agent = Agent()
     _, *lost = agent.message("msg_2", [text("two")], whole=False)
