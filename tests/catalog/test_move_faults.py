@@ -101,8 +101,9 @@ def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
         assert Path(f"{end}.v1").read_text() == "the original", fault
 
 
-def test_a_name_that_is_taken_midway_undoes_the_move(tmp_path: Path) -> None:
-    file = made(tmp_path, trash)
+@pytest.mark.parametrize("move", [trash, rename])
+def test_a_name_that_is_taken_midway_undoes_the_move(tmp_path: Path, move: Move) -> None:
+    file = made(tmp_path, move)
 
     class Disk(FaultyDisk):
         def link(self, source: str, target: str) -> None:
@@ -111,10 +112,10 @@ def test_a_name_that_is_taken_midway_undoes_the_move(tmp_path: Path) -> None:
                 os.makedirs(f"{target}.blobs/in-the-way")
 
     with pytest.raises(SessionTreeError, match=r"\.blobs|[Nn]ot empty"):
-        Store(tmp_path, fs=Disk()).trash(file)
+        move(Store(tmp_path, fs=Disk()), file)
     assert list(wholes(tmp_path)) == [file]
     assert os.path.exists(f"{file}.v1")
-    assert not list(Path(tmp_path, ".trash").rglob("*.jsonl"))
+    assert [str(found) for found in tmp_path.rglob("*_one.jsonl")] == [file]
 
 
 def test_blobs_stored_after_a_move_do_not_stop_the_move_back(tmp_path: Path) -> None:

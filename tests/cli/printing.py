@@ -103,6 +103,9 @@ RECORDING: Final = """
 record FILE < events.jsonl; context FILE; stats FILE
 record FILE --prompt hello --granularity message --json < events.jsonl
 record FILE --lane side < events.jsonl; record FILE --lane side < events.jsonl
+record FILE < events.jsonl; convert FILE --to atif -o new.json; export FILE --redact
+record FILE --granularity message < events.jsonl; convert FILE --to pi -o -; tree FILE --all
+record FILE < events.jsonl; convert FILE --to claude-code -o new.jsonl; verify FILE
 """
 
 MORE: Final = {"own": WRITING, "damaged": WRITING, "version-1": "migrate FILE\nrepair FILE\n"}
@@ -117,7 +120,7 @@ VARYING: Final = re.compile(
             UUID,
             r'"(?:state|says)":"[0-9a-f]+"',
             r'"crc":"[0-9a-f]{8}"',
-            r"(?:scratch/|_)[0-9a-f]{8}\b",
+            r"scratch/[0-9a-f]{8}\b|(?<=_)[0-9a-f]{8}(?=/)",
             r"\b1[7-9]\d{11}\b",
             r"\d{8}T\d{6}\.\d+Z",
             r"2\d{3}-\d\d-\d\dT\d\d-\d\d-\d\d(?:-\d{3}Z)?",
@@ -187,7 +190,7 @@ def _run(line: str) -> str:
 
 def _files() -> Iterator[tuple[str, bytes]]:
     for path in sorted(Path().rglob("*")):
-        if path.is_file() and path.suffix != ".lock":
+        if path.is_file():
             yield str(path), path.read_bytes()
 
 
@@ -200,8 +203,8 @@ def _steady(text: str, case: Path) -> str:
         found = match[0]
         if found in given or found[:10] in ("2026-02-02", "2030-01-01", "2031-01-01"):
             return found
-        if found.startswith(('"', "scratch/", "_")):
-            return f"{re.split('[:/_]', found)[0]}…"
+        if found.startswith(('"', "scratch/")):
+            return f"{re.split('[:/]', found)[0]}…"
         if re.fullmatch(UUID, found):
             return numbers.setdefault(found, f"uuid-{len(numbers) + 1}")
         return "NOW"

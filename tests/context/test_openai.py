@@ -98,6 +98,21 @@ def test_what_an_image_of_a_tool_shows_follows_the_results_in_a_chat() -> None:
     assert told[4]["content"] == [text("From the result of call a:"), SHOWN, text("and?")]
 
 
+@pytest.mark.parametrize(
+    ("part", "sent"),
+    [
+        (
+            {"type": "input_file", "file_id": "file-2"},
+            {"type": "file", "file": {"file_id": "file-2"}},
+        ),
+        ({"type": "file", "file": {"file_id": "file-2"}}, None),
+    ],
+)
+def test_a_file_that_the_api_holds_is_named_by_its_id(part: Any, sent: Any) -> None:
+    (message,) = chat_sent(user([part]))
+    assert message["content"] == [sent or part]
+
+
 def test_an_image_of_a_tool_stays_in_its_output_in_responses() -> None:
     told = items_sent(user("go"), assistant(call("a")), result("a", [text("see"), IMAGE]))
     assert [part["type"] for part in told[-1]["output"]] == ["input_text", "input_image"]

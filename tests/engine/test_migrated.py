@@ -32,6 +32,29 @@ def test_a_migration_keeps_the_original_beside_the_file(old: Path, disk: type[Di
     assert {path.suffix for path in old.parent.iterdir()} <= {".jsonl", ".v1", ".lock"}
 
 
+class Overtaken(Disk):
+    """A disk on which another program migrates a file, and writes, before it is locked."""
+
+    def __init__(self, file: Path) -> None:
+        self._file: Path | None = file
+
+    def lock(self, fd: int) -> bool:
+        file, self._file = self._file, None
+        if file is not None:
+            with Session.open(file) as other:
+                other.append_message(user("three"))
+        return super().lock(fd)
+
+
+def test_a_file_that_another_program_migrated_meanwhile_is_migrated_once(old: Path) -> None:
+    with Session.open(old, fs=Overtaken(old)) as session:
+        assert texts(session) == ["one", "two", "three"]
+        session.append_message(user("four"))
+    with Session.open(old, readonly=True) as session:
+        assert texts(session) == ["one", "two", "three", "four"]
+    assert Path(f"{old}.v1").read_bytes() == VERSION_1
+
+
 def test_a_migration_never_takes_another_files_place(old: Path) -> None:
     kept = Path(f"{old}.v1")
     kept.write_bytes(b"somebody's")

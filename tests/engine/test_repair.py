@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.core.codec import encode
 from sessiontree.engine import repair
-from sessiontree.errors import MigrationRefusedError, ReadOnlyError
+from sessiontree.errors import MigrationRefusedError, ReadOnlyError, SessionBusyError
+from sessiontree.session import repair_file
 from sessiontree.storage.fs import DISK, Memory
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
@@ -42,6 +43,14 @@ def damage(path: Path) -> bytes:
     content = path.read_bytes().replace(b"\n", b"\r\n", 2) + b'\n{"type":"mess'
     path.write_bytes(content)
     return content
+
+
+def test_a_file_that_another_writer_holds_is_not_repaired(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.storage.lock.PATIENCE_SECONDS", 0)
+    with Session.open(path, exclusive=True), pytest.raises(SessionBusyError):
+        repair_file(path)
 
 
 def test_a_sound_file_is_left_alone(path: Path) -> None:

@@ -63,6 +63,27 @@ class Meddled(Disk):
         return super().lock(fd)
 
 
+class Busy(Disk):
+    """A disk on which another writer appends just before the target is locked, each time."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def lock(self, fd: int) -> bool:
+        with Session.open(self._target) as session:
+            session.append_message({"role": "user", "content": "mine"})
+        return super().lock(fd)
+
+
+def test_an_import_ends_also_where_another_never_stops_writing(tmp_path: Path, out: Path) -> None:
+    source = written(tmp_path / "t" / "s.jsonl", FIRST)
+    target = import_session(source, out).file
+    import_session(written(source, MORE), out, fs=Busy(target))
+    with Session.open(target, readonly=True) as session:
+        assert session.entry("e").lane == "claude-code"
+        assert session.verify() == []
+
+
 def test_an_update_sees_what_a_user_writes_during_it(tmp_path: Path, out: Path) -> None:
     source = written(tmp_path / "t" / "s.jsonl", FIRST)
     target = import_session(source, out).file

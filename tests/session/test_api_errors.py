@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessiontree import EntryError, ReadOnlyError, RefError, Session, UsageError
-from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.errors import InvalidNameError, SessionNotFoundError, SessionTreeError
 from tests.support.conversation import assistant, in_memory, said, talk, user
 from tests.support.terminal import contents
 
@@ -301,6 +301,10 @@ def test_contradicting_options_are_refused(session: Session, file: Path) -> None
         Session.open(file, durability="none")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="readonly or exclusive"):
         Session.open(file, readonly=True, exclusive=True)
+    made = file.with_name("made.jsonl")
+    with pytest.raises(InvalidNameError):
+        Session.create(made, lane="no@name")
+    assert not made.exists()
 
 
 def test_find_needs_something_to_find() -> None:

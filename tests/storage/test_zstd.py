@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -102,6 +103,29 @@ def test_the_limit_is_a_multiple_of_the_size_and_never_below_a_minimum(
             unpacked(file)
     else:
         assert unpacked(file) == ALWAYS_UNPACKED - BLOCK + 1
+
+
+class InMemory(NamedTuple):
+    """A compressed file that says what size it has."""
+
+    content: bytes
+    said: int
+    name: str = "x.jsonl.zst"
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self.content[offset : offset + size]
+
+    def size(self) -> int:
+        return self.said
+
+
+def test_a_file_unpacks_to_a_hundred_times_its_size_and_no_more() -> None:
+    content = bomb(b"a" * 99, b"a", 200)
+    unpacked, size = 200 * BLOCK + 100, 2 * BLOCK + 1
+    assert unpacked == 100 * size > ALWAYS_UNPACKED
+    assert Decompressed(InMemory(content, size)).size() == unpacked
+    with pytest.raises(StorageError, match=f"{100 * (size - 1):,} bytes"):
+        Decompressed(InMemory(content, size - 1)).size()
 
 
 def test_a_large_file_may_unpack_to_more(tmp_path: Path) -> None:
