@@ -23,9 +23,29 @@ from tests.support.terminal import run
 HERE: Final = Path(__file__).parent / "printed"
 FIXTURES: Final = HERE.parents[2] / "fixtures"
 EXPECTED: Final = HERE / "expected"
+OTHERS: Final = [
+    "block-partial",
+    "compaction-splits-call",
+    "copy-cut-above",
+    "damage-fused-lines",
+    "damage-header-lost",
+    "edit-of-result",
+    "handle-file",
+    "handle-session-in-copy",
+    "lane-scratch-kept",
+    "line-lone-surrogate",
+    "merge-of-merge",
+    "pairing-chat-moved",
+    "pairing-mixed-shapes",
+    "pairing-responses-parallel",
+    "settings-system-in-blocks",
+    "spill-two-places",
+]
 CASES: Final = {
     path.name: path
-    for path in sorted([*HERE.glob("*/"), *FIXTURES.glob("foreign-*/")])
+    for path in sorted(
+        [*HERE.glob("*/"), *FIXTURES.glob("foreign-*/"), *map(FIXTURES.joinpath, OTHERS)]
+    )
     if path != EXPECTED
 }
 
@@ -133,7 +153,9 @@ VARYING: Final = re.compile(
 
 def printed(case: Path) -> str:
     """What all commands print about a case, with times of UTC."""
-    commands = READING + (IMPORTING if case.parent == FIXTURES else MORE.get(case.name, ""))
+    commands = READING + (
+        IMPORTING if case.name.startswith("foreign-") else MORE.get(case.name, "")
+    )
     if case.name == "stream":
         commands = RECORDING
     with _utc():

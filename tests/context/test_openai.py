@@ -70,6 +70,14 @@ def test_a_chat_stored_in_its_own_shape_is_sent_as_it_was() -> None:
     assert chat_sent(*said) == said
 
 
+@pytest.mark.parametrize(
+    "lost", [reasoning("rs_2"), {**reasoning("rs_2"), "encrypted_content": None}]
+)
+def test_an_item_beside_lost_reasoning_has_no_id(lost: dict[str, Any]) -> None:
+    sent = items_sent(user("hi"), reasoning("rs_1"), spoken("said"), lost)
+    assert [item.get("id") for item in sent] == [None, "rs_1", None]
+
+
 def test_items_of_responses_are_sent_as_they_were() -> None:
     said = [
         {"type": "message", "role": "user", "content": "go"},
