@@ -23,7 +23,7 @@ from tests.support.terminal import run
 HERE: Final = Path(__file__).parent / "printed"
 FIXTURES: Final = HERE.parents[2] / "fixtures"
 EXPECTED: Final = HERE / "expected"
-OTHERS: Final = [
+OTHERS: Final = (
     "block-partial",
     "compaction-splits-call",
     "copy-cut-above",
@@ -40,7 +40,7 @@ OTHERS: Final = [
     "pairing-responses-parallel",
     "settings-system-in-blocks",
     "spill-two-places",
-]
+)
 CASES: Final = {
     path.name: path
     for path in sorted(
