@@ -16,11 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session
+from sessiontree.errors import ResolveError
 from sessiontree.formats.pi.writer import OWN, Ids
+from sessiontree.handles.registry import Registry
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, texts_of
 from tests.formats.test_pi import PI, PI_V1, has_pi, told_by_pi
 from tests.support.pi_trees import PiShaped
-from tests.support.saying import IMAGE, PIXEL
+from tests.support.plugins import Plugin
+from tests.support.saying import IMAGE, PIXEL, user
 from tests.support.trees import Tree, words_in
 
 Message = dict[str, Any]
@@ -229,6 +232,23 @@ def test_blobs_are_written_inline_and_a_missing_one_is_a_warning(tmp_path: Path)
     assert len(lost.warnings) == 1
     assert "missing" in lost.warnings[0]
     assert "[missing: blob" in (tmp_path / "lost.jsonl").read_text()
+
+
+def test_a_handle_that_cannot_be_resolved_is_asked_for_once(tmp_path: Path) -> None:
+    def fails(handle: Any, scope: Any) -> Any:
+        raise ResolveError("gone", "p")
+
+    plugin = Plugin("p", resolve=fails)
+    with Session.create(registry=Registry([plugin])) as session:
+        session.append_message(user("q"))
+        session.append("handle", handle="p@1.0.0::a:1", kind="message")
+        at = session.leaf
+        for words in ("one", "two"):
+            session.branch(at)
+            session.append_message(user(words))
+        plugin.asked.clear()
+        session.convert("claude-code", tmp_path / "new.jsonl")
+    assert len(plugin.asked) == 1
 
 
 def test_usage_of_another_shape_has_each_key_of_pi(tmp_path: Path) -> None:

@@ -290,7 +290,8 @@ def test_entries_that_a_restored_backup_had_lost_are_not_given_again(
 def test_a_file_replaced_before_following_began_gives_what_is_new_in_it(
     path: Path, session: Session
 ) -> None:
-    replace(path, path.read_bytes().replace(b"\n", b"\n\n", 1) + line("u1", "new"))
+    longer = path.read_bytes().replace(b"\n", b"\n\n" + b" " * 2000 + b"\n", 1)
+    replace(path, longer + line("u1", "new"))
     assert next(session.follow()).uuid == "u1"
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sessiontree import FileReplacedError, NotASessionError, Session, SessionNotFoundError
+from sessiontree import (
+    CorruptionError,
+    FileReplacedError,
+    NotASessionError,
+    Session,
+    SessionNotFoundError,
+)
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import FaultyDisk, Settled
 from tests.support.files import HELLO, VERSION_1, uuids_at
@@ -126,6 +133,19 @@ def test_a_reader_of_a_file_that_vanished_is_told_what_a_reader_can_do(path: Pat
             session.refresh()
     assert "nothing was written" not in str(caught.value)
     assert str(caught.value).endswith("put it back, or open it where it is now")
+
+
+def test_a_summarizer_gets_no_line_that_changed_meanwhile(path: Path, session: Session) -> None:
+    def summary(entries: Any) -> str:
+        content = path.read_bytes()
+        start = content.rindex(b"\n", 0, -1) + 1
+        with path.open("r+b") as file:
+            file.seek(start)
+            file.write(b"x" * (len(content) - start - 1))
+        return str(len(list(entries)))
+
+    with pytest.raises((FileReplacedError, CorruptionError)):
+        session.branch("@~2", summary=summary)
 
 
 def test_descriptors_are_let_go(path: Path, stranger: bytes) -> None:

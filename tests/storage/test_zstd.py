@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sessiontree import Session, StorageError, Store
+from sessiontree import NotASessionError, Session, StorageError, Store
 from sessiontree.storage import zstd
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
@@ -103,6 +103,14 @@ def test_the_limit_is_a_multiple_of_the_size_and_never_below_a_minimum(
             unpacked(file)
     else:
         assert unpacked(file) == ALWAYS_UNPACKED - BLOCK + 1
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b'{"type":"note"}\n', b""])
+def test_a_compressed_file_that_is_no_session_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "x.jsonl.zst"
+    file.write_bytes(bomb(content, b" ", 0))
+    with pytest.raises(NotASessionError, match=r"x\.jsonl\.zst"):
+        Session.open(file, readonly=True)
 
 
 class InMemory(NamedTuple):
