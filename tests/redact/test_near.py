@@ -1,0 +1,10 @@
+"""What is masked, and what is left, is what it was, for thousands of texts nearly alike."""
+
+from __future__ import annotations
+
+from tests.redact.near import EXPECTED, near
+
+
+def test_each_variation_is_masked_as_before() -> None:
+    """`python -m tests.redact.near` writes the expectation again, after a change on purpose."""
+    assert list(near()) == EXPECTED.read_text(encoding="utf-8").splitlines()
