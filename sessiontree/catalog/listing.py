@@ -237,8 +237,7 @@ def _writer(fs: FileSystem, file: str) -> str | None:
     except OSError:
         return None
     with closing_fd(fs, fd), suppress(OSError):
-        if fs.lock(fd):
-            fs.unlock(fd)
+        if fs.lock(fd):  # until it is closed
             return None  # its owner died
         return owner_in(fs, fd) or "another writer"
     return "another writer"

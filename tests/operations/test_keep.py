@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from sessiontree import (
     Session,
     UsageError,
 )
+from sessiontree.storage.fs import Disk
 from tests.support.conversation import in_memory, said, said_in, scratch, talk, user
 
 
@@ -28,6 +31,27 @@ def test_keeping_says_which_entry_of_main_it_leaves_on_a_side_branch(main: Sessi
     main.switch(kept["fromUuid"])
     assert said(main.context()) == ["p1", "beside"]
     assert main.verify() == []
+
+
+class Meddled(Disk):
+    """A disk on which another writer appends just before the file is locked, once asked to."""
+
+    meddle: Callable[[], Any] | None = None
+
+    def lock(self, fd: int) -> bool:
+        meddle, self.meddle = self.meddle, None
+        if meddle is not None:
+            meddle()
+        return super().lock(fd)
+
+
+def test_keeping_takes_in_what_the_lane_gets_until_the_file_is_locked(file: Path) -> None:
+    disk = Meddled()
+    with Session.create(file) as other, Session.open(file, fs=disk) as session:
+        with scratch(other, "tried") as trial:
+            disk.meddle = lambda: talk(trial, "tried late")
+            session.keep(trial.lane_name)
+        assert said(session.context())[-2:] == ["tried", "tried late"]
 
 
 def test_keeping_sees_what_another_writer_added_to_main_meanwhile(
