@@ -131,6 +131,9 @@ record FILE < events.jsonl; convert FILE --to claude-code -o new.jsonl; verify F
 MORE: Final = {"own": WRITING, "damaged": WRITING, "version-1": "migrate FILE\nrepair FILE\n"}
 """The commands that write, where they meet the most."""
 
+LENGTH: Final = 150
+"""How long the path of the folder is: files that name it have a size that is printed."""
+
 LONG_AGO: Final = 1_770_000_000
 
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -178,8 +181,14 @@ def _utc() -> Iterator[None]:
 
 def _played(case: Path, line: str) -> str:
     """What some commands print, and the files that differ afterwards."""
-    with tempfile.TemporaryDirectory() as made, chdir(made):
-        shutil.copytree(case, made, dirs_exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        made = os.path.join(folder, "x" * (LENGTH - len(folder)))
+        shutil.copytree(case, made)
+        return _steady(_said_in(made, line).replace(made, "HERE"), case)
+
+
+def _said_in(made: str, line: str) -> str:
+    with chdir(made):
         for path in Path().rglob("*"):
             os.utime(path, (LONG_AGO, LONG_AGO))
         before = dict(_files())
@@ -190,7 +199,7 @@ def _played(case: Path, line: str) -> str:
                 added = content[start:].decode("utf-8", "backslashreplace").replace("\0", "\\0")
                 said.append(f"--- {name} from {start}\n{added}\n")
         said += [f"--- {name} is gone\n" for name in before]
-        return _steady("".join(said).replace(made, "HERE"), case)
+        return "".join(said)
 
 
 def _run(line: str) -> str:
