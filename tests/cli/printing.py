@@ -184,7 +184,8 @@ def _played(case: Path, line: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         made = os.path.join(folder, "x" * (LENGTH - len(folder)))
         shutil.copytree(case, made)
-        return _steady(_said_in(made, line).replace(made, "HERE"), case)
+        said = re.sub(f"{re.escape(folder)}/x+", "HERE", _said_in(made, line))  # or its start
+        return _steady(said, case)
 
 
 def _said_in(made: str, line: str) -> str:
