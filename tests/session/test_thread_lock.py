@@ -184,7 +184,7 @@ WAITING: dict[str, Callable[[Session], Any]] = {
     "verify": lambda session: session.verify(),
     "keep": lambda session: session.keep("scratch/other"),
     "another session": lambda session: session.lane("side").close(),
-    "an exclusive one": lambda session: Session.open(session.file, exclusive=True).close(),
+    "an exclusive one": lambda session: Session.open(str(session.file), exclusive=True).close(),
     "a lane": lambda session: session.lane("side").append("custom", customType="x"),
     "repair": lambda session: session.repair(),
     "gc": lambda session: session.gc(),
