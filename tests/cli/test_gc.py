@@ -33,6 +33,14 @@ def test_gc_says_what_would_go_and_then_what_went(tmp_path: Path) -> None:
     assert done("verify", file) == ""
 
 
+def test_a_blob_that_nothing_names_is_listed_by_its_hash(tmp_path: Path) -> None:
+    file = tried(tmp_path)
+    with Session.open(file) as session:
+        sha256, size = session.blobs.put(b"stray")
+    (blob,) = printed_json("gc", file, "--dry-run", "--as-of", FAR)["blobs"]
+    assert blob == {"sha256": sha256, "size": size} == {"sha256": sha256, "size": 5}
+
+
 def test_of_many_entries_some_are_listed_and_the_json_has_all(tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file) as main:

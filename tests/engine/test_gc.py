@@ -15,10 +15,21 @@ from sessiontree import CorruptionError, Entry, Session, UsageError
 from sessiontree.core.handle import Handle
 from sessiontree.storage.blobs import Blobs
 from tests.support.conversation import assistant, message, said, user
+from tests.support.faultydisk import FaultyDisk
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=8)
 LONG = "a screenshot, " * 4000
+
+
+def test_gc_leaves_no_file_open(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with Session.create(tmp_path / "s.jsonl", fs=disk) as session:
+        session.blobs.put(b"stray")
+        (tmp_path / "s.jsonl.v1").write_text("{}\n")
+        before = list(disk.descriptors.values())
+        session.gc(now=datetime(2999, 1, 1, tzinfo=UTC))
+        assert sorted(disk.descriptors.values()) == sorted(before)
 
 
 def age(path: Path, days: float) -> None:

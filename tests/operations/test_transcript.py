@@ -97,6 +97,15 @@ def test_every_shape_of_call_and_result_is_told(shape: str, session: Session) ->
     assert headings(text) == ["go", "User", "Assistant"]
 
 
+def test_a_result_that_is_an_object_is_told_as_json(session: Session) -> None:
+    session.append_message(histories.call("anthropic", "t"))
+    block = {"type": "tool_result", "tool_use_id": "t", "content": {"a": [1]}}
+    session.append_message(user([block]))
+    text = said(session)
+    assert re.search(r'Result:\n\n```\w*\n\{\s*"a": \[\s*1\s*\]\s*\}\n```', text), text
+    assert "empty" not in text
+
+
 def test_branches_summaries_labels_and_what_is_not_shown_are_marked(session: Session) -> None:
     session.append_message(user("one"))
     answer = session.append_message({"role": "assistant", "content": "two"})
