@@ -27,6 +27,7 @@ def test_gc_leaves_no_file_open(tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", fs=disk) as session:
         session.blobs.put(b"stray")
         (tmp_path / "s.jsonl.v1").write_text("{}\n")
+        session.append_message(user("q"))
         before = list(disk.descriptors.values())
         session.gc(now=datetime(2999, 1, 1, tzinfo=UTC))
         assert sorted(disk.descriptors.values()) == sorted(before)
