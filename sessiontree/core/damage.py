@@ -84,7 +84,7 @@ class Findings:
     def __init__(self) -> None:
         self._causes: dict[tuple[int, str], str] = {}
         self._counts: dict[str, int] = {}
-        self._others: dict[str, tuple[array[int], str]] = {}
+        self._others: dict[str, tuple[array[int], int, str]] = {}
 
     def __contains__(self, key: tuple[int, str]) -> bool:
         return key in self._causes
@@ -100,9 +100,10 @@ class Findings:
         if count <= MOST_FINDINGS:
             self._causes[offset, kind] = cause
             return
-        offsets, of_first = self._others.get(kind, (array("q"), cause))
+        offsets, first, of_first = self._others.get(kind, (array("q"), offset, cause))
         offsets.append(offset)
-        self._others[kind] = offsets, cause if offset < min(offsets[0], offset + 1) else of_first
+        least = (offset, cause) if offset < first else (first, of_first)
+        self._others[kind] = offsets, *least
 
     def forget_from(self, offset: int) -> None:
         """Forget the damage at an offset and after it."""
@@ -113,9 +114,8 @@ class Findings:
     def found(self) -> dict[tuple[int, str], str]:
         """The cause by offset and kind."""
         found = dict(self._causes)
-        for kind, (offsets, cause) in self._others.items():
-            others = set(offsets)
-            found[min(others), kind] = cause + more_like_it(len(others))
+        for kind, (offsets, first, cause) in self._others.items():
+            found[first, kind] = cause + more_like_it(len(set(offsets)))
         return found
 
 

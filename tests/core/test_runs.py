@@ -45,3 +45,13 @@ def test_of_very_many_findings_the_rest_are_one_with_their_number() -> None:
     found = findings.found()
     assert len(found) == MOST_FINDINGS + 1
     assert found[MOST_FINDINGS, "blank"] == "a blank line, and 4 more findings of this kind"
+
+
+@pytest.mark.parametrize("more", [(7, 8, 9), (9, 8, 7), (8, 9, 7), (9, 7, 8), (8, 7, 9, 8)])
+def test_the_first_in_the_file_stands_for_the_others_in_any_order(more: tuple[int, ...]) -> None:
+    findings = Kept()
+    for offset in (*range(-MOST_FINDINGS, 0), *more):
+        findings.note("crc", offset, f"cause of {offset}")
+    found = findings.found()
+    assert len(found) == MOST_FINDINGS + 1
+    assert found[7, "crc"] == "cause of 7, and 2 more findings of this kind"
