@@ -164,6 +164,8 @@ def test_a_restore_that_was_killed_is_finished(
         then(left, file)
         assert places(left) == [file]
         assert is_whole(file)
+        stayed = [path.name for path in Path(left.root, ".trash").rglob("*.jsonl*")]
+        assert all(name.endswith(".lock") for name in stayed), stayed
 
 
 def test_a_new_session_of_the_same_name_gets_nothing_of_the_trashed_one(store: Store) -> None:

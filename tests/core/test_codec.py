@@ -231,6 +231,16 @@ def test_a_lone_surrogate_as_node_writes_it_is_read() -> None:
     assert (entry["message"], entry["n"]) == ({"content": "\ud83d!"}, 1)
 
 
+@pytest.mark.parametrize(
+    ("lane", "taken_as"), [(b'"side"', "side"), (b'"main"', None), (b"7", None)]
+)
+def test_a_line_that_is_mended_is_on_its_lane(lane: bytes, taken_as: str | None) -> None:
+    line = b'{"type":"message","uuid":"u","lane":%b,"message":{"content":"\\ud83d!"}}' % lane
+    found = head(line, 0, ignore)
+    assert found is not None
+    assert found.lane == taken(line).lane == taken_as
+
+
 @pytest.mark.parametrize("key", ["x", "message"])
 @pytest.mark.parametrize(("front", "kind"), [(b"", ""), (b"\0", "nul"), (b"\xef\xbb\xbf", "bom")])
 def test_big_integers_keep_every_digit(key: str, front: bytes, kind: str) -> None:

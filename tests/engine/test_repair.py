@@ -83,7 +83,8 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
     ],
 )
 def test_what_is_around_a_line_is_taken_out(before: bytes, behind: bytes, whats: list[str]) -> None:
-    entry = encode({"type": "message", "uuid": "a", "parentUuid": "h", "message": user("x")})
+    said = user("a mark inside stays: \ufeff")
+    entry = encode({"type": "message", "uuid": "a", "parentUuid": "h", "message": said})
     disk = in_memory(file_of(HEADER, before + entry + behind))
     with Session.open(FILE, fs=disk) as session:
         assert [found.what for found in session.repair().mended] == whats

@@ -129,6 +129,15 @@ def test_a_compaction_replaces_the_history(tmp_path: Path) -> None:
         assert session.verify() == []
 
 
+def test_what_the_program_wrote_is_no_prompt_in_a_history_that_replaces(tmp_path: Path) -> None:
+    told = ("user", "<user_instructions>"), ("user", "kept"), ("assistant", "1")
+    items = [said(role, text)["payload"] for role, text in told]
+    lines = [said("user", "one"), line("compacted", message="of it", replacement_history=items)]
+    with opened(tmp_path, *lines) as session:
+        above = [entry for entry in session.path() if entry.type == "message"][-3:]
+        assert ["metadata" in entry for entry in above] == [True, False, False]
+
+
 def test_an_old_compaction_keeps_the_prompts_and_ends_with_the_summary(tmp_path: Path) -> None:
     lines = [said("user", "one"), said("assistant", "1"), said("user", "two")]
     lines += [line("compacted", message="It was so."), said("user", "after")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from io import BytesIO
@@ -11,6 +12,7 @@ import pytest
 
 from sessiontree import BlobMissingError, ContentLostWarning, Session, StorageError
 from sessiontree.storage import blobs as storage
+from sessiontree.storage.fs import Disk
 
 CONTENT = b"a screenshot" * 100
 
@@ -20,6 +22,20 @@ def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
+
+
+def test_a_folder_of_blobs_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    class Full(Disk):
+        def make_folder(self, path: str) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    with Session.create(tmp_path / "chat.jsonl") as session:
+        session.attach(BytesIO(CONTENT), "text/plain")
+    with (
+        Session.open(tmp_path / "chat.jsonl", readonly=True, fs=Full()) as session,
+        pytest.raises(StorageError, match=r"make \S*/copy\.jsonl\.blobs/\w{64}"),
+    ):
+        session.fork(tmp_path / "copy.jsonl")
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])

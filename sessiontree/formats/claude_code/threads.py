@@ -36,20 +36,20 @@ class Node(msgspec.Struct, gc=False):
     place: int  # the index of its line in the file, from 0
     type: str  # `user`, `assistant`, `progress`, `system`, `attachment` or another
     uuid: str
-    parent: str | None = None
-    logical_parent: str | None = None
-    sidechain: bool = False  # whether a subagent wrote it
-    meta: bool = False  # whether the program wrote it for the model, hidden from the user
-    team: bool = False  # whether it belongs to a team of agents
-    summary: bool = False  # whether it is the summary of a compaction
-    boundary: bool = False  # whether it is the mark of a compaction
-    agent: str | None = None  # the subagent's id
-    timestamp: str = ""  # as stored, or empty
-    response: str | None = None  # the `message.id` of an assistant's entry, or None
-    calls: tuple[str, ...] = ()  # the ids of its tool calls
-    results: tuple[str, ...] = ()  # the ids of the calls whose results it holds
-    has_result: bool = False  # whether it holds a result, even one that names no call
-    source: str | None = None  # the uuid of the assistant's entry that it answers
+    parent: str | None
+    logical_parent: str | None
+    sidechain: bool  # whether a subagent wrote it
+    meta: bool  # whether the program wrote it for the model, hidden from the user
+    team: bool  # whether it belongs to a team of agents
+    summary: bool  # whether it is the summary of a compaction
+    boundary: bool  # whether it is the mark of a compaction
+    agent: str | None  # the subagent's id
+    timestamp: str  # as stored, or empty
+    response: str | None  # the `message.id` of an assistant's entry, or None
+    calls: tuple[str, ...]  # the ids of its tool calls
+    results: tuple[str, ...]  # the ids of the calls whose results it holds
+    has_result: bool  # whether it holds a result, even one that names no call
+    source: str | None  # the uuid of the assistant's entry that it answers
 
     @property
     def is_message(self) -> bool:
