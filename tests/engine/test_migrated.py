@@ -91,6 +91,15 @@ def test_a_reader_of_an_old_file_sees_it_grow(old: Path) -> None:
         assert [entry.uuid for entry in reader.path()][:3] == uuids_before
 
 
+def test_many_lines_alike_in_an_old_file_are_one_finding(old: Path) -> None:
+    old.write_bytes(VERSION_1 + b"no json\n" * 5000)
+    with Session.open(old, readonly=True) as session:
+        assert texts(session) == ["one", "two"]
+        (found,) = session.damage
+        assert found.offset == len(VERSION_1)
+        assert "4,999 more lines" in found.cause
+
+
 def test_the_statistics_of_an_old_file_have_its_own_size(old: Path) -> None:
     with Session.open(old, readonly=True) as session:
         assert session.stats().file_bytes == len(VERSION_1)
