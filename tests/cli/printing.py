@@ -1,8 +1,8 @@
 """What the commands print about a few sessions, and what they write into the files.
 
-A case is a folder of `printed/`, or a session of another agent in `fixtures/`. Its expectation is
-`printed/expected/CASE.txt`. `python -m tests.cli.printing` writes all expectations again; a change
-of an output then shows as a difference of these files.
+A case is a folder of `printed/`. Its expectation is `printed/expected/CASE.txt`.
+`python -m tests.cli.printing` writes all expectations again; a change of an output then shows as a
+difference of these files.
 """
 
 from __future__ import annotations
@@ -21,33 +21,8 @@ from typing import Final
 from tests.support.terminal import run
 
 HERE: Final = Path(__file__).parent / "printed"
-FIXTURES: Final = HERE.parents[2] / "fixtures"
 EXPECTED: Final = HERE / "expected"
-OTHERS: Final = (
-    "block-partial",
-    "compaction-splits-call",
-    "copy-cut-above",
-    "damage-fused-lines",
-    "damage-header-lost",
-    "edit-of-result",
-    "handle-file",
-    "handle-session-in-copy",
-    "lane-scratch-kept",
-    "line-lone-surrogate",
-    "merge-of-merge",
-    "pairing-chat-moved",
-    "pairing-mixed-shapes",
-    "pairing-responses-parallel",
-    "settings-system-in-blocks",
-    "spill-two-places",
-)
-CASES: Final = {
-    path.name: path
-    for path in sorted(
-        [*HERE.glob("*/"), *FIXTURES.glob("foreign-*/"), *map(FIXTURES.joinpath, OTHERS)]
-    )
-    if path != EXPECTED
-}
+CASES: Final = {path.name: path for path in sorted(HERE.glob("*/")) if path != EXPECTED}
 
 READING: Final = """
 show FILE
@@ -82,16 +57,6 @@ handle resolve FILE
 convert FILE --to pi -o -
 convert FILE --to claude-code -o new.jsonl
 convert FILE --to atif -o new.json --json
-"""
-
-IMPORTING: Final = """
-import FILE -o new
-import FILE -o new --dry-run --json
-fork FILE new.jsonl
-export-branch FILE @~1 new.jsonl --redact
-cut FILE 3; import FILE -o new; uncut FILE; import FILE -o new --json; import FILE -o new
-cut FILE 5; import FILE -o new; append new/*.jsonl --text mine; uncut FILE; import FILE -o new
-import FILE -o new --json; cut FILE 4; import FILE -o new; import . -o new
 """
 
 WRITING: Final = """
@@ -156,11 +121,7 @@ VARYING: Final = re.compile(
 
 def printed(case: Path) -> str:
     """What all commands print about a case, with times of UTC."""
-    commands = READING + (
-        IMPORTING if case.name.startswith("foreign-") else MORE.get(case.name, "")
-    )
-    if case.name == "stream":
-        commands = RECORDING
+    commands = RECORDING if case.name == "stream" else READING + MORE[case.name]
     with _utc():
         return "\n".join(_played(case, line) for line in commands.split("\n") if line)
 
@@ -204,16 +165,7 @@ def _said_in(made: str, line: str) -> str:
 
 
 def _run(line: str) -> str:
-    """What a command prints; `cut` leaves the first lines of a file, `uncut` brings all back."""
     words, _, stdin = line.partition(" < ")
-    match words.split():
-        case ["cut", name, count]:
-            kept = Path(shutil.copy(name, f"{name}.whole")).read_bytes()
-            Path(name).write_bytes(b"".join(kept.splitlines(keepends=True)[: int(count)]))
-            return ""
-        case ["uncut", name]:
-            os.replace(f"{name}.whole", name)
-            return ""
     named = [name for word in words.split() for name in (sorted(glob(word)) or [word])]
     result = run(*named, input=Path(stdin).read_bytes() if stdin else None)
     code = f"[exit {result.exit_code}]\n" if result.exit_code else ""
