@@ -7,7 +7,10 @@ where, and what to do next; the command line prints it as it is.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
+from typing import Final
 
 
 class SessionTreeError(Exception):
@@ -20,6 +23,18 @@ class SessionTreeWarning(UserWarning):
 
 class ContentLostWarning(SessionTreeWarning):
     """A copy was made without some content, because the original had already lost the content."""
+
+
+def warn(text: str, category: type[Warning] = SessionTreeWarning) -> None:
+    """Give a warning that names the line of the program which called the library."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
+
+
+_INSIDE: Final = ("sessiontree.", "contextlib")
+"""How the names of modules begin that stand between a warning and the call that led to it."""
 
 
 class UsageError(SessionTreeError, ValueError):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import builtins
 import os
 import shlex
-import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -30,9 +29,9 @@ from sessiontree.errors import (
     RefError,
     SessionNotFoundError,
     SessionTreeError,
-    SessionTreeWarning,
     StorageError,
     UsageError,
+    warn,
 )
 from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
@@ -207,7 +206,7 @@ class Store:
         self, *, cwd: PathLike | None = None, report: Report | None = None
     ) -> Iterator[SessionInfo]:
         """Yield each session as soon as it is found, in no fixed order; see `list`."""
-        report = report or _warn
+        report = report or warn
         yield from session_infos(self._files(cwd, report), report, self._facts)
 
     def paths(
@@ -217,7 +216,7 @@ class Store:
 
         No file is read. The arguments and errors are the same as for `list`.
         """
-        return sorted(self._files(cwd, report or _warn), key=os.path.basename, reverse=True)
+        return sorted(self._files(cwd, report or warn), key=os.path.basename, reverse=True)
 
     def search(
         self,
@@ -265,7 +264,7 @@ class Store:
         from sessiontree.catalog import search
         from sessiontree.text.pattern import Pattern
 
-        report = report or _warn
+        report = report or warn
         return search.search(
             Pattern(pattern, regex=regex, ignore_case=ignore_case),
             self.paths(cwd=cwd, report=report),
@@ -313,7 +312,7 @@ class Store:
         from sessiontree.catalog.garbage import collected  # few programs remove garbage
 
         check_never_awaited("each", each)
-        report = report or _warn
+        report = report or warn
         found: dict[str, GcResult] = {}
         files = self.paths(cwd=cwd, report=report)
         for file, result in collected(self._fs, files, now, report, dry_run=dry_run):
@@ -346,7 +345,7 @@ class Store:
         from sessiontree.catalog.move import rename_project  # few programs move projects
 
         source, target = self.project_dir(old), self.project_dir(new)
-        return rename_project(self._fs, self.root, os.path.abspath(old), source, target, _warn)
+        return rename_project(self._fs, self.root, os.path.abspath(old), source, target, warn)
 
     def trash(self, ref: str) -> str:
         """Move a session to the trash, with all its files.
@@ -405,11 +404,10 @@ class Store:
         ):
             lost = lost_blobs(session.reader)
         if lost:
-            warnings.warn(
+            warn(
                 f"{file} is restored, but {lost} of the blobs that it needs are missing or cannot "
                 "be read; 'sessiontree verify' lists them",
                 ContentLostWarning,
-                stacklevel=2,
             )
         return file
 
@@ -461,7 +459,7 @@ class Store:
         check_never_awaited("report", report)
         before = _moment_of(older_than)
         removed: builtins.list[RemovedSession] = []
-        for one in emptying.empty(self._fs, self.root, before, report or _warn, dry_run=dry_run):
+        for one in emptying.empty(self._fs, self.root, before, report or warn, dry_run=dry_run):
             removed.append(one)
             if each is not None:
                 each(one)
@@ -549,10 +547,6 @@ def file_name(created: str | None, id: str) -> str:
 
 def _for_names(timestamp: str) -> str:
     return timestamp.replace(":", "-").replace(".", "-")
-
-
-def _warn(problem: str) -> None:
-    warnings.warn(problem, SessionTreeWarning, stacklevel=4)
 
 
 def _ignore(problem: str) -> None:

@@ -6,7 +6,6 @@ with a summary appends two, in one write); nothing is removed, so every move can
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from sessiontree.core.message import text_of
 from sessiontree.engine import refs
 from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
-from sessiontree.errors import NothingToDoError, SessionTreeWarning, UsageError
+from sessiontree.errors import NothingToDoError, UsageError, warn
 from sessiontree.operations.messages import Messages, summary_text
 
 Moves = list[tuple[str, Mapping[str, Any]]]  # types and fields of the entries of a move
@@ -180,8 +179,5 @@ def _go(writer: EntryWriter, moves: Moves, target: Entry) -> Entry:
     left, entered = compactions.get(0), compactions.get(1)
     if left is not None and entered is None:
         tokens = writer.cursor.context().tokens
-        message = (
-            f"this is above compaction {left.uuid}: the context is about {tokens} tokens again"
-        )
-        warnings.warn(message, SessionTreeWarning, stacklevel=4)
+        warn(f"this is above compaction {left.uuid}: the context is about {tokens} tokens again")
     return entry

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -54,9 +53,9 @@ from sessiontree.errors import (
     EntryError,
     HandleError,
     SessionTreeError,
-    SessionTreeWarning,
     TooMuchError,
     UsageError,
+    warn,
 )
 from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
@@ -147,8 +146,7 @@ def _message_line(original: Original, entry: Entry) -> bytes:
     except BlobError:
         raise
     except SessionTreeError as error:
-        message = f"entry {entry.uuid} stays a handle: {error}"
-        warnings.warn(message, SessionTreeWarning, stacklevel=6)
+        warn(f"entry {entry.uuid} stays a handle: {error}")
         return entry.line
     fields = _without(entry.body, _HANDLE_KEYS + _LINE_KEYS)
     own = fields.pop("metadata", None)
@@ -170,11 +168,9 @@ def _lasting_below(original: Original, top: int) -> bytearray:
     scratch = unkept(tree, original.reader.entry_at, original.reader.id, wanted)
     left = [row for row in scratch if below[row]]
     if left:
-        warnings.warn(
+        warn(
             f"{len(left)} {'entry' if len(left) == 1 else 'entries'} of scratch lanes that were "
-            "never kept were not copied; to copy them, keep the lane first, or export one of them",
-            SessionTreeWarning,
-            stacklevel=4,
+            "never kept were not copied; to copy them, keep the lane first, or export one of them"
         )
     for row in left:
         below[row] = 0
@@ -277,9 +273,7 @@ def _copy_blobs(original: Original, blobs: Blobs, needed: Iterable[Blob]) -> Non
     for lost in blobs.link_from(original.reader.blobs, needed):
         if isinstance(lost, BlobUnreadableError):
             raise lost
-        warnings.warn(
-            f"the copy lacks a blob, as its original does: {lost}", ContentLostWarning, stacklevel=5
-        )
+        warn(f"the copy lacks a blob, as its original does: {lost}", ContentLostWarning)
 
 
 def _add_merged(original: Original, rows: bytearray) -> None:
@@ -396,7 +390,7 @@ class RedactedCopy:
         missing: list[str] = []
         whole = Contents(None, False, missing).whole(entry)
         for cause in missing:
-            warnings.warn(cause, ContentLostWarning, stacklevel=7)
+            warn(cause, ContentLostWarning)
         fields = _without(whole, _LINE_KEYS)
         if entry.type == "handle" and blob_of(_text(fields.get("handle"))) is not None:
             return self._blob_message(entry, fields), True
@@ -414,7 +408,7 @@ class RedactedCopy:
             self._redaction.left_out.append((entry.uuid, media_type, size))
             message = {"role": "user", "content": left_out(media_type, size)}
         if isinstance(message, SessionTreeError):
-            warnings.warn(str(message), ContentLostWarning, stacklevel=8)
+            warn(str(message), ContentLostWarning)
             message = {"role": "user", "content": f"[left out: {message}]"}
         return {**_without(fields, _HANDLE_KEYS), "type": "message", "message": message}
 

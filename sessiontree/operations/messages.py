@@ -7,7 +7,6 @@ resolved has no message, and hides no other.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, overload
 
@@ -18,7 +17,7 @@ from sessiontree.core.blocks import Resolution, Resolve, Shown, is_handle_of_mes
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, begins_turn
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import SessionTreeError, SessionTreeWarning
+from sessiontree.errors import SessionTreeError, warn
 
 AT_ONCE: Final = 1000
 """The most handles that are resolved together."""
@@ -59,10 +58,10 @@ class Messages:
         message = self.of(entry) or {"role": role_of_entry(entry), "content": "?"}
         return begins_turn({"message": message, "metadata": entry.get("metadata")})
 
-    def warn(self, lack: str, stacklevel: int = 4) -> None:
+    def warn(self, lack: str) -> None:
         """Give a warning if handles were not resolved, with what is lacking because of it."""
         failed = [one for one in self._found.values() if isinstance(one, SessionTreeError)]
-        warn_of(len(failed), failed[0] if failed else None, lack, stacklevel)
+        warn_of(len(failed), failed[0] if failed else None, lack)
 
 
 def may_be_prompt(entry: Entry) -> bool:
@@ -70,12 +69,11 @@ def may_be_prompt(entry: Entry) -> bool:
     return is_handle_of_message(entry) and role_of_entry(entry) in (None, "user")
 
 
-def warn_of(count: int, first: SessionTreeError | None, lack: str, stacklevel: int) -> None:
+def warn_of(count: int, first: SessionTreeError | None, lack: str) -> None:
     """Give a warning about handles that were not resolved."""
     if count:
         handles = "1 handle" if count == 1 else f"{count:,} handles"
-        message = f"{handles} cannot be resolved, so {lack}: {first}"
-        warnings.warn(message, SessionTreeWarning, stacklevel)
+        warn(f"{handles} cannot be resolved, so {lack}: {first}")
 
 
 def with_messages(
@@ -118,7 +116,7 @@ def with_messages(
     if waiting:
         yield from given()
     if lack:
-        warn_of(len(failed), failed[0] if failed else None, lack, 4)
+        warn_of(len(failed), failed[0] if failed else None, lack)
 
 
 class WithMessages(Sequence[Entry]):

@@ -14,7 +14,6 @@ its start, by another accumulator.
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -25,7 +24,7 @@ from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry, decode_leniently
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
 from sessiontree.core.jsonbytes import plain
-from sessiontree.errors import EntryError, SessionTreeWarning, UsageError
+from sessiontree.errors import EntryError, UsageError, warn
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
 from sessiontree.recording.lane import (
@@ -257,7 +256,7 @@ class StreamAccumulator:
         text = f"line {self._lines.number} of the stream {problem}; it is kept unchanged"
         self._events.append(events.Err(message=text))
         self._lane().keep(kind, kept(line))
-        warnings.warn(text, SessionTreeWarning, stacklevel=2)
+        warn(text)
 
     def _lane(self, call: str = "") -> RecordedLane:
         """The lane of the agent, which is made first, or of the subagent that a call started."""
@@ -298,11 +297,9 @@ class StreamAccumulator:
             event = {"type": "stream_event", "event": event}
         elif is_responses_event(event) and not self._is_warned:
             self._is_warned = True
-            warnings.warn(
+            warn(
                 "events of OpenAI's Responses API are kept unchanged, and models do not get them; "
-                "give them to stream_message().feed",
-                SessionTreeWarning,
-                stacklevel=3,
+                "give them to stream_message().feed"
             )
         about = None
         if not self._lanes:

@@ -7,7 +7,6 @@ what a model gets. Missing content is a placeholder, with a warning.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from sessiontree.core.message import (
     result_ids,
     role_of,
 )
-from sessiontree.errors import SessionTreeError, SessionTreeWarning, UsageError
+from sessiontree.errors import SessionTreeError, UsageError, warn
 from sessiontree.operations.messages import with_messages
 from sessiontree.recording.events import (
     AssistantMessage,
@@ -53,7 +52,7 @@ def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[Event]:
     contents = Contents(None, False, missing)
     path = [contents.whole(entry) for entry in cursor.path(ref)]
     for cause in missing:
-        warnings.warn(cause, SessionTreeWarning, stacklevel=2)
+        warn(cause)
     pieces: dict[str, list[Entry]] = {}
     for entry in path:
         if entry.type in _PIECES:

@@ -9,7 +9,6 @@ is marked as partial in a context.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -19,7 +18,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import plain
 from sessiontree.core.message import ABORTED, is_partial, kind_of
 from sessiontree.engine.writer import fresh_uuid
-from sessiontree.errors import SessionTreeWarning, UsageError
+from sessiontree.errors import UsageError, warn
 
 if TYPE_CHECKING:
     from sessiontree.recording.provider import AnthropicEvents, Part, ResponsesEvents
@@ -106,7 +105,7 @@ class MessageStream:
             found = failed if isinstance(failed, Mapping) else event
             cause = found.get("error") or event.get("message")
             text = f"the stream of the model ended with an error: {cause!r:.200}"
-            warnings.warn(text, SessionTreeWarning, stacklevel=2)
+            warn(text)
         if events is None:
             return []
         self._events = events
@@ -286,9 +285,5 @@ def _joined(block: Mapping[str, Any], deltas: list[str]) -> dict[str, Any]:
     try:
         return {key: orjson.loads(text)}
     except orjson.JSONDecodeError as error:
-        warnings.warn(
-            f"the input of the call {block.get('id')} is not JSON ({error}) and is kept as text",
-            SessionTreeWarning,
-            stacklevel=4,
-        )
+        warn(f"the input of the call {block.get('id')} is not JSON ({error}) and is kept as text")
         return {key: text}

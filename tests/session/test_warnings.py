@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, Store
 from sessiontree.errors import SessionTreeWarning
 from tests.support.conversation import talk
 
@@ -32,6 +32,17 @@ def exported(session: Session, folder: Path) -> None:
     session.export_branch("@", folder / "copy.jsonl")
 
 
+def inlined(session: Session, folder: Path) -> None:
+    session.append_handle("file@1.0.0::path:gone.md")
+    session.export_branch("@", folder / "copy.jsonl", inline=True)
+
+
+def listed(session: Session, folder: Path) -> None:
+    (folder / "p").mkdir()
+    (folder / "p" / "broken.jsonl").write_text("no session\n")
+    list(Store(folder).list())
+
+
 def branched(session: Session, folder: Path) -> None:
     above = session.leaf
     talk(session, "w " * 400, "two")
@@ -50,7 +61,7 @@ def no_json(session: Session, folder: Path) -> None:
     stream.stop()
 
 
-@pytest.mark.parametrize("act", [forked, exported, branched, streamed, no_json])
+@pytest.mark.parametrize("act", [forked, exported, inlined, listed, branched, streamed, no_json])
 def test_a_warning_names_the_line_of_the_call(
     tmp_path: Path, act: Callable[[Session, Path], Any]
 ) -> None:
