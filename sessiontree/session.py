@@ -1127,7 +1127,7 @@ class Session:
         Args:
             ref: the entry, by default the leaf.
             redact: the object that masks secrets in the text, and reports what it masked.
-            beside: the folder where you will save the Markdown; attached images become links
+            beside: the folder where you will save the Markdown; images of `attach` become links
                 relative to this folder.
             remote_images: keep the images that the texts name. By default each is a link, because
                 a viewer that loads an image tells the image's server who reads, and when.

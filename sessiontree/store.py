@@ -359,7 +359,7 @@ class Store:
         Raises:
             RefError: the ref names no session, or more than one.
             UsageError: the file is not in the store, or is already in the trash.
-            SessionBusyError: a writer holds the session.
+            SessionBusyError: a writer has the session open with `exclusive=True`.
             StorageError: the operating system reported an error.
         """
         from sessiontree.catalog import move  # few programs use the trash

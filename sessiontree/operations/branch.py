@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sessiontree.context.summary import Summary
-from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, Entry
+from sessiontree.core.blocks import message_uuid
+from sessiontree.core.entry import ANNOTATIONS, PIECES, SUMMARIES, Entry
 from sessiontree.core.message import text_of
 from sessiontree.engine import refs
 from sessiontree.engine.cursor import Ref
@@ -34,8 +35,7 @@ def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | N
     if name is not None:
         writer.reader.check_name_is_free(refs.check_name(name, "branch name"))
     if summary is None:
-        fields = {} if name is None else {"name": name}
-        return _go(writer, [("branch", fields)], target)
+        return _go(writer, [_move(writer, name)], target)
     with writer.log.alone():
         left = writer.cursor.leaf
         passed = writer.cursor.below(writer.cursor.common(left, target))
@@ -51,7 +51,7 @@ def switch(writer: EntryWriter, ref: Ref) -> Entry:
     target = writer.cursor.entry(ref)
     if _is_at(writer, target):
         return writer.cursor.leaf
-    return _go(writer, [("branch", {})], target)
+    return _go(writer, [_move(writer)], target)
 
 
 def rewind(writer: EntryWriter, ref: Ref | None) -> str:
@@ -68,7 +68,7 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> str:
             messages.warn("it is not known if it is a prompt")
             raise UsageError(f"{prompt.uuid} is not a prompt; rewind goes to before a user message")
     message = prompt["message"] if prompt.type == "message" else messages.of(prompt)
-    _go(writer, [("branch", {})], writer.reader.parent(prompt))
+    _go(writer, [_move(writer)], writer.reader.parent(prompt))
     messages.warn("it is not known what they say")
     return str(prompt.get("preview", "")) if message is None else text_of(message)
 
@@ -155,6 +155,12 @@ def _prompt_with_work(writer: EntryWriter) -> Entry:
     return prompt
 
 
+def _move(writer: EntryWriter, name: str | None = None) -> tuple[str, Mapping[str, Any]]:
+    """The type and fields of a `branch` entry, which names the leaf that is left."""
+    named = {} if name is None else {"name": name}
+    return "branch", {**named, "fromUuid": writer.cursor.leaf.uuid}
+
+
 def _is_at(writer: EntryWriter, target: Entry) -> bool:
     """Whether only markers are between the leaf and the target."""
     at = writer.cursor.leaf
@@ -166,18 +172,29 @@ def _is_at(writer: EntryWriter, target: Entry) -> bool:
 
 
 def _go(writer: EntryWriter, moves: Moves, target: Entry) -> Entry:
-    """Write the entries that move the leaf; warn when compacted content is back in the context."""
+    """Write the entries that move the leaf.
+
+    Warns when compacted content is back in the context, and when a message is cut in two.
+    """
     compactions: dict[int, Entry] = {}
+    ends: list[Entry] = []  # the last piece of the target's message, if that is not the target
 
     def note(way: int, entry: Entry) -> None:
         if entry.type == "compaction":
             compactions.setdefault(way, entry)
+        if target.type == "block" and not ends and way == 0 and entry.type in PIECES:
+            ends.extend([entry] if message_uuid(entry) == message_uuid(target) else [])
 
-    writer.cursor.common(writer.cursor.leaf, target, note)
+    common = writer.cursor.common(writer.cursor.leaf, target, note)
     run = [(type, fields, fresh_uuid()) for type, fields in moves]
     entry = writer.write_run(run, target, "branch")
     left, entered = compactions.get(0), compactions.get(1)
     if left is not None and entered is None:
         tokens = writer.cursor.context().tokens
         warn(f"this is above compaction {left.uuid}: the context is about {tokens} tokens again")
+    if ends and common == target:
+        warn(
+            f"{target.uuid} is a block of a message, and the blocks after it are not on the new "
+            f"branch; to go on after the whole message, give {ends[0].uuid}"
+        )
     return entry

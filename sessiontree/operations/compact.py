@@ -16,7 +16,7 @@ from sessiontree.context.compaction import KEEP_TOKENS, Piece, TokenCounter, cut
 from sessiontree.context.context import Context
 from sessiontree.context.summary import Summary
 from sessiontree.core.blocks import message_uuid
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.refs import LEAF
@@ -186,7 +186,18 @@ def _named(cursor: Cursor, first_kept: Ref) -> Entry:
             f"the first kept entry {kept.uuid} is not on the current path; "
             "'path' shows which entries are"
         )
-    return kept
+    return _first_piece(cursor, kept) if kept.type in PIECES else kept
+
+
+def _first_piece(cursor: Cursor, piece: Entry) -> Entry:
+    """The first piece of a streamed message, which is kept or replaced as a whole."""
+    first, uuid = piece, message_uuid(piece)
+    for entry in cursor.up(piece):
+        if entry.type in PIECES and message_uuid(entry) == uuid:
+            first = entry
+        elif entry.is_content:
+            break
+    return first
 
 
 def _cut(

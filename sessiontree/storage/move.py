@@ -100,7 +100,7 @@ def bring_sidecars(fs: FileSystem, source: str, file: str) -> None:
     Calling it again finishes what a killed call began.
 
     Raises:
-        SessionBusyError: a writer holds the session.
+        SessionBusyError: a writer has the session open with `exclusive=True`.
         SessionExistsError: the name of a sidecar is taken there.
         StorageError: the system refused.
     """

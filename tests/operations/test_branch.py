@@ -29,6 +29,43 @@ def test_a_branch_is_one_entry_below_where_one_goes(session: Session) -> None:
     assert session.append_message(assistant("a1")).parent_uuid == entry.uuid
 
 
+def _streamed(session: Session) -> tuple[Entry, ...]:
+    """The entries of an answer of two blocks: both, and the end."""
+    with session.stream_message(granularity="block") as answer:
+        answer.add({"type": "text", "text": "one"})
+        answer.add({"type": "text", "text": "two"})
+    return tuple(answer.entries)
+
+
+def test_a_move_names_the_leaf_that_it_leaves_so_that_one_can_go_back(session: Session) -> None:
+    first, *_ = talk(session, "p1", "a1", "p2")
+    for move in (lambda: session.branch(first), session.rewind, lambda: session.switch(first)):
+        left = session.leaf
+        move()
+        assert session.leaf["fromUuid"] == left.uuid
+        session.switch(left)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_move_into_a_message_warns_and_names_its_end(place: int, session: Session) -> None:
+    talk(session, "p1")
+    pieces = _streamed(session)
+    talk(session, "p2")
+    with pytest.warns(
+        SessionTreeWarning, match=f"to go on after the whole message, .*{pieces[-1].uuid}"
+    ):
+        session.branch(pieces[place])
+    session.switch(pieces[-1])  # the end of the message cuts nothing
+
+
+def test_a_compaction_keeps_a_streamed_message_as_a_whole(session: Session) -> None:
+    talk(session, "p1")
+    pieces = _streamed(session)
+    talk(session, "p2")
+    for piece in pieces:
+        assert session.compaction_plan(first_kept=piece).first_kept == pieces[0]
+
+
 def test_a_branch_with_a_name_and_a_summary_has_both(session: Session) -> None:
     first, left = talk(session, "p1", "a1")
     summary = session.branch(first, summary="tried", name="next")
