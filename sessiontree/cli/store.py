@@ -216,7 +216,8 @@ def trash(
         raise click.UsageError("give the sessions to move to the trash, or --empty")
     if empty != (older_than is not None) or (dry_run and not empty):
         raise click.UsageError(
-            "--empty needs --older-than, such as --older-than 30d; --older-than and --dry-run need --empty"
+            "--empty needs --older-than, for example --older-than 30d; --older-than and --dry-run "
+            "need --empty"
         )
     store = store_at(folder)
     if older_than is not None:
