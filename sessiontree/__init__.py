@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.core.entry import Entry as Entry
     from sessiontree.core.handle import Handle as Handle
     from sessiontree.core.index import Branch as Branch
+    from sessiontree.core.notes import Note as Note
     from sessiontree.core.usage import Usage as Usage
     from sessiontree.engine.hooks import Hook as Hook
     from sessiontree.engine.repair import RepairResult as RepairResult
@@ -58,6 +59,7 @@ _HOMES = {
     "Entry": "core.entry",
     "Handle": "core.handle",
     "Branch": "core.index",
+    "Note": "core.notes",
     "Usage": "core.usage",
     "Hook": "engine.hooks",
     "RepairResult": "engine.repair",

@@ -26,6 +26,7 @@ from sessiontree.core.header import LANE_KEY
 from sessiontree.core.index import Branch
 from sessiontree.core.jsonbytes import Dumpable
 from sessiontree.core.message import Message
+from sessiontree.core.notes import Note
 from sessiontree.engine import opening, refs
 from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid, now
@@ -369,6 +370,14 @@ class Session:
                 met.add((damage.offset, damage.kind))
                 found.append(damage)
         return sorted(found, key=lambda damage: damage.offset)
+
+    @property
+    def notes(self) -> list[Note]:
+        """The lines of another agent's file that are of unknown types, one note a type.
+
+        These lines are custom entries, and are not damage. An agent's newer version adds types.
+        """
+        return list(self._file.notes)
 
     def entry(self, ref: Ref) -> Entry:
         """Return the entry that a ref names."""

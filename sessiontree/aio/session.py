@@ -20,6 +20,7 @@ from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle
+from sessiontree.core.notes import Note
 from sessiontree.engine.reader import PathSlice
 from sessiontree.errors import ReadOnlyError, UsageError
 from sessiontree.handles.registry import Resolution, Scope
@@ -223,6 +224,11 @@ class AsyncSession:
     def damage(self) -> Coroutine[Any, Any, list[Damage]]:
         """The damage found in the file so far, in file order: `await session.damage`."""
         return self.run(lambda session: session.damage)
+
+    @property
+    def notes(self) -> Coroutine[Any, Any, list[Note]]:
+        """The lines of unknown types in another agent's file: `await session.notes`."""
+        return self.run(lambda session: session.notes)
 
     entry = _awaited(Session.entry)
     entries = _items(Session.entries)

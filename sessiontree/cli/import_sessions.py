@@ -14,6 +14,8 @@ from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.output import damage_row, out_json_list
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, tell, tell_each
 from sessiontree.core.damage import Damage
+from sessiontree.core.display import one_line
+from sessiontree.core.notes import Notes, in_short
 from sessiontree.errors import FileError, NothingToDoError, SessionNotFoundError, SessionTreeError
 from sessiontree.importing import Importer, ImportResult
 from sessiontree.importing.source import Progress as Report
@@ -75,6 +77,7 @@ class _Batch:
         self._take = take
         self._left_out: list[str] = []
         self._damage: list[Damage] = []
+        self._notes = Notes()
         self._sources: dict[str, str] = {}
         self._shared: list[str] = []
         self._imported = self._updated = self._same = self._new = 0
@@ -120,6 +123,8 @@ class _Batch:
                 "a folder of its own"
             )
         self._damage += result.damage
+        for note in result.notes:
+            self._notes.add(note)
         self._new += result.new
         self._imported += result.made
         self._same += result.is_up_to_date
@@ -139,6 +144,8 @@ class _Batch:
         """Report what was left out or damaged, and the counts."""
         tell_each("Warning", self._shared)
         tell_each("Warning", self._damage)
+        if noted := in_short(self._notes.found()):
+            tell(f"Kept as custom entries: {one_line(noted, 1000)}")
         tell_each("Left out", self._left_out)
         if len(self._files) > 1 or not self._is_alone:
             tell(

@@ -17,6 +17,7 @@ from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import indented_text
+from sessiontree.core.notes import in_short
 from sessiontree.errors import TooMuchError
 from sessiontree.operations.messages import with_messages
 from sessiontree.operations.outline import count_branches
@@ -55,6 +56,7 @@ def show(file: str, ref: str | None, as_json: bool) -> None:
             "parentSession": facts["parentSession"] and for_people(facts["parentSession"]),
             "metadata": facts["metadata"] and for_people(facts["metadata"]),
             "damage": f"{len(facts['damage']):,} found" if facts["damage"] else "none found",
+            "notes": in_short(session.notes),
         }
         out_json(facts) if as_json else _out_facts({**facts, **shown})
 
@@ -76,6 +78,7 @@ def _facts(session: Session) -> dict[str, Any]:
         "parentSession": session.header.get("parentSession"),
         "metadata": metadata,
         "damage": [output.damage_row(found) for found in session.damage],
+        "notes": session.notes,
     }
 
 

@@ -16,6 +16,7 @@ from sessiontree.cli.output import damage_row, out_findings, out_json, out_json_
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
 from sessiontree.core.damage import Damage
 from sessiontree.core.display import one_line
+from sessiontree.core.notes import in_short
 from sessiontree.engine.gc import GcResult
 from sessiontree.engine.repair import RepairResult
 from sessiontree.errors import MissingHeaderError, SessionTreeError, StorageError
@@ -58,7 +59,10 @@ def _verified(file: str) -> list[Damage]:
         unfinished: list[str] = []
         with contextlib.suppress(StorageError):  # which is among the findings
             unfinished = session.blobs.unfinished()
+        notes = one_line(in_short(session.notes), 1000)
     tell(f"{file}: {counted(len(damage), 'finding') if damage else 'no damage found'}")
+    if notes:
+        tell(f"{file}: {notes}, kept as custom entries")
     for stray in left:
         tell(f"{stray}: if {_REST}; remove it")
     if unfinished:

@@ -33,6 +33,7 @@ class Migrated:
     is_current = False
     ends_by_rule = False
     not_followed = ""
+    notes = ()
 
     def __init__(self, original: Log) -> None:
         self.original = original

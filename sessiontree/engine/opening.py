@@ -29,6 +29,7 @@ from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 if TYPE_CHECKING:
     from sessiontree.core.damage import Damage
     from sessiontree.core.entry import Entry
+    from sessiontree.core.notes import Note
     from sessiontree.core.salvage import HeaderStandIn
     from sessiontree.formats import Format
     from sessiontree.storage.log import Log
@@ -185,6 +186,7 @@ class SessionFile(Protocol):
             entry that was there before.
         not_followed: why entries added to the file cannot be followed; empty if they can.
         size: the bytes of the original that `log` shows.
+        notes: the lines of the original whose types no reader knows.
     """
 
     is_current: bool
@@ -197,6 +199,8 @@ class SessionFile(Protocol):
     def original(self) -> Log: ...
     @property
     def size(self) -> int: ...
+    @property
+    def notes(self) -> Sequence[Note]: ...
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
         """Damage met in `log`, at its places in the original, and what else is wrong there."""
@@ -221,6 +225,7 @@ class Current:
     is_current = True
     ends_by_rule = False
     not_followed = ""
+    notes = ()
 
     def __init__(self, log: Log) -> None:
         self.log = self.original = log

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MOST_FINDINGS, Damage, more_like_it
 from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.core.notes import UNKNOWN_TYPE, Note, Notes
 from sessiontree.errors import SessionTreeError
 from sessiontree.formats import HEAD, Format
 from sessiontree.formats.base import Place, Source, whole_value
@@ -41,6 +42,7 @@ class Translated:
         self._format = format
         self._source = SourceFile(original)
         self._damage: list[Damage] = []
+        self._notes = Notes()
         self._counts: Counter[str] = Counter()
         self._first_of_others: dict[str, Damage] = {}
         self._starts = array("q")
@@ -68,6 +70,9 @@ class Translated:
 
     def _report(self, kind: str, place: Place, cause: str) -> None:
         file = self._source.numbered(place.source).path
+        if kind == UNKNOWN_TYPE:
+            self._notes.add(Note(file, place.number, place.offset, cause))
+            return
         self._counts[kind] += 1
         if self._counts[kind] <= MOST_FINDINGS:
             self._damage.append(Damage(file, place.number, place.offset, kind, cause))
@@ -79,6 +84,10 @@ class Translated:
         """The place of the line that the line of `log` at an offset was made of."""
         row = max(bisect_right(self._starts, offset) - 1, 0)
         return Place(*(column[row] for column in self._places))
+
+    @property
+    def notes(self) -> list[Note]:
+        return self._notes.found()
 
     def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
         own = [*self._damage, *self._others()]

@@ -5,8 +5,9 @@ same lines each time, and so the same uuids: the agent's own, or a uuid5 of the 
 id, the line's number and the line's bytes.
 
 Invariants: every line that holds a JSON value becomes an entry; a line of an unknown type
-becomes a `custom` entry that holds the whole line; a line that is not JSON is reported; a
-value keeps the bytes it was written with, unless it cannot be decoded without a change.
+becomes a `custom` entry that holds the whole line, and is counted in a note; a line that is not
+JSON is reported; a value keeps the bytes it was written with, unless it cannot be decoded without
+a change.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from sessiontree.core.entry import HEADER, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import uuid_of_line
+from sessiontree.core.notes import UNKNOWN_TYPE
 from sessiontree.errors import EntryError, TooMuchError
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -56,7 +58,7 @@ class SourceLine(NamedTuple):
 
 
 Report = Callable[[str, Place, str], None]
-"""Takes the kind of damage, its place and its cause."""
+"""Takes the kind of damage, its place and its cause; or `UNKNOWN_TYPE`, and the type."""
 
 Translated = tuple[Place, bytes]
 """The place of a source line, and a version 2 line made from it, without LF."""
@@ -106,7 +108,7 @@ class Format(Protocol):
 
 
 class Lines:
-    """Makes the version 2 lines of one session and counts the unknown types."""
+    """Makes the version 2 lines of one session."""
 
     def __init__(self, format: Format, report: Report, session_id: str) -> None:
         self._format = format
@@ -115,7 +117,6 @@ class Lines:
         self.root = uuid_of_line(session_id, 0, format.name.encode())
         self.leaf = self.root
         self._taken = {self.root}
-        self._unknown: dict[str, tuple[Place, int]] = {}
 
     def header(self, place: Place, facts: Facts, **metadata: Any) -> Translated:
         """The header; its metadata names the agent and the agent's session id."""
@@ -180,8 +181,8 @@ class Lines:
         return self.entry("branch", line, self.uuid(None, line), parent=leaf, lane=lane)
 
     def note_unknown(self, kind: str, place: Place) -> None:
-        first, count = self._unknown.get(kind, (place, 0))
-        self._unknown[kind] = (first, count + 1)
+        """Count a sound line of a type that the format does not know: a note, not damage."""
+        self.report(UNKNOWN_TYPE, place, kind)
 
     def not_an_object(self, line: SourceLine, **more: str | None) -> Iterator[Translated]:
         """Report a line that is not a JSON object; any other JSON value becomes an entry."""
@@ -195,12 +196,6 @@ class Lines:
             self.report("cut short", line.place, "the file ends in the middle of a line")
         else:
             self.report("unreadable", line.place, "the line is not JSON and was skipped")
-
-    def report_unknown(self) -> None:
-        for kind, (place, count) in self._unknown.items():
-            lines = "a line" if count == 1 else f"{count:,} lines, the first of them here,"
-            cause = f"{lines} of a type that is not known for {self._format.program}: {kind!r:.60}"
-            self.report("foreign line", place, cause)
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:

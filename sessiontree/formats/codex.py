@@ -83,8 +83,6 @@ class Codex:
                 if is_meta:
                     continue
             yield from rollout.translated(line)
-        if rollout is not None:
-            rollout.lines.report_unknown()
 
 
 class _Item(NamedTuple):

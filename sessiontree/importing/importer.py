@@ -18,6 +18,7 @@ import msgspec
 
 from sessiontree.catalog.listing import header_of
 from sessiontree.core.damage import Damage
+from sessiontree.core.notes import Note
 from sessiontree.core.origin import derived_uuid
 from sessiontree.errors import (
     SessionBusyError,
@@ -64,6 +65,7 @@ class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
         blobs: the number of blobs stored by this import.
         made: whether this import made the session.
         damage: the damage found in the source, and the parts that could not be imported.
+        notes: the lines of unknown types in the source, one note a type.
     """
 
     source: str
@@ -75,6 +77,7 @@ class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
     blobs: int
     made: bool
     damage: list[Damage]
+    notes: list[Note]
 
     @property
     def is_up_to_date(self) -> bool:
@@ -272,4 +275,15 @@ def _result(
 ) -> ImportResult:
     entries, new, blobs = counts or (None, 0, 0)
     damage = sorted(source.damage, key=lambda found: (found.file, found.offset))
-    return ImportResult(source.path, target, id, source.agent, entries, new, blobs, made, damage)
+    return ImportResult(
+        source.path,
+        target,
+        id,
+        source.agent,
+        entries,
+        new,
+        blobs,
+        made,
+        damage,
+        source.notes.found(),
+    )

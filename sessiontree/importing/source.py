@@ -15,6 +15,7 @@ from typing import Final
 
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import migrate
+from sessiontree.core.notes import UNKNOWN_TYPE, Note, Notes
 from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.translated import SourceFile, agent_files, damage_of
@@ -46,12 +47,14 @@ class Source:
 
     Attributes:
         damage: the damage found so far, and what could not be imported.
+        notes: the lines of unknown types found so far.
         state: a digest of the sizes and times of the file and those beside it.
     """
 
     def __init__(self, fs: FileSystem, path: str, progress: Progress | None = None) -> None:
         self.path = path
         self.damage: list[Damage] = []
+        self.notes = Notes()
         self._fs = fs
         self._progress = progress
         self._done = 0
@@ -151,6 +154,9 @@ class Source:
 
     def note(self, kind: str, place: Place, cause: str) -> None:
         file = self._file.numbered(place.source).path
+        if kind == UNKNOWN_TYPE:
+            self.notes.add(Note(file, place.number, place.offset, cause))
+            return
         self.damage.append(Damage(file, place.number, place.offset, kind, cause))
 
     def _passed(self, size: int) -> None:

@@ -105,7 +105,6 @@ class ClaudeCode:
         for number, beside in enumerate(source.beside(), 1):
             yield from _subagent(beside, number, main, lines)
         yield from main.end(lines)
-        lines.report_unknown()
 
 
 def lane_name(agent: str) -> str:

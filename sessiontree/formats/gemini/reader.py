@@ -145,7 +145,6 @@ class _Chat:
 
     def finish(self) -> Iterator[base.Translated]:
         yield from self.settled()
-        self._lines.report_unknown()
 
     def settled(self) -> Iterator[base.Translated]:
         if self._waiting is not None:

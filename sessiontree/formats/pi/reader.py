@@ -84,8 +84,6 @@ class Pi:
             if header is not None and header.text("type") == "session":
                 entries = _Entries(base.Lines(self, report, header.text("id") or ""))
                 yield entries.header(line.place, header)
-        if entries is not None:
-            entries.lines.report_unknown()
 
 
 def _named_in(part: bytes) -> Iterator[base.Values]:
