@@ -3,11 +3,15 @@
 A line with a `uuid` has its place in a tree by `parentUuid`: messages (`user`, `assistant`, one
 for each content block), hooks, progress and system notes. The others are side lines: titles,
 snapshots, queues. A subagent has a file of its own, `<session id>/subagents/**/agent-<id>.jsonl`,
-which becomes the lane `agent-<id>`; older versions mark its lines `isSidechain`.
+which becomes the lane `agent-<id>`; older versions mark its lines `isSidechain`. A forked agent's
+file names the entry that it goes on from (`fork-context-ref`); its lane hangs below that entry.
+
+Other side lines count too: `continued-in` and `derived-from` name other sessions, which are in the
+header's metadata; `cost-state` has the cost so far, and what it adds becomes `usage`.
 
 A message keeps its uuid, and is the API's message as stored. The context of the main lane is the
 conversation that `formats.claude_code.threads` finds; only the entries of parallel tool calls get
-another parent for it. A line that is not part of the conversation becomes a `custom` entry that
+another parent, on each branch and in each subagent. A line that is not part of the conversation becomes a `custom` entry that
 holds the whole line, below its parent or else below the line before.
 
 The summary of a compaction becomes a `compaction` that keeps nothing; the parent of its mark is
@@ -45,11 +49,18 @@ TITLES: Final = ("customTitle", "aiTitle", "summary")
 
 _SIDE_TYPES: Final = frozenset(
     {
-        *("agent-color", "agent-metadata", "agent-name", "agent-setting", "ai-title"),
-        *("attribution-snapshot", "content-replacement", "custom-title"),
-        *("file-history-snapshot", "last-prompt", "mode", "permission-mode", "pr-link"),
-        *("queue-operation", "result", "speculation-accept", "started", "summary", "tag"),
-        *("task-summary", "worktree-state"),
+        *("agent-color", "agent-metadata", "agent-name", "agent-setting", "agent_metadata"),
+        *("ai-title", "api-request", "api-request-blob", "api-request-resumed"),
+        *("api-request-shape", "artifact-autoreact-ledger", "artifact-comment-monitor"),
+        *("atis-latch", "attribution-snapshot", "bridge-session", "content-replacement"),
+        *("continued-in", "cost-state", "custom-title", "data-flow-incomplete"),
+        *("data-flow-records", "derived-from", "dev-mods", "ended-by-model"),
+        *("file-history-delta", "file-history-snapshot", "fork-context-ref", "frame-link"),
+        *("history-suppression", "host-row", "hybrid-organization", "isolation-latch"),
+        *("last-prompt", "memory-mode", "mode", "observer-ref", "permission-mode", "pr-link"),
+        *("queue-operation", "relocated", "repl-mode", "result", "resume-head-vouch"),
+        *("session-owner", "speculation-accept", "started", "summary", "tag"),
+        *("task-summary", "tools-used", "worktree-state"),
     }
 )
 """The types of lines without a place in the tree."""
@@ -59,7 +70,7 @@ _HIDDEN: Final = ("isMeta", "isCompactSummary", "isSidechain", "teamName")
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
 _NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
 _GENERATED: Final = re.compile(
-    r"<(local-command|command-|session-start-hook|tick|goal|ide_|bash-)"
+    r"<(local-command|command-|session-start-hook|tick|goal|ide_|bash-|task-notification)"
     r"|\[Request interrupted|Caveat:"
 )
 """The starts of user messages that Claude Code generates."""
@@ -100,7 +111,7 @@ class ClaudeCode:
         facts = collected.facts()
         lines = base.Lines(self, report, facts.id or "")
         about = {"agentVersion": collected.version, "gitBranch": collected.branch}
-        yield lines.header(base.START, facts, **about)
+        yield lines.header(base.START, facts, **about, **collected.relations)
         yield from main.translated(lines)
         for number, beside in enumerate(source.beside(), 1):
             yield from _subagent(beside, number, main, lines)
@@ -123,9 +134,31 @@ def _subagent(
     known = sidecar if isinstance(sidecar, dict) else {}
     caller = main.callers.get(known.get("toolUseId", ""), main.agents.get(agent))
     data = {"agentId": agent, **known, **({"calledBy": caller} if caller else {})}
-    yield lines.custom("subagent", line, lines.uuid(None, line), data, parent=lines.root, lane=lane)
+    above, uuid = _history_of_fork(transcript, main, lines), lines.uuid(None, line)
+    yield lines.custom("subagent", line, uuid, data, parent=above or lines.root, lane=lane)
+    transcript.starts_at(uuid, below=above)
     yield from transcript.translated(lines)
     yield from transcript.end(lines)
+
+
+def _history_of_fork(transcript: _Transcript, main: _Transcript, lines: base.Lines) -> str | None:
+    """The entry at which a forked agent's history ends; None for another agent.
+
+    A fork does not copy its history: its file names the last line of it.
+    """
+    if transcript.fork is None:
+        return None
+    place, fork = transcript.fork
+    above = main.uuid_of(fork.text("parentLastUuid") or "")
+    if above is None:
+        lines.report(
+            "reference",
+            place,
+            f"the fork goes on from entry {fork.text('parentLastUuid')!r:.50} of session "
+            f"{fork.text('parentSessionId')!r:.50}, which is not in {main.name}; "
+            "its history is missing",
+        )
+    return above
 
 
 class _Transcript:
@@ -136,9 +169,13 @@ class _Transcript:
     ) -> None:
         self._source = source
         self.folder = source.name.removesuffix(".jsonl")
+        self.name = source.name
+        self.fork: tuple[base.Place, base.Values] | None = None
         self._number = number
         self._lane = lane
+        self._costs: dict[str, float] = {}  # by model, as reported so far
         self._lane_leaf: str | None = None
+        self._top: str | None = None  # the entry above those without a parent; None: the header
         self._last = base.Place(number, 1, 0)
         self.callers: dict[str, str] = {}
         self.agents: dict[str, str] = {}
@@ -146,7 +183,10 @@ class _Transcript:
         self._nodes: list[Node | None] = []
         for line in base.numbered(source, number):
             self._last = line.place
-            self._nodes.append(self._node(line.text, collected))
+            node = self._node(line.text, collected)
+            self._nodes.append(node)
+            if node is None and self.fork is None and b'"fork-context-ref"' in line.text:
+                self._note_fork(line)
         nodes = [node for node in self._nodes if node is not None]
         self._by_uuid = by_uuid(nodes)
         self._given: dict[str, str] = {}
@@ -162,6 +202,20 @@ class _Transcript:
         path = self._conversation(nodes)
         self._on_path = {node.uuid for node in path}
         self._leaf = path[-1].uuid if path else None
+
+    def uuid_of(self, own: str) -> str | None:
+        """The uuid given to the line with a uuid of its own; None if there is no such line."""
+        return self._given.get(own)
+
+    def starts_at(self, start: str, *, below: str | None) -> None:
+        """Take the entry that starts the lane; a fork's first entries hang below it."""
+        self._lane_leaf = start
+        self._top = start if below is not None else None
+
+    def _note_fork(self, line: base.SourceLine) -> None:
+        found = base.values(line.text)
+        if found is not None and found.text("type") == "fork-context-ref":
+            self.fork = line.place, found
 
     def _node(self, line: bytes, collected: _CollectedFacts) -> Node | None:
         node = node_of(line, len(self._nodes))
@@ -187,7 +241,7 @@ class _Transcript:
         """The conversation in order, compacted parts included; notes each changed parent."""
         leaf = None if self._is_subagents else main_leaf(nodes, self._by_uuid)
         leaf = leaf or next((node for node in reversed(nodes) if node.is_message), None)
-        responses = None if self._is_subagents else Responses(self._by_uuid.values())
+        responses = Responses(self._by_uuid.values())
         paths: list[list[Node]] = []
         visited: set[str] = set()
         while leaf is not None and leaf.uuid not in visited:
@@ -196,16 +250,23 @@ class _Transcript:
             if top.parent is not None and top.parent in self._by_uuid:
                 self._parents[top.uuid] = None
                 self._cycles.add(top.uuid)
-            if responses is not None:
-                path = responses.completed(path, visited)
+            path = responses.completed(path, visited)
             paths.append(path)
             is_mark = top.boundary and top.uuid in self._summarized
             leaf = self._by_uuid.get(top.logical_parent or "") if is_mark else None
         whole = [node for path in reversed(paths) for node in path]
-        for above, node in pairwise(whole):
+        self._chain(whole)
+        for node in reversed(nodes):  # the ends of other branches come before what is above them
+            if node.is_message and node.uuid not in visited:
+                path = path_to(self._by_uuid[node.uuid], self._by_uuid, visited)
+                self._chain(responses.completed(path, visited))
+        return whole
+
+    def _chain(self, path: list[Node]) -> None:
+        """Note the parents of the entries of a path, where they are not the stored ones."""
+        for above, node in pairwise(path):
             if node.parent != above.uuid:
                 self._parents[node.uuid] = above.uuid
-        return whole
 
     def translated(self, lines: base.Lines) -> Iterator[base.Translated]:
         """The version 2 lines; an entry waits until its parent is there."""
@@ -254,6 +315,27 @@ class _Transcript:
             self._lane_leaf = uuid
         at = found.text("timestamp")
         yield lines.custom(kind or "line", line, uuid, found.as_fragment(), timestamp=at, **more)
+        if kind == "cost-state" and self._lane is None:
+            yield from self._new_costs(line, found, lines)
+
+    def _new_costs(
+        self, line: base.SourceLine, state: base.Values, lines: base.Lines
+    ) -> Iterator[base.Translated]:
+        """What each model cost since the line before; a line has the sums of the session."""
+        models = state.value("modelUsage")
+        for model, used in models.items() if isinstance(models, dict) else ():
+            cost = used.get("costUSD") if isinstance(used, dict) else None
+            if not isinstance(cost, int | float) or isinstance(cost, bool):
+                continue
+            before = self._costs.get(model, 0.0)
+            new = cost - before if cost >= before else cost  # a new count begins below the old
+            self._costs[model] = cost
+            if new > 0:
+                usage = {"cost": {"total": round(new, 9)}}
+                fields = {"kind": "session", "provider": None, "model": model}
+                uuid = lines.uuid(None, line, b" cost " + model.encode("utf-8", "replace"))
+                at = state.text("timestamp")
+                yield lines.entry("usage", line, uuid, {**fields, "usage": usage}, timestamp=at)
 
     def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.Translated:
         uuid = self._given[node.uuid] = lines.uuid(node.uuid, line)
@@ -290,7 +372,7 @@ class _Transcript:
             return self._given.get(parent, parent)
         if node.boundary and node.logical_parent is not None and node.uuid in self._summarized:
             return self._given.get(node.logical_parent, lines.root)
-        return lines.root
+        return self._top or lines.root
 
     def _lane_of(self, node: Node) -> str | None:
         if self._lane is not None or not node.sidechain:
@@ -338,7 +420,7 @@ class _Transcript:
 
 def _is_meta(node: Node, line: base.Values) -> bool:
     """Whether the program wrote a user message."""
-    if node.meta or node.summary:
+    if node.meta or node.summary or line.text("promptSource") == "system":
         return True
     message = line.value("message")
     return isinstance(message, dict) and bool(_GENERATED.match(text_of(message).lstrip()))
@@ -352,6 +434,7 @@ class _CollectedFacts:
         self.prompt: str | None = None
         self._command: str | None = None
         self._titles: dict[str, str] = {}
+        self.relations: dict[str, Any] = {}
         self.version: str | None = None
         self.branch: str | None = None
 
@@ -367,8 +450,17 @@ class _CollectedFacts:
         self.version = self.version or line.text("version")
         self.branch = self.branch or line.text("gitBranch")
         self.note_title(line)
+        self._note_relation(line)
         if self.prompt is None and line.text("type") == "user":
             self._note_prompt(line)
+
+    def _note_relation(self, line: base.Values) -> None:
+        """Note the session that goes on with this one, or the sessions that it comes from."""
+        kind = line.text("type")
+        if kind == "continued-in" and (id := line.text("continuedInSessionId")):
+            self.relations["continuedIn"] = id
+        elif kind == "derived-from" and isinstance(ids := line.value("sessions"), list):
+            self.relations["derivedFrom"] = ids
 
     def note_title(self, line: base.Values) -> None:
         for key in TITLES:

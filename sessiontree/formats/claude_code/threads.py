@@ -10,6 +10,7 @@ is found from its end, as Claude Code's own readers find it:
   result is below its call. With parallel calls the path up misses some of them. They follow the
   last entry of the response that is on the path: first the response's own, then the results, each
   by time.
+  The same is true on other branches, and in the files of subagents.
 - It stops above at the mark of a compaction. The compacted part is a conversation of its own,
   found in the same way from the entry that the mark names.
 

@@ -1,0 +1,121 @@
+"""Claude Code's lines that relate sessions, forks and costs, and trees without false branches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.importing import import_session
+from tests.formats.conftest import SESSION
+from tests.support.transcripts import assistant, result, user, with_subagent, written
+
+OTHER = "99999999-2222-4333-8444-555555555555"
+SIDE: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
+
+
+def parallel(parent: str, after: str = "", **more: Any) -> list[dict[str, Any]]:
+    """A response with three parallel calls, their results, and an answer below the last."""
+    names = [f"{after}{name}" for name in ("a1", "a2", "a3")]
+    above = [parent, *names]
+    calls = [
+        assistant(name, up, f"m{after}", [f"t{name}"], **more)
+        for name, up in zip(names, above, strict=False)
+    ]
+    results = [result(f"r{name}", name, f"t{name}", **more) for name in names]
+    return [*calls, *results, assistant(f"{after}end", f"r{names[-1]}", f"n{after}", **more)]
+
+
+def test_parallel_calls_are_no_branches_where_the_user_went_back(tmp_path: Path) -> None:
+    lines = [user("p", None), *parallel("p"), user("q", "end"), *parallel("q", "x")]
+    file = written(tmp_path / "s.jsonl", [*lines, user("again", "end"), assistant("z", "again")])
+    with Session.open(file, readonly=True) as session:
+        found = [(branch.leaf, branch.fork, branch.length) for branch in session.branches()]
+        assert found == [("xend", "end", 8), ("z", "end", 2)]
+        assert [e.uuid for e in session.path("xend") if e.type == "message"][-7:] == [
+            *("xa1", "xa2", "xa3", "rxa1", "rxa2", "rxa3", "xend")
+        ]
+        assert session.verify() == []
+
+
+def test_parallel_calls_of_a_subagent_are_no_branches(tmp_path: Path) -> None:
+    inner = [user("p", None, **SIDE), *parallel("p", "x", **SIDE)]
+    file = with_subagent(tmp_path / "s.jsonl", *inner)
+    with Session.open(file, readonly=True, lane="agent-one") as session:
+        assert [b.length for b in session.branches() if b.lane is not None] == [8]
+        results = [m for m in session.context().messages if "tool_result" in str(m["content"])]
+        assert len(results) == 3
+
+
+def test_a_fork_goes_on_from_the_entry_that_it_names(tmp_path: Path) -> None:
+    ref = {"type": "fork-context-ref", "agentId": "one", "parentSessionId": SESSION}
+    inner = [
+        {**ref, "parentLastUuid": "a", "contextLength": 1},
+        assistant("f1", None, "m", ["t"], **SIDE),
+        result("f2", "f1", "t", **SIDE),
+    ]
+    file = with_subagent(tmp_path / "s.jsonl", *inner)
+    imported = import_session(file, tmp_path / "store").file
+    for each in (file, Path(imported)):
+        with Session.open(each, readonly=True, lane="agent-one") as session:
+            assert session.damage == []
+            assert [e.uuid for e in session.path() if e.type == "message"] == ["a", "f1", "f2"]
+            assert [b.fork for b in session.branches() if b.lane == "agent-one"] == ["a"]
+    assert import_session(file, tmp_path / "store").new == 0
+
+
+def test_a_fork_whose_history_is_elsewhere_is_told_once(tmp_path: Path) -> None:
+    ref = {"type": "fork-context-ref", "parentSessionId": OTHER, "parentLastUuid": "gone"}
+    file = with_subagent(tmp_path / "s.jsonl", ref, user("f1", None, **SIDE))
+    with Session.open(file, readonly=True, lane="agent-one") as session:
+        (told,) = session.damage
+        assert (told.kind, told.line) == ("reference", 1)
+        assert "'gone'" in told.cause
+        assert OTHER in told.cause
+        assert [message["content"] for message in session.context().messages] == ["say f1"]
+
+
+def test_related_sessions_are_in_the_metadata(tmp_path: Path) -> None:
+    related = [
+        {"type": "derived-from", "v": 1, "sessionId": SESSION, "sessions": [OTHER]},
+        {"type": "continued-in", "sessionId": SESSION, "continuedInSessionId": OTHER},
+    ]
+    file = written(tmp_path / "s.jsonl", [user("a", None), *related])
+    with Session.open(file, readonly=True) as session:
+        assert session.metadata["continuedIn"] == OTHER
+        assert session.metadata["derivedFrom"] == [OTHER]
+        assert session.notes == []
+
+
+def _cost(**models: Any) -> dict[str, Any]:
+    used = {model: {"inputTokens": 1, "costUSD": cost} for model, cost in models.items()}
+    return {"type": "cost-state", "sessionId": SESSION, "modelUsage": used}
+
+
+@pytest.mark.parametrize(
+    ("states", "cost"),
+    [
+        ([{"m": 0.25}, {"m": 0.75, "n": 0.5}, {"m": 0.75, "n": 0.5}], 1.25),  # sums so far
+        ([{"m": 0.75}, {"m": 0.25}], 1.0),  # a count that began anew
+        ([{"m": "much"}, {"m": True}], 0.0),
+    ],
+)
+def test_the_costs_of_a_session_are_counted_once(
+    states: list[dict[str, Any]], cost: float, tmp_path: Path
+) -> None:
+    lines = [user("a", None), assistant("b", "a"), *(_cost(**state) for state in states)]
+    file = written(tmp_path / "s.jsonl", lines)
+    with Session.open(file, readonly=True) as session:
+        assert session.stats().usage.cost == cost
+        assert session.stats().usage.input == 0
+        assert len(session.context().messages) == 2
+
+
+def test_a_task_notification_is_no_prompt(tmp_path: Path) -> None:
+    note = user("n", "b", "<task-notification> done", promptSource="system")
+    more = user("o", "n", "the harness says", promptSource="system")
+    file = written(tmp_path / "s.jsonl", [user("a", None), assistant("b", "a"), note, more])
+    with Session.open(file, readonly=True) as session:
+        assert len(session.turns()) == 1
