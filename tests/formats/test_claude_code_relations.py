@@ -51,7 +51,7 @@ def test_parallel_calls_of_a_subagent_are_no_branches(tmp_path: Path) -> None:
 
 def test_a_fork_goes_on_from_the_entry_that_it_names(tmp_path: Path) -> None:
     ref = {"type": "fork-context-ref", "agentId": "one", "parentSessionId": SESSION}
-    inner = [
+    inner: list[dict[str, Any]] = [
         {**ref, "parentLastUuid": "a", "contextLength": 1},
         assistant("f1", None, "m", ["t"], **SIDE),
         result("f2", "f1", "t", **SIDE),
@@ -78,7 +78,7 @@ def test_a_fork_whose_history_is_elsewhere_is_told_once(tmp_path: Path) -> None:
 
 
 def test_related_sessions_are_in_the_metadata(tmp_path: Path) -> None:
-    related = [
+    related: list[dict[str, Any]] = [
         {"type": "derived-from", "v": 1, "sessionId": SESSION, "sessions": [OTHER]},
         {"type": "continued-in", "sessionId": SESSION, "continuedInSessionId": OTHER},
     ]

@@ -11,12 +11,13 @@ header's metadata; `cost-state` has the cost so far, and what it adds becomes `u
 
 A message keeps its uuid, and is the API's message as stored. The context of the main lane is the
 conversation that `formats.claude_code.threads` finds; only the entries of parallel tool calls get
-another parent, on each branch and in each subagent. A line that is not part of the conversation becomes a `custom` entry that
-holds the whole line, below its parent or else below the line before.
+another parent, on each branch and in each subagent. A line that is not part of the conversation
+becomes a `custom` entry that holds the whole line, below its parent or else below the line before.
 
-The summary of a compaction becomes a `compaction` that keeps nothing; the parent of its mark is
-the last compacted entry. A result in `<session id>/tool-results/` stays the preview that the model
-saw; `metadata.toolResults` names the files, relative to the transcript's folder.
+The summary of a compaction becomes a `compaction`, which keeps the messages that its mark names,
+if they are the last before it; the parent of its mark is the last entry before it. A result in
+`<session id>/tool-results/` stays the preview that the model saw; `metadata.toolResults` names the
+files, relative to the transcript's folder.
 
 Invariants: a parent comes before its children if it is in the file; every line becomes an entry;
 the leaf is the end of the conversation. A file is read twice: for its structure, of which one node
@@ -180,6 +181,7 @@ class _Transcript:
         self.callers: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self._tokens: dict[str, int] = {}
+        self._first_kept: dict[str, str] = {}  # by the mark of its compaction
         self._nodes: list[Node | None] = []
         for line in base.numbered(source, number):
             self._last = line.place
@@ -189,6 +191,7 @@ class _Transcript:
                 self._note_fork(line)
         nodes = [node for node in self._nodes if node is not None]
         self._by_uuid = by_uuid(nodes)
+        self._steps = 4 * len(nodes)
         self._given: dict[str, str] = {}
         self._lanes: dict[str, str] = {}
         self._sidechains: dict[str, set[str]] = {}  # the uuids of each lane in `_lanes`
@@ -232,10 +235,28 @@ class _Transcript:
             if agent is not None:
                 self.agents[agent] = node.source or node.parent or node.uuid
         if node.boundary and (mark := base.values(line)) is not None:
-            tokens = mark.inside("compactMetadata").value("preTokens")
-            if isinstance(tokens, int):
-                self._tokens[node.uuid] = tokens
+            self._note_mark(node, mark.inside("compactMetadata"))
         return node
+
+    def _note_mark(self, mark: Node, about: base.Values) -> None:
+        """Note the tokens before a compaction, and the first message that it kept."""
+        tokens = about.value("preTokens")
+        if isinstance(tokens, int):
+            self._tokens[mark.uuid] = tokens
+        kept = about.inside("preservedMessages").value("uuids")
+        head = kept[0] if isinstance(kept, list) and kept else None
+        head = head or about.inside("preservedSegment").text("headUuid")
+        if isinstance(head, str):
+            self._first_kept[mark.uuid] = head
+
+    def _is_above(self, uuid: str, below: str | None) -> bool:
+        """Whether an entry is another one, or above it; the steps of all calls are bounded."""
+        current = below
+        while current is not None and current != uuid and self._steps > 0:
+            self._steps -= 1
+            node = self._by_uuid.get(current)
+            current = None if node is None else self._parents.get(current, node.parent)
+        return current == uuid
 
     def _conversation(self, nodes: list[Node]) -> list[Node]:
         """The conversation in order, compacted parts included; notes each changed parent."""
@@ -355,7 +376,11 @@ class _Transcript:
         if node.summary and (mark := self._mark_of(node)) is not None:
             summary = text_of({"content": found.inside("message").value("content")})
             if summary:
-                kept: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": uuid}
+                first = self._given.get(self._first_kept.get(mark, ""))
+                last = self._by_uuid[mark].logical_parent
+                if first is None or not self._is_above(self._first_kept[mark], last):
+                    first = uuid
+                kept: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": first}
                 if mark in self._tokens:
                     kept["tokensBefore"] = self._tokens[mark]
                 return lines.entry("compaction", line, uuid, kept, **more)

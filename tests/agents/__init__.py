@@ -1,0 +1,1 @@
+"""Real agents, driven offline: what they send or build is what sessiontree reads."""

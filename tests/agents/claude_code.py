@@ -1,0 +1,188 @@
+"""Drives the real Claude Code against a model on loopback, and keeps what it sent.
+
+The program is in the wheel of claude-agent-sdk. What the user types decides what the model does:
+each prompt is a word of `Conversation`, which `answer` understands.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.examples.provider import Provider, provider
+
+Message = dict[str, Any]
+
+_REMINDER = re.compile(r"\s*<(system-reminder|task-notification)>.*?</\1>\s*", re.DOTALL)
+_HIDDEN = re.compile(r"<local-command-caveat>.*?</local-command-caveat>", re.DOTALL)
+_COMPACTS = "Respond with TEXT ONLY"
+_TOOLS = "Read,Agent,Task,Bash"
+
+
+def program() -> Path | None:
+    """The path of the program, or None."""
+    found = importlib.util.find_spec("claude_agent_sdk")
+    if found is None or found.origin is None:
+        return None
+    path = Path(found.origin).parent / "_bundled" / "claude"
+    return path if path.is_file() else None
+
+
+class Conversation:
+    """One session of the program in a folder of its own, and the requests of its model."""
+
+    def __init__(self, folder: Path, served: Provider) -> None:
+        self.id = str(uuid.uuid4())
+        self._config, self._home, self._project = folder / "c", folder / "h", folder / "project"
+        for each in (self._config, self._home, self._project):
+            each.mkdir()
+        for number in range(4):
+            (self._project / f"{number}.txt").write_text(f"content {number}\n")
+        self._served = served
+        self._is_new = True
+
+    @property
+    def file(self) -> Path:
+        (found,) = self._config.glob(f"projects/*/{self.id}.jsonl")
+        return found
+
+    def say(self, prompt: str, *options: str) -> None:
+        """Type a prompt; wait for the end of the turn."""
+        at = ("--session-id", self.id) if self._is_new else ("--resume", self.id)
+        self._is_new = False
+        command = [str(program()), "-p", prompt, "--output-format", "json"]
+        environment = {
+            **self._served.environment(),
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._home),
+            "CLAUDE_CONFIG_DIR": str(self._config),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        done = subprocess.run(
+            [*command, "--allowedTools", _TOOLS, *at, *options],
+            cwd=self._project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+    def go_back(self, entry: str, prompt: str) -> None:
+        """Go on from an earlier entry, as the user does with /rewind."""
+        self.say(prompt, "--resume-session-at", entry)
+
+    def branch_off(self, prompt: str) -> None:
+        """Go on in a copy of the session, which has an id of its own."""
+        copy = str(uuid.uuid4())
+        self.say(prompt, "--fork-session", "--session-id", copy)
+        self.id = copy
+
+
+@contextmanager
+def conversation(folder: Path) -> Iterator[tuple[Conversation, Provider]]:
+    with provider(_Model().answer) as served:
+        yield Conversation(folder, served), served
+
+
+class _Model:
+    """Answers a prompt by the word in capitals that it begins with."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._answers = 0
+        self._lock = threading.Lock()
+
+    def answer(self, request: dict[str, Any]) -> list[Message]:
+        with self._lock:
+            last = seen(request["messages"])[-1]["content"]
+            texts = [block["text"] for block in last if block["type"] == "text"]
+            word, _, rest = (texts[-1] if texts else "").strip().partition(" ")
+            if any(_COMPACTS in text for text in texts):
+                return [{"type": "text", "text": "<summary>They talked.</summary>"}]
+            if any(block["type"] == "tool_result" for block in last):
+                return [self._text("done")]
+            if word == "READ":
+                return [self._text("reading"), *map(self._read, rest.split())]
+            if word == "ASK":
+                agents = rest.split()
+                return [self._agent("READ 0 1 2", agent) for agent in agents]
+            return [self._text("hello")]
+
+    def _text(self, text: str) -> Message:
+        self._answers += 1
+        return {"type": "text", "text": f"{text} {self._answers}"}
+
+    def _read(self, name: str) -> Message:
+        return self._call("Read", file_path=f"{name}.txt")
+
+    def _agent(self, prompt: str, kind: str) -> Message:
+        return self._call("Agent", description=kind, prompt=prompt, subagent_type=kind)
+
+    def _call(self, name: str, **given: str) -> Message:
+        self._calls += 1
+        return {"type": "tool_use", "id": f"toolu_{self._calls:04}", "name": name, "input": given}
+
+
+def seen(messages: list[Message]) -> list[Message]:
+    """Messages of a request without what the program adds for the model alone.
+
+    Left out: system messages, reminders, notes of tasks, marks of the cache, and the caveat of
+    local commands.
+    Messages of one role in a row are one, and results are in the order of their calls' ids.
+    """
+    found: list[Message] = []
+    for message in messages:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        kept = [block for block in map(_bare, blocks) if block is not None]
+        if message["role"] == "system" or not kept:
+            continue
+        if found and found[-1]["role"] == message["role"]:
+            found[-1]["content"] += kept
+        else:
+            found.append({"role": message["role"], "content": kept})
+    for message in found:
+        message["content"].sort(key=lambda block: block.get("tool_use_id", "z"))
+    return found
+
+
+def _bare_summary(text: str) -> str:
+    """A summary without the words around it in a context of sessiontree."""
+    framed = text.startswith("The earlier part of this conversation was replaced by this summary:")
+    return text.partition("<summary>\n")[2].removesuffix("\n</summary>") if framed else text
+
+
+def _bare(block: Message) -> Message | None:
+    bare = {key: value for key, value in block.items() if key not in ("cache_control", "is_error")}
+    if block["type"] == "text":
+        text = _HIDDEN.sub("", _REMINDER.sub("", _bare_summary(block["text"]))).strip()
+        return {**bare, "text": text} if text else None
+    if block["type"] == "tool_result":
+        inside = seen([{"role": "user", "content": block.get("content") or ""}])
+        return {**bare, "content": inside[0]["content"] if inside else []}
+    if block["type"] == "tool_use":
+        return {key: bare[key] for key in ("type", "id", "name", "input")}
+    return bare
+
+
+def sent(served: Provider) -> list[str]:
+    """Each request for an answer, as JSON to compare."""
+    requests = (seen(request["messages"]) for request in served.requests)
+    return sorted(
+        json.dumps(each, sort_keys=True)
+        for each in requests
+        if _COMPACTS not in json.dumps(each[-1])
+    )
