@@ -7,7 +7,6 @@ where, and what to do next; the command line prints it as it is.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Sequence
 from typing import Final
@@ -27,8 +26,10 @@ class ContentLostWarning(SessionTreeWarning):
 
 def warn(text: str, category: type[Warning] = SessionTreeWarning) -> None:
     """Give a warning that names the line of the program which called the library."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+    from inspect import currentframe  # a slow import, and few calls warn
+
+    level, frame = 1, currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
 

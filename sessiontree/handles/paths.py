@@ -74,7 +74,7 @@ def branch_leaf(handle: Handle, reader: TreeReader) -> Entry | None:
         return reader.leaf_of(None)
     with reader.alone():
         tree, names = reader.index(), reader.names()
-        rows = names.branches.get(name, [])
+        rows = names.branch_rows(tree).get(name, [])
         if len(rows) > 1:
             raise TargetMissingError(
                 f"{handle} is ambiguous: {len(rows)} branches of the session have this name; point "
