@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 import orjson
@@ -30,6 +30,7 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 
 _NOWHERE: Final = -1
+_VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _NAMESPACE: Final = uuid.UUID("6f1c2b0e-7a53-5d7e-9c39-0d5f5f0c7b1a").bytes
 
 
@@ -74,11 +75,31 @@ def _is_pop(parsed: dict[str, Any], position: int) -> bool:
     return parsed.get("type") == "stack_pop" and _index(target, position) is not None
 
 
+class LineName(Protocol):
+    """The hash of the name that a uuid is made of."""
+
+    def update(self, more: bytes, /) -> None: ...
+
+    def copy(self) -> Self: ...
+
+    def hexdigest(self) -> str: ...
+
+
 def uuid_of_line(session_id: str, position: int, line: bytes) -> str:
     """The uuid that migration gives to the line at a position of a session (RFC 9562, 5.5)."""
-    name = b"%b:%d:%b" % (session_id.encode("utf-8", "replace"), position, line)
-    digest = hashlib.sha1(_NAMESPACE + name, usedforsecurity=False).digest()
-    return str(uuid.UUID(bytes=digest[:16], version=5))
+    return uuid_of_name(name_of_line(session_id, position, line).hexdigest())
+
+
+def name_of_line(session_id: str, position: int, line: bytes) -> LineName:
+    """The hash of the name that a line's uuid is made of; more may be added to the name."""
+    name = b"%b%b:%d:%b" % (_NAMESPACE, session_id.encode("utf-8", "replace"), position, line)
+    return hashlib.sha1(name, usedforsecurity=False)
+
+
+def uuid_of_name(digest: str) -> str:
+    """The version 5 uuid of a name, given the SHA-1 of its namespace and the name in hex."""
+    variant = _VARIANT[digest[16]]
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 class _Numbered:

@@ -25,7 +25,7 @@ from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
 from sessiontree.core.entry import HEADER, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import text_of
-from sessiontree.core.migrate import uuid_of_line
+from sessiontree.core.migrate import LineName, name_of_line, uuid_of_line, uuid_of_name
 from sessiontree.core.notes import UNKNOWN_TYPE
 from sessiontree.errors import EntryError, TooMuchError
 
@@ -117,6 +117,8 @@ class Lines:
         self.root = uuid_of_line(session_id, 0, format.name.encode())
         self.leaf = self.root
         self._taken = {self.root}
+        self._named: tuple[SourceLine, LineName] | None = None  # the last line with a name
+        self._repeated: dict[str, LineName] = {}  # by digest: the longest name made from it
 
     def header(self, place: Place, facts: Facts, **metadata: Any) -> Translated:
         """The header; its metadata names the agent and the agent's session id."""
@@ -139,12 +141,24 @@ class Lines:
 
     def uuid(self, own: str | None, line: SourceLine, name: bytes = b"") -> str:
         """The agent's own uuid if it is free, else one derived from the line and a name."""
-        text, number = line.text + name, line.place.number + (line.place.source << 40)
         uuid = own
-        while not uuid or uuid in self._taken:
-            uuid = uuid_of_line(self.session_id, number, text)
-            text += b" again"  # for the same message twice in one line
+        if not uuid or uuid in self._taken:
+            if self._named is None or self._named[0] is not line:  # a line may be the whole file
+                number = line.place.number + (line.place.source << 40)
+                self._named = line, name_of_line(self.session_id, number, line.text)
+            uuid = self._derived(self._named[1].copy(), name)
         self._taken.add(uuid)
+        return uuid
+
+    def _derived(self, named: LineName, name: bytes) -> str:
+        named.update(name)
+        digest = named.hexdigest()
+        uuid = uuid_of_name(digest)
+        if uuid in self._taken:  # the same message twice in one line
+            named = self._repeated.setdefault(digest, named)
+        while uuid in self._taken:
+            named.update(b" again")
+            uuid = uuid_of_name(named.hexdigest())
         return uuid
 
     def entry(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -96,15 +96,23 @@ class Losses(Notes):
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
-_REPEATED: Final = 40_000
-"""The entries that a conversion of a small session may repeat."""
+_READ_AGAIN: Final = 40_000
+"""The entries that the conversion of a small session may read again."""
 
 _SIZE_OF_EACH: Final = 32
-"""Bytes of a session for each further entry that its conversion may repeat.
+"""Bytes of a session for each further entry that its conversion may read again."""
 
-Entries of real work have some two kilobytes. So 300 lanes may share a path of 5,000 entries, and a
-file whose entries are as short as they can be is refused before it takes long.
-"""
+_LINES_AGAIN: Final = 1_000_000
+"""The lines that the files of the lanes of a small session may have."""
+
+_SIZE_OF_EACH_LINE: Final = 5
+"""Bytes of a session for each line that the files of its lanes may have."""
+
+_BYTES_AGAIN: Final = 128 << 20
+"""The bytes of lines that a conversion may repeat."""
+
+_TIMES: Final = 100
+"""How often a conversion may repeat each byte, beyond those."""
 
 
 class SessionSource(Protocol):
@@ -119,7 +127,9 @@ class SessionSource(Protocol):
     tree: TreeIndex  # the index of the whole session
     leaf: int  # the row of the current leaf
     losses: Losses  # collects the losses
-    room: Room  # limits what is repeated
+    room: Room  # limits the entries that are read again
+    lines: Room  # limits the lines of lanes
+    repeated: Room  # limits the bytes of lines that repeat others
 
     def model_id(self) -> str | None:
         """The model at the leaf."""
@@ -140,14 +150,12 @@ class SessionSource(Protocol):
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
 
-    def context(self, leaf: Entry) -> list[tuple[Message, Entry]]:
-        """The messages of the verbatim context of the path to an entry, each with its entry."""
+    def context(self, leaf: Entry) -> list[tuple[Message, Entry, int]]:
+        """The messages of the verbatim context of the path to an entry.
 
-    def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
-        """For each message of that context, given their entries, the row to continue from.
-
-        It is the row of the entry; of the last piece, for a message in pieces; of the
-        compaction that kept it; or of the merge that added it.
+        Each with its entry, and the row to continue from. It is the row of the entry; of the last
+        piece, for a message in pieces; of the compaction that kept it; or of the merge that added
+        it.
         """
 
     def merged(self, merge: Entry) -> list[tuple[Message, Entry]]:
@@ -248,28 +256,48 @@ def moment_of(timestamp: Any) -> datetime | None:
 
 
 class Room:
-    """Limits the entries that a conversion reads and writes again and again.
+    """Limits what a conversion does again and again.
 
     A lane repeats what is above it, a compaction what it keeps, a merge what it takes in. A file
     may be made so that this grows with the square of its size.
     """
 
-    def __init__(self, title: str, entries: int, size: int) -> None:
-        self._most = self._left = entries + _REPEATED + size // _SIZE_OF_EACH
-        self._error = (
-            f"{title} has {entries:,} entries, and its lanes, compactions and merges repeat them "
-            f"more than {self._most:,} times; fork the path that you need, and convert the copy"
-        )
+    def __init__(self, most: int, error: str) -> None:
+        self._left = most
+        self._error = f"{error}; fork the path that you need, and convert the copy"
+
+    @classmethod
+    def of_entries(cls, title: str, entries: int, size: int) -> Room:
+        """Room to read entries again, in a session of so many entries and bytes."""
+        most = entries + _READ_AGAIN + size // _SIZE_OF_EACH
+        facts = f"{title} has {entries:,} entries, and its lanes, compactions and merges"
+        return cls(most, f"{facts} repeat them more than {most:,} times")
+
+    @classmethod
+    def of_lines(cls, title: str, size: int) -> Room:
+        """Room for the lines of lanes, in a session of so many bytes."""
+        most = max(_LINES_AGAIN, size // _SIZE_OF_EACH_LINE)
+        return cls(most, f"the lanes of {title}, with what is above them, have over {most:,} lines")
+
+    @classmethod
+    def of_bytes(cls, title: str) -> Room:
+        """Room for bytes that repeat others."""
+        error = f"the lanes and compactions of {title} repeat each byte more than {_TIMES} times"
+        return cls(_BYTES_AGAIN, error)
 
     def take(self, count: int = 1) -> None:
-        """Note entries that are read or written again.
+        """Note what is done again.
 
         Raises:
-            TooMuchError: they are more than the limit.
+            TooMuchError: it is more than the limit.
         """
         self._left -= count
         if self._left < 0:
             raise TooMuchError(self._error)
+
+    def widen(self, size: int) -> None:
+        """Note bytes that repeat no others; they may be repeated later."""
+        self._left += _TIMES * size
 
 
 def no_message(source: SessionSource, made: str) -> NothingToDoError:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -32,9 +33,9 @@ from sessiontree.errors import (
 )
 from sessiontree.formats.writing import PIECES, Loss, Losses, Room, SideFile, Writer
 from sessiontree.operations.export import Original
-from sessiontree.storage.atomic import check_free, create_file
+from sessiontree.storage.atomic import check_all_free, check_free, create_file, make_file
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.oserrors import os_errors
+from sessiontree.storage.oserrors import os_errors, real_path
 
 TARGETS: Final = ("pi", "claude-code", "atif")
 
@@ -132,7 +133,10 @@ class Source:
         self.metadata = reader.names().metadata
         self.header = reader.header
         self.losses = Losses()
-        self.room = Room(self.title, len(self.tree), reader.view.size)
+        size = reader.view.size
+        self.room = Room.of_entries(self.title, len(self.tree), size)
+        self.lines = Room.of_lines(self.title, size)
+        self.repeated = Room.of_bytes(self.title)
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}
         self._unresolved: dict[str, SessionTreeError] = {}
@@ -200,17 +204,17 @@ class Source:
         self.room.take(len(found))
         return found
 
-    def context(self, leaf: Entry) -> list[tuple[Message, Entry]]:
+    def context(self, leaf: Entry) -> list[tuple[Message, Entry, int]]:
         path = self._cursor.read_path(leaf)
         self.room.take(len(path.entries))
         fold = Fold(path, self._segment, self._resolve, verbatim=True)
         messages, entries, warnings = fold.result()
         self.room.take(len(messages))
         self._warn(warnings)
-        return list(zip(messages, entries, strict=True))
+        return list(zip(messages, entries, self._places(path.entries, entries), strict=True))
 
-    def places(self, leaf: Entry, entries: Sequence[Entry]) -> list[int]:
-        path = self._cursor.read_path(leaf).entries
+    def _places(self, path: Sequence[Entry], entries: Sequence[Entry]) -> list[int]:
+        """The rows to continue from behind each of the entries that the messages came from."""
         ends = {message_uuid(entry): entry for entry in path if entry.type in PIECES}
         at = {entry.uuid: number for number, entry in enumerate(path)}
         merges = [number for number, entry in enumerate(path) if entry.type == "merge"]
@@ -219,9 +223,11 @@ class Source:
         found: list[int] = []
         for entry in entries:
             whole = ends.get(message_uuid(entry), entry) if entry.type in PIECES else entry
-            at_merge = next((number for number in merges if number > last), last)
-            number = at.get(whole.uuid, at_merge)
-            if whole.uuid in at:
+            number = at.get(whole.uuid)
+            if number is None:
+                after = bisect_right(merges, last)
+                number = merges[after] if after < len(merges) else last
+            else:
                 last = number = max(first, number)
             found.append(self.row(path[number]))
         return found
@@ -321,15 +327,25 @@ def _opened(original: Original, to: str) -> tuple[Source, Writer]:
 
 
 def _write(fs: FileSystem, path: str, blocks: Iterator[bytes], beside: Sequence[SideFile]) -> None:
-    """Make the files, the main one last; if one exists or cannot be made, remove the others."""
-    for name in (path, *(file.path for file in beside)):
-        check_free(fs, name)
+    """Make the files, the main one last; if one exists or cannot be made, remove the others.
+
+    A folder is synced once, after all its files.
+    """
+    check_free(fs, path)
+    check_all_free(fs, (file.path for file in beside))
+    targets: dict[str, str] = {}  # by folder: its real path
     made: list[str] = []
     try:
         for file in beside:
-            _make_folder(fs, os.path.dirname(file.path), os.path.dirname(path))
-            create_file(fs, file.path, file.blocks())
+            folder, name = os.path.split(file.path)
+            if folder not in targets:
+                _make_folder(fs, folder, os.path.dirname(path))
+                targets[folder] = real_path(folder or os.curdir)
+            make_file(fs, file.path, os.path.join(targets[folder], name), file.blocks())
             made.append(file.path)
+        for folder, target in targets.items():
+            with os_errors(folder, "sync"):
+                fs.sync_folder(target)
         create_file(fs, path, blocks)
     except BaseException:
         for name in made:

@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from itertools import zip_longest
 from typing import Final
 
@@ -38,9 +38,35 @@ def check_free(fs: FileSystem, path: str) -> None:
         raise FileExistsError(path)
 
 
+def check_all_free(fs: FileSystem, paths: Iterable[str]) -> None:
+    """Do the same for many paths, at the cost of a look into each folder."""
+    taken: dict[str, set[str]] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        if folder not in taken:
+            with os_errors(path, "make"):
+                taken[folder] = _names_in(fs, folder)
+        if name in taken[folder]:
+            check_free(fs, path)
+
+
+def _names_in(fs: FileSystem, folder: str) -> set[str]:
+    try:
+        return set(fs.list(folder or os.curdir))
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+
+
 def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     """Make a new file with all its content, or none; SessionExistsError if the path is taken."""
     target = real_path(path)
+    make_file(fs, path, target, blocks)
+    with os_errors(path, "sync the folder of"):
+        fs.sync_folder(os.path.dirname(target))
+
+
+def make_file(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> None:
+    """Do the same at the real path `target`, but leave its folder to the caller to sync."""
     beside = _write_beside(fs, path, target, blocks)
     try:
         with os_errors(path, "make"):
@@ -48,8 +74,6 @@ def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     finally:
         with contextlib.suppress(OSError):
             fs.unlink(beside)
-    with os_errors(path, "sync the folder of"):
-        fs.sync_folder(os.path.dirname(target))
 
 
 def _name(fs: FileSystem, beside: str, target: str) -> None:

@@ -313,9 +313,11 @@ def test_lanes_that_repeat_too_much_are_refused_before_a_file_is_made(
     lines = [*chain(*"abcdefgh"), *(message(f"l{n}", "h", "x") | {"lane": f"l{n}"} for n in "123")]
     with opened(tmp_path / "s.jsonl", *lines) as session:
         session.convert(to, tmp_path / "whole.jsonl")
-        monkeypatch.setattr(writing, "_REPEATED", 0)
-        monkeypatch.setattr(writing, "_SIZE_OF_EACH", 10**6)
-        with pytest.raises(TooMuchError, match="repeat them more than 12 times; fork the path"):
+        for limit in ("_READ_AGAIN", "_LINES_AGAIN"):
+            monkeypatch.setattr(writing, limit, 0)
+        for limit in ("_SIZE_OF_EACH", "_SIZE_OF_EACH_LINE"):
+            monkeypatch.setattr(writing, limit, 10**6)
+        with pytest.raises(TooMuchError, match="fork the path that you need, and convert"):
             session.convert(to, tmp_path / "refused.jsonl")
     assert not list(tmp_path.glob("refused*"))
 
@@ -323,4 +325,37 @@ def test_lanes_that_repeat_too_much_are_refused_before_a_file_is_made(
 def test_three_hundred_lanes_may_share_a_path_of_five_thousand_entries() -> None:
     lanes, path, own = 300, 5000, 20
     entries = path + lanes * own
-    writing.Room("s", entries, entries * 2500).take(lanes * path // 2 + entries)
+    size = entries * 2500
+    writing.Room.of_entries("s", entries, size).take(lanes * path // 2 + entries)
+    writing.Room.of_lines("s", size).take(lanes * (path + own))
+
+
+def test_lanes_below_one_large_entry_are_refused_before_they_fill_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = [message(f"l{n}", "a", "x") | {"lane": f"l{n}"} for n in range(20)]
+    lines = [message("a", "root", "large " * 5000), *lanes]
+    monkeypatch.setattr(writing, "_BYTES_AGAIN", 0)
+    with opened(tmp_path / "s.jsonl", *lines) as session:
+        session.switch("a")
+        session.convert("claude-code", tmp_path / "whole.jsonl")
+        monkeypatch.setattr(writing, "_TIMES", 5)
+        with pytest.raises(TooMuchError, match="repeat each byte more than 5 times; fork"):
+            session.convert("claude-code", tmp_path / "refused.jsonl")
+    assert not [file for file in tmp_path.rglob("refused*/**/*") if file.is_file()]
+    assert not (tmp_path / "refused.jsonl").exists()
+
+
+def test_a_lane_repeats_what_is_above_it_line_by_line_with_its_own_uuids(tmp_path: Path) -> None:
+    own = [message(f"l{n}", "c", "x") | {"lane": f"l{n}"} for n in range(3)]
+    with opened(tmp_path / "s.jsonl", *chain(*"abc"), *own) as session:
+        session.switch("c")
+        made = session.convert("claude-code", tmp_path / "x.jsonl")
+    files = [[json.loads(line) for line in Path(f).read_bytes().splitlines()] for f in made.beside]
+    for lines in files:
+        assert [line["parentUuid"] for line in lines] == [None, *(e["uuid"] for e in lines[:-1])]
+        assert [line["sessiontree"]["entry"] for line in lines][:3] == ["a", "b", "c"]
+    uuids = [line["uuid"] for lines in files for line in lines]
+    assert len(set(uuids)) == len(uuids) == 12
+    said = [[{**e, "uuid": "", "parentUuid": "", "agentId": ""} for e in f[:3]] for f in files]
+    assert said[0] == said[1] == said[2]

@@ -3,16 +3,12 @@
 Claude Code's readers find the conversation upwards from the last message by `parentUuid`. So each
 branch is written as the messages of its context, shared beginnings once, and the conversation of
 the current leaf last. A compaction is a mark that starts a new chain, the summary, and then the
-kept messages again. A lane is a subagent, with a file of its own beside the transcript.
+kept messages again. A lane is a subagent, with a file of its own beside the transcript, which
+repeats what is above the lane: readers follow `parentUuid` inside one file.
 
-Branches share a node where the same entry gives the same message after the same messages. A node
-holds no message that its entry can give again: the memory is that of the nodes, and each message
-is translated twice, to count losses and to be written.
-
-An entry that only adds to the context of its parent adds one node to the parent's conversation, so
-that a tree costs its entries, however many branches it has. A compaction, an edit, a merge and a
-message in scattered pieces need the whole context of their path. Lanes, and compactions that keep
-the same messages, repeat messages; how many is limited.
+The transcripts share the nodes of `conversations`, and have uuids of their own for them. The lines
+of a node differ in these uuids alone. So the bytes between them are made once, and a lane costs
+little more than its bytes. A lane's lines are made when its file is written, and not kept.
 
 A response's `message.id` is left out where another branch goes on from inside the response:
 readers gather all entries with one id, those of other branches included.
@@ -21,21 +17,23 @@ readers gather all entries with one id, those of other branches included.
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import takewhile
 from typing import Any, Final
 
-from sessiontree.context.settings import may_make_system, model_of
-from sessiontree.core.blocks import message_uuid
+from sessiontree.context.settings import may_make_system
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.message import Message, calls_of, result_ids, text_of
+from sessiontree.core.message import Message, calls_of, result_ids
 from sessiontree.core.origin import origin_at
-from sessiontree.errors import SessionTreeError
 from sessiontree.formats import writing
+from sessiontree.formats.claude_code.conversations import (
+    Conversations,
+    Node,
+    is_summary,
+    translated,
+)
 from sessiontree.formats.claude_code.messages import AnthropicMessages
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -63,10 +61,13 @@ _WRITTEN_KEYS: Final = {
 }
 """The keys that are written, by type; other keys are losses."""
 
-_NEEDS_PATH: Final = frozenset(("compaction", "context_edit", "merge", *writing.PIECES))
-"""The types of entries that may change what stands above them in a context."""
-
 _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end"})
+
+_MOST_KEPT: Final = 32 << 20
+"""The bytes of lines that are kept for the lanes that repeat them."""
+
+_BLOCK: Final = 1 << 18
+"""The bytes of lines that are given together."""
 
 
 class ClaudeCodeWriter:
@@ -77,15 +78,19 @@ class ClaudeCodeWriter:
         self._losses = source.losses
         is_uuid = _UUID.fullmatch(source.id) is not None
         self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
-        self.used: set[str] = set()  # the uuids of the lines of all files
-        self._next_numbers: dict[str, int] = {}
-        self.whole_messages = _whole_messages(source)
-        self.model = source.model_id()
+        self._uuids = frozenset(source.tree.uuids)
+        self._used: set[str] = set()  # those of the session that lines have, in any file
+        self._numbers: dict[str, int] = {}  # by uuid: the lines with a uuid derived from it
+        self._names: dict[str, int] = {}
+        self._written = bytearray(len(source.tree))  # the rows with lines in any file
+        self.room_to_keep = _MOST_KEPT
+        self.conversations = Conversations(source)
         self._note_losses()
         tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]
         self._main = _Transcript(self, [*tips, source.leaf], None)
         if not self._main.has_messages:
             raise writing.no_message(source, "transcript")
+        self._main.prepare()
         self._lanes = self._subagents()
 
     @property
@@ -97,14 +102,14 @@ class ClaudeCodeWriter:
         made: list[writing.SideFile] = []
         for agent, (transcript, facts) in self._lanes.items():
             path = f"{name}/subagents/agent-{agent}"
-            made.append(writing.SideFile(f"{path}.jsonl", transcript.lines))
+            made.append(writing.SideFile(f"{path}.jsonl", transcript.lines_of_lane))
             if facts:
                 made.append(writing.SideFile.of(f"{path}.meta.json", writing.json_of(facts)))
         return made
 
     def blocks(self) -> Iterator[bytes]:
         """The lines of the transcript, each with its LF."""
-        yield from self._main.lines()
+        yield from self._main.blocks()
         name = self.source.name
         if name is not None:
             title = {"type": "custom-title", "customTitle": name, "sessionId": self.session_id}
@@ -161,22 +166,38 @@ class ClaudeCodeWriter:
 
     def free_uuid(self, wanted: str) -> str:
         """A uuid that no line has yet: the one wanted, if it is one."""
-        uuid, number = wanted, self._next_numbers.get(wanted, 0)
-        while uuid in self.used or not _UUID.fullmatch(uuid):
+        number = self._numbers.get(wanted)
+        if number is None:
+            number = self._numbers[wanted] = 0
+            if wanted not in self._used and _UUID.fullmatch(wanted):
+                self._used.add(wanted)
+                return wanted
+        while True:
             number += 1
             uuid = self.source.derived_uuid(wanted, number)
-        self._next_numbers[wanted] = number
-        self.used.add(uuid)
+            if uuid not in self._uuids:  # so no line wants it, and nothing else is derived to it
+                break
+            if uuid not in self._used:
+                self._used.add(uuid)
+                break
+        self._numbers[wanted] = number
         return uuid
+
+    def note_written(self, row: int, size: int) -> None:
+        """Note the bytes of lines, and whether they repeat lines of the same row."""
+        if self._written[row]:
+            self.source.repeated.take(size)
+        else:
+            self._written[row] = 1
+            self.source.repeated.widen(size)
 
     def free_name(self, wanted: str, used: Collection[str]) -> str:
         """A name that no subagent has yet: the one wanted, or one with a number."""
-        key = f"agent {wanted}"
-        name, number = wanted, self._next_numbers.get(key, 1)
+        name, number = wanted, self._names.get(wanted, 1)
         while name in used:
             number += 1
             name = f"{wanted}-{number}"
-        self._next_numbers[key] = number
+        self._names[wanted] = number
         return name
 
     def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
@@ -185,6 +206,7 @@ class ClaudeCodeWriter:
         found: dict[str, tuple[_Transcript, dict[str, Any]]] = {}
         for lane, tips in writing.durable_lanes(source):
             transcript = _Transcript(self, tips, lane)
+            transcript.survey()
             if not transcript.has_messages:
                 continue
             self._losses.at(source.tree.uuids[tips[-1]], f"the lane {lane!r} is a subagent")
@@ -194,46 +216,18 @@ class ClaudeCodeWriter:
         return found
 
 
-@dataclass(eq=False, slots=True)
-class _Node:
-    """A message in a conversation."""
-
-    row: int  # its entry's row in the index
-    place: int  # the row of the entry below which the next message belongs
-    kept: tuple[Message, Entry] | None  # None if the entry can give the message again
-    parent: _Node | None = None  # the node before it, or None
-    replaces: _Node | None = None  # for the summary of a compaction, the last node that it replaces
-    children: list[_Node] | None = None  # the nodes after it, if any
-    model: str | None = None  # the id of the current model there, or None
-    uuids: tuple[str, ...] = ()  # of its lines
-    last_uuid: str | None = None  # of its last line, or of the nearest node above that has one
-
-    def up(self) -> Iterator[_Node]:
-        node: _Node | None = self
-        while node is not None:
-            yield node
-            node = node.parent
-
-    def below(self) -> Iterator[_Node]:
-        waiting = [*reversed(self.children or ())]
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting.extend(reversed(node.children or ()))
-
-
 class _SharedIds:
     """Finds the response ids in the current conversation that other branches go on from."""
 
-    def __init__(self, current: Iterable[_Node]) -> None:
+    def __init__(self, current: Iterable[Node]) -> None:
         self._current = set(current)
         self._here: dict[str, str] = {}
         self._elsewhere: set[str] = set()
         self._answered: set[str] = set()
         self._owners: dict[str, list[str]] = {}
-        self._ids: dict[_Node, list[str]] = {}
+        self._ids: dict[Node, list[str]] = {}
 
-    def note(self, node: _Node, messages: Sequence[Message], uuid: str) -> None:
+    def note(self, node: Node, messages: Sequence[Message], uuid: str) -> None:
         ids = [id for m in messages if isinstance(id := m.get("id"), str) and id]
         if ids:
             self._ids[node] = ids
@@ -261,29 +255,34 @@ class _SharedIds:
 
 
 class _Transcript:
-    """The conversations of one lane, which end at the rows `tips`, the current one last."""
+    """The conversations of one lane, which end at the rows `tips`, the current one last.
+
+    `_runs` has its nodes: each run goes from a node, whose parent is in an earlier run or nowhere,
+    down to the end of a conversation.
+    """
 
     def __init__(self, writer: ClaudeCodeWriter, tips: list[int], lane: str | None) -> None:
         self._writer = writer
         self._source = writer.source
+        self._conversations = writer.conversations
         self._lane = lane
+        self._tips = tips
         self._agent = ""
-        self._roots: list[_Node] = []
-        self._ends: dict[int, _Node | None] = {}  # by row: the last node of its conversation
-        self._after: dict[tuple[int, str, int], list[_Node]] = {}  # see `_add`
-        self._last: _Node | None = None
-        for row in tips:
-            self._last = self._conversation(row)
-        current = [] if self._last is None else list(self._last.up())
-        self._shared = self._translate(current)
-        self._last = next((node for node in current if node.uuids), None)
-        if self._last is not None:  # what is appended there continues at the lane's leaf
-            self._last.place = tips[-1]
-        self._nodes = self._in_order(self._last)
+        last = self._conversations.end(tips[-1])
+        self._last = None if last is None else last.written
+        self._runs: list[list[Node]] = []
+        self._places: dict[Node, int] = {}
+        self._uuids: dict[Node, tuple[str, ...]] = {}
+        self._shared: dict[str, str] = {}
 
     @property
     def has_messages(self) -> bool:
         return self._last is not None
+
+    @property
+    def _is_one_branch(self) -> bool:
+        """Whether all nodes with lines are above the current end."""
+        return len(self._runs) == 1 and self._runs[0][-1].written is self._last
 
     def agent_id(self, used: Collection[str]) -> str:
         """The id of the subagent that the lane becomes; not one of those used."""
@@ -292,244 +291,249 @@ class _Transcript:
         self._agent = self._writer.free_name(wanted, used)
         return self._agent
 
-    def lines(self) -> Iterator[bytes]:
+    def survey(self) -> None:
+        """Note what a lane repeats, and what it loses; its nodes are found again to be written."""
+        self._find_runs()
+        self._source.lines.take(sum(map(len, self._runs)))
+        self._note_losses()
+        for run in self._runs:
+            for node in run:
+                node.lanes += 1
+        self._release()
+
+    def prepare(self) -> None:
+        """Note the losses of the main lane, and give its lines their uuids."""
+        self._find_runs()
+        self._note_losses()
+        self._name()
+
+    def lines_of_lane(self) -> Iterator[bytes]:
+        """The lines of a lane, many at a time."""
+        self._find_runs()
+        self._name()
+        yield from self.blocks()
+        self._release()
+
+    def blocks(self) -> Iterator[bytes]:
+        """The lines, many at a time, once they have uuids."""
         for _, uuid in sorted(self._shared.items()):
             self._source.losses.at(uuid, "the id of a response that other branches go on from")
         messages = AnthropicMessages(writing.Losses())  # the losses are counted already
-        for node in self._nodes:
-            yield from self._lines_of(node, messages)
-        if self._last is not None and self._last.children:
-            yield self._end(self._last)
+        head = self._head()
+        uuids, places, shared = self._uuids, self._places, self._shared
+        block: list[bytes] = []
+        new = repeated = 0
+        for node in self._order():
+            if not node.lines:
+                continue
+            above = None if node.parent is None else node.parent.written
+            rendered = node.rendered
+            if rendered is None or above is None or node in places or (shared and node.has_id):
+                lines = self._lines_of(node, messages)
+                self._keep(node, lines)
+                size = sum(map(len, lines))
+                self._writer.note_written(node.row, size)
+                new += size
+                block += lines
+            else:
+                parent = uuids[above][-1].encode()
+                for (middle, end), uuid in zip(rendered, uuids[node], strict=True):
+                    own = uuid.encode()
+                    block += (b'{"parentUuid":"', parent, head, middle, own, end)
+                    repeated += len(middle) + len(end)
+                    parent = own
+            if new + repeated >= _BLOCK:
+                self._source.repeated.take(repeated)
+                yield b"".join(block)
+                block, new, repeated = [], 0, 0
+        self._source.repeated.take(repeated)
+        if self._last is not None and self._has_more_below(self._last):
+            block.append(self._end(self._last))
+        yield b"".join(block)
 
-    def _conversation(self, leaf: int) -> _Node | None:
-        """Add the path to a row, and the paths that compactions on it replaced."""
-        waiting = [leaf]
-        asked: set[int] = set()
-        while waiting:
-            row = waiting[-1]
-            above, rows = self._known_above(row)
-            if above != NO_ROW and above not in self._ends:
-                path = self._path(self._source.stored(above))
-                summary = _compaction_in(path)
-                replaced = NO_ROW
-                if summary is not None:
-                    replaced = self._source.row(self._source.parent(summary))
-                    if replaced not in self._ends and replaced not in asked:
-                        asked.add(replaced)
-                        waiting.append(replaced)
-                        continue
-                last = self._add_all(path)
-                if last is not None and summary is not None:
-                    *_, top = last.up()
-                    top.replaces = top.replaces or self._ends.get(replaced)
-                self._ends[above] = last
-            self._go_on(above, rows)
-            waiting.pop()
-        return self._ends[leaf]
+    def _find_runs(self) -> None:
+        found: set[Node] = set()
+        conversations = self._conversations
+        for tip in self._tips:
+            leaf, waiting = tip, []
+            tops: set[Node] = set()
+            while (end := conversations.end(leaf)) is not None:
+                run = [*takewhile(lambda node: node not in found, end.up())]
+                run.reverse()
+                waiting.append((leaf, run))
+                top = run[0] if run else None
+                if top is None or top in tops or top.replaces == NO_ROW:
+                    break
+                tops.add(top)
+                leaf = top.replaces  # what the compaction replaced comes first
+            for leaf, run in reversed(waiting):
+                new = [node for node in run if node not in found]
+                if not new:
+                    continue
+                found.update(new)
+                self._runs.append(new)
+                others = conversations.places(leaf)
+                self._places.update((node, others[node]) for node in new if node in others)
+        if self._last is not None:  # what is appended there goes on at the lane's leaf
+            self._places.pop(self._last, None)
+            if self._last.place != self._tips[-1]:
+                self._places[self._last] = self._tips[-1]
 
-    def _known_above(self, row: int) -> tuple[int, list[list[int]]]:
-        """The nearest row at or above one whose conversation is known, or needs its whole path.
+    def _release(self) -> None:
+        self._runs, self._places, self._uuids, self._shared = [], {}, {}, {}
 
-        NO_ROW where there is none. Also the rows below it, the lowest first, each with the other
-        rows of its message, if it is one in pieces.
-        """
-        tree, whole = self._source.tree, self._writer.whole_messages
-        found: list[list[int]] = []
-        while row != NO_ROW and row not in self._ends:
-            members = whole.get(row)
-            if members is None and tree.type_of(row) in _NEEDS_PATH:
-                return row, found
-            if members is None:
-                found.append([row])
-            elif members[-1] == row:
-                found.append(members)
-            else:  # a branch leaves in the middle of a message
-                found.append(members[: members.index(row) + 1])
-                self._source.room.take(len(found[-1]))
-            row = tree.parents[found[-1][0]]
-        return row, found
-
-    def _go_on(self, above: int, found: list[list[int]]) -> None:
-        """Add the messages of rows, the lowest first, that only add to a conversation."""
-        source = self._source
-        last = self._ends[above] if above != NO_ROW else None
-        last_piece = {members[0]: members[-1] for members in found}
-        rows = array("i", (row for members in reversed(found) for row in members))
-        ended = iter([members[-1] for members in reversed(found)])
-        for message, entry in source.messages(rows):
-            row = source.row(entry)
-            place = last_piece.get(row, row)
-            while (end := next(ended)) != place:
-                self._ends[end] = last
-            if message.get("role") != "system":
-                kept = None if _is_own(message, entry) else (message, entry)
-                last = self._add(last, _Node(row, place, kept), entry)
-            self._ends[place] = last
-        self._ends.update(dict.fromkeys(ended, last))
-
-    def _add_all(self, path: list[_Node]) -> _Node | None:
-        """Add a whole conversation; its last node, or None for an empty one."""
-        last: _Node | None = None
-        for node in path:
-            _, entry = self._read(node)
-            last = self._add(last, node, entry)
-        return last
-
-    def _add(self, last: _Node | None, node: _Node, entry: Entry) -> _Node:
-        """Add a node below another, unless the same is there; gives the one that is there."""
-        key = id(last), entry.uuid, hash(entry.line)
-        alike = self._after.setdefault(key, [])
-        known = next((other for other in alike if self._is_same(other, node)), None)
-        if known is not None:
-            return known
-        self._source.room.take()
-        alike.append(node)
-        node.parent = last
-        if last is None:
-            self._roots.append(node)
-        elif last.children is None:
-            last.children = [node]
-        else:
-            last.children.append(node)
-        return node
-
-    def _in_order(self, last: _Node | None) -> list[_Node]:
-        """All nodes, each parent before its children, but `last` after all others."""
-        below = set(last.below()) if last is not None else set()
-        nodes = [node for root in self._roots for node in (root, *root.below())]
-        early = [node for node in nodes if node not in below and node is not last]
-        late = [node for node in nodes if node in below]
-        return [*early, *late, *([last] if last is not None else [])]
-
-    def _path(self, leaf: Entry) -> list[_Node]:
-        """The messages of the path to an entry, as nodes without parents."""
-        contributed = self._source.context(leaf)
-        places = self._source.places(leaf, [entry for _, entry in contributed])
-        row_of = self._source.row
-        return [
-            _Node(row_of(entry), place, None if _is_own(message, entry) else (message, entry))
-            for (message, entry), place in zip(contributed, places, strict=True)
-            if message.get("role") != "system"
-        ]
-
-    def _read(self, node: _Node) -> tuple[Message, Entry]:
-        if node.kept is not None:
-            return node.kept
-        entry = self._source.entry(node.row)
-        return entry["message"], entry
-
-    def _is_same(self, one: _Node, other: _Node) -> bool:
-        uuids = self._source.tree.uuids
-        if uuids[one.row] != uuids[other.row]:
-            return False
-        if one.row == other.row and one.kept is None and other.kept is None:
-            return True
-        (message, entry), (other_message, other_entry) = self._read(one), self._read(other)
-        return entry == other_entry and message == other_message
-
-    def _translate(self, current: list[_Node]) -> dict[str, str]:
-        """Give each node its model and its lines' uuids; find the shared ids; note losses."""
-        losses = self._source.losses
-        messages = AnthropicMessages(losses)
-        nodes = self._in_order(None)
-        shared = _SharedIds(current) if len(nodes) > len(current) else None
-        for node in nodes:
-            message, entry = self._read(node)
-            found = model_of(message)
-            above = self._writer.model if node.parent is None else node.parent.model
-            node.model = found["modelId"] if found else above
-            losses.uuid = entry.uuid
-            made = _translated(node, message, messages)
-            node.uuids = tuple(self._writer.free_uuid(entry.uuid) for _ in made)
-            before = None if node.parent is None else node.parent.last_uuid
-            node.last_uuid = node.uuids[-1] if node.uuids else before
-            if shared is not None:
-                shared.note(node, made, entry.uuid)
-        return {} if shared is None else shared.found()
-
-    def _lines_of(self, node: _Node, messages: AnthropicMessages) -> Iterator[bytes]:
-        if not node.uuids:
+    def _nodes(self) -> Iterator[Node]:
+        """All nodes, each parent before its children."""
+        if len(self._runs) == 1:
+            yield from self._runs[0]
             return
-        parent = None if node.parent is None else node.parent.last_uuid
-        message, entry = self._read(node)
-        is_summary = _is_summary(node, message)
-        if is_summary:
-            mark = self._source.derived_uuid(node.uuids[0], -2)
-            yield self._line(node, entry, "system", parent, _mark(node, entry, mark))
+        roots: list[list[Node]] = []
+        beside: dict[Node, list[list[Node]]] = {}  # further runs below a node
+        for run in self._runs:
+            above = run[0].parent
+            (roots if above is None else beside.setdefault(above, [])).append(run)
+        waiting = roots[::-1]
+        while waiting:
+            for node in waiting.pop():
+                yield node
+                waiting.extend(reversed(beside.get(node, ())))
+
+    def _order(self) -> Iterator[Node]:
+        """All nodes, each parent before its children, but the current end after all others."""
+        last = self._last
+        if last is None or self._is_one_branch:
+            yield from self._nodes()
+            return
+        below: set[Node] = set()
+        late: list[Node] = []
+        for node in self._nodes():
+            if node.parent is last or node.parent in below:
+                below.add(node)
+                late.append(node)
+            elif node is not last:
+                yield node
+        yield from late
+        yield last
+
+    def _note_losses(self) -> None:
+        losses, uuids = self._source.losses, self._source.tree.uuids
+        for node in self._nodes():
+            if node.losses:
+                losses.uuid = uuids[node.row]
+                for what in node.losses:
+                    losses.add(what)
+
+    def _name(self) -> None:
+        """Give each line its uuid; find the ids that branches share."""
+        uuids, free = self._source.tree.uuids, self._writer.free_uuid
+        self._uuids = {
+            node: tuple([free(uuids[node.row]) for _ in range(node.lines)])
+            for node in self._nodes()
+            if node.lines
+        }
+        self._shared = self._shared_ids()
+
+    def _has_more_below(self, last: Node) -> bool:
+        return any(node.parent is last for node in self._nodes())
+
+    def _shared_ids(self) -> dict[str, str]:
+        if self._last is None or self._is_one_branch:
+            return {}
+        current = set(self._last.up())
+        if not any(node.has_id for node in current):
+            return {}
+        shared = _SharedIds(current)
+        messages = AnthropicMessages(writing.Losses())
+        for node in self._nodes():
+            message, entry = self._conversations.read(node)
+            shared.note(node, translated(node, message, messages), entry.uuid)
+        return shared.found()
+
+    def _uuid_of(self, node: Node | None) -> str | None:
+        """The uuid of the last line at or above a node."""
+        written = None if node is None else node.written
+        return None if written is None else self._uuids[written][-1]
+
+    def _lines_of(self, node: Node, messages: AnthropicMessages) -> list[bytes]:
+        parent = self._uuid_of(node.parent)
+        message, entry = self._conversations.read(node)
+        found: list[bytes] = []
+        is_compacted = is_summary(node, message)
+        uuids = self._uuids[node]
+        if is_compacted:
+            mark = self._source.derived_uuid(uuids[0], -2)
+            found.append(self._line(node, entry, "system", parent, self._mark(node, entry, mark)))
             parent = mark
-        for uuid, made in zip(node.uuids, _translated(node, message, messages), strict=True):
+        for uuid, made in zip(uuids, translated(node, message, messages), strict=True):
             if made.get("id") in self._shared:
                 made = {key: value for key, value in made.items() if key != "id"}
             fields: dict[str, Any] = {"message": made, "uuid": uuid}
-            if is_summary:
+            if is_compacted:
                 fields |= {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
-            yield self._line(node, entry, made["role"], parent, fields)
+            found.append(self._line(node, entry, made["role"], parent, fields))
             parent = uuid
+        return found
 
-    def _end(self, last: _Node) -> bytes:
+    def _keep(self, node: Node, lines: list[bytes]) -> None:
+        """Keep the parts of a node's lines for further lanes, where they are all that differs."""
+        size = sum(map(len, lines))
+        if node.lanes < 2 or node.rendered is not None or size > self._writer.room_to_keep:
+            return
+        uuids = self._uuids[node]
+        parent = self._uuid_of(node.parent)
+        if parent is None or node in self._places or self._shared or len(lines) != len(uuids):
+            return
+        parts: list[tuple[bytes, bytes]] = []
+        for line, uuid in zip(lines, uuids, strict=True):
+            start = b'{"parentUuid":"%b%b' % (parent.encode(), self._head())
+            # A text inside a message has a backslash before such a quotation mark, and only texts
+            # follow the key of the line.
+            key = b',"uuid":"%b"' % uuid.encode()
+            at = line.rfind(key)
+            if not line.startswith(start) or at < 0:
+                return
+            parts.append((line[len(start) : at + len(b',"uuid":"')], line[at + len(key) - 1 :]))
+            parent = uuid
+        node.rendered = tuple(parts)
+        self._writer.room_to_keep -= size
+
+    def _end(self, last: Node) -> bytes:
         """An empty line below the last message, so that it is above a line of no branch."""
-        _, entry = self._read(last)
+        _, entry = self._conversations.read(last)
         uuid = self._source.derived_uuid(entry.uuid, -1)
         fields = {"uuid": uuid, "subtype": "informational", "content": "", "isMeta": True}
-        return self._line(last, entry, "system", last.last_uuid, fields)
+        return self._line(last, entry, "system", self._uuid_of(last), fields)
 
-    def _line(
-        self, node: _Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
-    ) -> bytes:
-        place = {"parentUuid": parent, "isSidechain": self._lane is not None}
+    def _mark(self, node: Node, entry: Entry, uuid: str) -> dict[str, Any]:
+        tokens = entry.get("tokensBefore")
+        before = tokens if isinstance(tokens, int) else 0
+        replaced = node.replaces
+        end = None if replaced == NO_ROW else self._conversations.end(replaced)
+        return {
+            "uuid": uuid,
+            "logicalParentUuid": self._uuid_of(end),
+            "subtype": "compact_boundary",
+            "content": "Conversation compacted",
+            "level": "info",
+            "isMeta": False,
+            "compactMetadata": {"trigger": "manual", "preTokens": before},
+        }
+
+    def _head(self) -> bytes:
+        """What follows the parent's uuid in each line."""
+        return writing.json_of({"parentUuid": "", **self._place()})[len(b'{"parentUuid":"') : -1]
+
+    def _place(self) -> dict[str, Any]:
+        place: dict[str, Any] = {"isSidechain": self._lane is not None}
         if self._lane is not None:
             place["agentId"] = self._agent
-        origin = origin_at(self._source.tree.uuids[node.place], {"type": kind, **fields})
+        return place
+
+    def _line(
+        self, node: Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
+    ) -> bytes:
+        place = self._places.get(node, node.place)
+        origin = origin_at(self._source.tree.uuids[place], {"type": kind, **fields})
         envelope = self._writer.envelope(entry)
-        return writing.json_of({**place, **origin, "type": kind, **fields, **envelope}) + b"\n"
-
-
-def _translated(node: _Node, message: Message, messages: AnthropicMessages) -> list[dict[str, Any]]:
-    if _is_summary(node, message):
-        return [{"role": "user", "content": text_of(message)}]
-    return messages.of(message, node.model)
-
-
-def _mark(node: _Node, entry: Entry, uuid: str) -> dict[str, Any]:
-    tokens = entry.get("tokensBefore")
-    before = tokens if isinstance(tokens, int) else 0
-    return {
-        "uuid": uuid,
-        "logicalParentUuid": None if node.replaces is None else node.replaces.last_uuid,
-        "subtype": "compact_boundary",
-        "content": "Conversation compacted",
-        "level": "info",
-        "isMeta": False,
-        "compactMetadata": {"trigger": "manual", "preTokens": before},
-    }
-
-
-def _is_own(message: Message, entry: Entry) -> bool:
-    """Whether the entry holds the message, and can give it again."""
-    try:
-        return entry.type == "message" and bool(entry.get("message") == message)
-    except SessionTreeError:
-        return False
-
-
-def _compaction_in(path: list[_Node]) -> Entry | None:
-    kept = path[0].kept if path else None
-    return kept[1] if kept is not None and kept[1].type == "compaction" else None
-
-
-def _is_summary(node: _Node, message: Message) -> bool:
-    is_first = node.parent is None and message.get("role") == "compactionSummary"
-    return is_first and bool(text_of(message))
-
-
-def _whole_messages(source: writing.SessionSource) -> dict[int, list[int]]:
-    """For each piece of a message the rows of all, where each is the parent of the next."""
-    tree = source.tree
-    groups: dict[str, list[int]] = {}
-    for row in tree.rows_of_type(*writing.PIECES):
-        groups.setdefault(message_uuid(source.stored(row)), []).append(row)
-    found: dict[int, list[int]] = {}
-    for rows in groups.values():
-        if all(tree.parents[below] == above for above, below in pairwise(rows)):
-            found.update(dict.fromkeys(rows, rows))
-    return found
+        line = {"parentUuid": parent, **self._place(), **origin, "type": kind, **fields}
+        return writing.json_of({**line, **envelope}) + b"\n"
