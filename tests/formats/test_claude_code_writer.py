@@ -149,6 +149,18 @@ def test_a_compaction_becomes_a_mark_and_messages_before_it_stay(tmp_path: Path,
     assert any(line.get("message", {}).get("content") == "old" for line in lines)
 
 
+def test_the_mark_of_a_merged_compaction_names_what_it_replaced(tmp_path: Path) -> None:
+    session = session_of("old", "kept")
+    kept = session.leaf
+    merged = session.compact("The summary", first_kept=kept)
+    session.branch(session.header)
+    session.merge(merged)
+    file, _ = converted(session, tmp_path / "made")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    (mark,) = [line for line in lines if line.get("subtype") == "compact_boundary"]
+    assert mark["logicalParentUuid"] == kept.uuid
+
+
 def test_lanes_are_written_as_subagents(tmp_path: Path, sdk: Sdk) -> None:
     session = Session.create(name="A name")
     session.append_message({"role": "user", "content": "shared"})

@@ -70,20 +70,10 @@ class Conversations:
 
     def end(self, leaf: int) -> Node | None:
         """The last node of the conversation that ends at a row; None for an empty one."""
-        waiting = [leaf]
-        asked: set[int] = set()
-        while waiting:
-            row = waiting[-1]
-            above, rows = self._known_above(row)
-            if above != NO_ROW and above not in self._ends:
-                replaced = self._replaced_above(above)
-                if replaced != NO_ROW and replaced not in self._ends and replaced not in asked:
-                    asked.add(replaced)
-                    waiting.append(replaced)
-                    continue
-                self._ends[above] = self._add_path(above, replaced)
-            self._go_on(above, rows)
-            waiting.pop()
+        above, rows = self._known_above(leaf)
+        if above != NO_ROW and above not in self._ends:
+            self._ends[above] = self._add_path(above)
+        self._go_on(above, rows)
         return self._ends[leaf]
 
     def places(self, leaf: int) -> dict[Node, int]:
@@ -127,14 +117,6 @@ class Conversations:
             row = tree.parents[found[-1][0]]
         return row, found
 
-    def _replaced_above(self, row: int) -> int:
-        """The row above the nearest compaction at or above one; NO_ROW without a compaction."""
-        tree = self._source.tree
-        for above in tree.rows_up(row):
-            if tree.type_of(above) == "compaction":
-                return tree.parents[above]
-        return NO_ROW
-
     def _go_on(self, above: int, found: list[list[int]]) -> None:
         """Add the messages of rows, the lowest first, that only add to a conversation."""
         source = self._source
@@ -153,7 +135,7 @@ class Conversations:
             self._ends[place] = last
         self._ends.update(dict.fromkeys(ended, last))
 
-    def _add_path(self, row: int, replaced: int) -> Node | None:
+    def _add_path(self, row: int) -> Node | None:
         """Add the whole conversation of a row; its last node, or None for an empty one."""
         leaf = self._source.stored(row)
         contributed = self._source.context(leaf)
@@ -164,7 +146,7 @@ class Conversations:
             kept = None if _is_own(message, entry) else (message, entry)
             node = Node(self._source.row(entry), place, kept)
             if last is None and entry.type == "compaction":
-                node.replaces = replaced
+                node.replaces = self._source.row(self._source.parent(entry))
             last = self._add(last, node, message, entry, row)
         return last
 
