@@ -291,7 +291,7 @@ def _quoted(part: str) -> str:
 
 
 def _unquoted(part: str, name: str) -> str:
-    if any(unicodedata.category(c) == "Cc" for c in part):
+    if not part.isprintable() and any(unicodedata.category(c) == "Cc" for c in part):
         raise HandleError(
             f"the {name} of a handle has a control character: {_short(part)}; encode it as "
             "%0A encodes a line break",

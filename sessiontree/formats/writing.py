@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -108,6 +108,9 @@ _LINES_AGAIN: Final = 1_000_000
 _SIZE_OF_EACH_LINE: Final = 5
 """Bytes of a session for each line that the files of its lanes may have."""
 
+_MOST_LANES: Final = 4_000
+"""The lanes that may become files of their own."""
+
 _BYTES_AGAIN: Final = 128 << 20
 """The bytes of lines that a conversion may repeat."""
 
@@ -149,6 +152,9 @@ class SessionSource(Protocol):
 
     def resolved(self, entry: Entry) -> Message:
         """The message of a `handle` entry, or a placeholder."""
+
+    def resolve_ahead(self, rows: Sequence[int]) -> None:
+        """Resolve the handles of rows together; `resolved` is asked for them next."""
 
     def context(self, leaf: Entry) -> list[tuple[Message, Entry, int]]:
         """The messages of the verbatim context of the path to an entry.
@@ -272,6 +278,11 @@ class Room:
         most = entries + _READ_AGAIN + size // _SIZE_OF_EACH
         facts = f"{title} has {entries:,} entries, and its lanes, compactions and merges"
         return cls(most, f"{facts} repeat them more than {most:,} times")
+
+    @classmethod
+    def of_lanes(cls, title: str) -> Room:
+        """Room for lanes that become files."""
+        return cls(_MOST_LANES, f"{title} has more than {_MOST_LANES:,} lanes, a file each")
 
     @classmethod
     def of_lines(cls, title: str, size: int) -> Room:

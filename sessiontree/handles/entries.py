@@ -85,7 +85,7 @@ def _pointer(entry: Entry) -> tuple[Handle, Mapping[str, Any]] | SessionTreeErro
     try:
         return pointer_of(entry)
     except SessionTreeError as error:
-        return error
+        return error.with_traceback(None)  # whose frames hold the session's handles
 
 
 def _only_named(entry: Entry) -> Shown | None:

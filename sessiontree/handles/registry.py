@@ -385,7 +385,7 @@ class Registry:
                 resolver, schema = self._found(handle)
                 schema.check(handle)
             except SessionTreeError as error:
-                done[handle] = error
+                done[handle] = error.with_traceback(None)  # whose frames hold all they read
             else:
                 groups.setdefault(id(resolver), (resolver, {}))[1][handle] = schema
         for resolver, schemas in groups.values():
@@ -409,7 +409,7 @@ class Registry:
                 else:
                     yield handle, _resolved(handle, schemas[handle], data)
             except SessionTreeError as error:
-                yield handle, error.with_traceback(None)  # whose frames hold all they read
+                yield handle, error.with_traceback(None)
 
     def _found(self, handle: Handle) -> tuple[Resolver, HandleSchema]:
         """The resolver of a handle, and its schema; raises UnknownHandleError without one."""
@@ -545,7 +545,7 @@ def _parsed_or_error(handle: Handle | str) -> Handle | HandleError:
     try:
         return _parsed(handle)
     except HandleError as error:
-        return error
+        return error.with_traceback(None)
 
 
 def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle:

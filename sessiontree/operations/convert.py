@@ -140,6 +140,7 @@ class Source:
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}
         self._unresolved: dict[str, SessionTreeError] = {}
+        self._ahead: dict[int, Resolution] = {}  # by row: the handles resolved last
 
     @property
     def warnings(self) -> list[str]:
@@ -147,10 +148,14 @@ class Source:
 
     def _resolve(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
         """The messages of `handle` entries; those that cannot be resolved are not tried again."""
-        new = [entry for entry in entries if entry.uuid not in self._unresolved]
-        found = dict(zip((entry.uuid for entry in new), self._cursor.resolve(new), strict=True))
-        self._unresolved |= {u: e for u, e in found.items() if isinstance(e, SessionTreeError)}
-        return [self._unresolved.get(entry.uuid) or found[entry.uuid] for entry in entries]
+        known = [self._unresolved.get(entry.uuid) for entry in entries]
+        new = [entry for entry, error in zip(entries, known, strict=True) if error is None]
+        found = list(self._cursor.resolve(new))
+        for entry, one in zip(new, found, strict=True):
+            if isinstance(one, SessionTreeError):
+                self._unresolved[entry.uuid] = one
+        ordered = iter(found)
+        return [next(ordered) if error is None else error for error in known]
 
     def _warn(self, warnings: Iterable[str]) -> None:
         self._warnings.update(dict.fromkeys(warnings))
@@ -195,9 +200,15 @@ class Source:
 
     def resolved(self, entry: Entry) -> Message:
         warnings: list[str] = []
-        found = Contents(self._resolve, False, warnings).of_handle(entry)
+        known = self._ahead.get(self.row(entry))
+        resolve = self._resolve if known is None else (lambda _: [known])
+        found = Contents(resolve, False, warnings).of_handle(entry)
         self._warn(warnings)
         return found
+
+    def resolve_ahead(self, rows: Sequence[int]) -> None:
+        entries = [self.stored(row) for row in rows]
+        self._ahead = dict(zip(rows, self._resolve(entries), strict=True))
 
     def _segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
         found = self._cursor.segment(base_uuid, merged_uuid)

@@ -20,7 +20,12 @@ MIB = 1024 * 1024
 LIMITS = {
     "entries of merges in a context": f"{fold.MOST_MERGED_AGAIN:,}",
     "entries of merges in a copy": f"{export._MOST_STEPS:,} entries",
-    "entries of a conversion": f"{writing._REPEATED:,}",
+    "entries of a conversion": f"{writing._READ_AGAIN:,}",
+    "lanes": f"{writing._MOST_LANES:,} lanes",
+    "lines of lanes": f"{writing._LINES_AGAIN:,}",
+    "bytes of a session for each line": f"each {writing._SIZE_OF_EACH_LINE} bytes",
+    "repeated bytes": f"{writing._BYTES_AGAIN // MIB} MiB of repeated lines",
+    "times": f"{writing._TIMES} times the lines",
     "bytes of a session for each": str(writing._SIZE_OF_EACH),
     "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
     "short lines": f"{base.MOST_SHORT_LINES:,}",

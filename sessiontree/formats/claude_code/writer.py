@@ -53,7 +53,6 @@ _LOSS_OF_TYPE: Final = {
     "handle": "a handle is replaced by its current content",
 }
 _LOSS_OF_SYSTEM: Final = "a system message is left out: Claude Code makes its own"
-_MAY_MAKE_SYSTEM: Final = frozenset({"handle", "message_end"})
 _WRITTEN_KEYS: Final = {
     "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
     "branch": (),
@@ -65,6 +64,9 @@ _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end
 
 _MOST_KEPT: Final = 32 << 20
 """The bytes of lines that are kept for the lanes that repeat them."""
+
+_TOGETHER: Final = 100
+"""The handles that are resolved together."""
 
 _BLOCK: Final = 1 << 18
 """The bytes of lines that are given together."""
@@ -133,10 +135,11 @@ class ClaudeCodeWriter:
 
     def _note_losses(self) -> None:
         source, tree = self.source, self.source.tree
+        systems = self._rows_of_system()
         for row in range(1, len(tree)):
             kind = tree.type_of(row)
             self._losses.uuid = tree.uuids[row]
-            if kind in _MAY_MAKE_SYSTEM and self._makes_system(source.stored(row)):
+            if row in systems:
                 self._losses.add(_LOSS_OF_SYSTEM)
             elif kind in _LOSS_OF_TYPE:
                 self._losses.add(_LOSS_OF_TYPE[kind])
@@ -149,11 +152,19 @@ class ClaudeCodeWriter:
             elif kind not in _WHOLLY_WRITTEN:
                 self._losses.add(f"a {one_line(kind, 40)} is left out")
 
-    def _makes_system(self, entry: Entry) -> bool:
-        """Whether the message that is made of a `handle` or `message_end` is a system message."""
-        if not may_make_system(entry):
-            return False
-        return entry.type == "message_end" or self.source.resolved(entry).get("role") == "system"
+    def _rows_of_system(self) -> set[int]:
+        """The rows of `handle` and `message_end` entries of which a system message is made."""
+        source, tree = self.source, self.source.tree
+        rows = tree.rows_of_type("handle", "message_end")
+        rows = [row for row in rows if may_make_system(source.stored(row))]
+        found = {row for row in rows if tree.type_of(row) == "message_end"}
+        handles = [row for row in rows if row not in found]
+        for start in range(0, len(handles), _TOGETHER):
+            asked = handles[start : start + _TOGETHER]
+            source.resolve_ahead(asked)
+            messages = ((row, source.resolved(source.stored(row))) for row in asked)
+            found.update(row for row, message in messages if message.get("role") == "system")
+        return found
 
     def _note_losses_of(self, entry: Entry) -> None:
         message = entry.message_as_stored
@@ -203,8 +214,10 @@ class ClaudeCodeWriter:
     def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
         source = self.source
         known = writing.subagents(source)
+        room = writing.Room.of_lanes(source.title)
         found: dict[str, tuple[_Transcript, dict[str, Any]]] = {}
         for lane, tips in writing.durable_lanes(source):
+            room.take()
             transcript = _Transcript(self, tips, lane)
             transcript.survey()
             if not transcript.has_messages:
