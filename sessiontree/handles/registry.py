@@ -115,7 +115,7 @@ class Scope:
         self._registry = registry
         self._session = session
         self._root = root
-        self._chain: tuple[tuple[str, Handle], ...] = ()
+        self._chain: list[tuple[str, Handle]] = []  # never changed in place
         self._depth = 0
         self._metadata: Mapping[Handle, Mapping[str, Any]] = {}
         self.opened = ExitStack()  # closes what resolvers opened
@@ -210,13 +210,18 @@ class Scope:
         """
         scope = self._copy()
         session = self._session.id if self._session else ""
+        chain = [*self._chain]
+        seen = set(chain)
         for handle in handles:
             step = (session, handle)
-            before, scope._chain = scope._chain, (*scope._chain, step)
-            if step in before:
-                way = " → ".join(str(above) for _, above in scope._chain[before.index(step) :])
+            chain.append(step)
+            if step in seen:
+                way = " → ".join(str(above) for _, above in chain[chain.index(step) :])
                 raise HandleCycleError(f"handles lead back to themselves: {way}", str(handle))
+            seen.add(step)
+            scope._chain = chain
             scope._go_deeper()
+        scope._chain = chain
         return scope
 
     def deeper(self) -> Scope:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -78,7 +79,7 @@ class HandleSchema(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         Handle(self.plugin, "1.0.0", self.method)  # refuses empty names
-        self._conditions()
+        _conditions(self.versions)
         if self.kind not in KINDS:
             raise UsageError(f"a kind is one of {', '.join(KINDS)}, not {self.kind!r}")
         force_setattr(self, "meta", tuple(self.meta))
@@ -93,18 +94,9 @@ class HandleSchema(msgspec.Struct, frozen=True):
         """A text with the plugin, the versions and the method, for errors and lists."""
         return f"{self.plugin}@{self.versions}::{self.method}"
 
-    def _conditions(self) -> list[Callable[[Precedence], bool]]:
-        if self.versions.strip() == "*":
-            return []
-        conditions = [_condition(text) for text in self.versions.split()]
-        if not conditions:
-            raise UsageError("a range of versions is empty; give '*' for any")
-        return conditions
-
     def includes(self, version: str) -> bool:
         """Return whether the schema covers this version. The version must be well formed."""
-        found = _precedence(version)
-        return all(holds(found) for holds in self._conditions())
+        return _is_within(version, self.versions)
 
     def check(self, handle: Handle) -> None:
         """Check that the meta of a handle fits the fields.
@@ -228,6 +220,21 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 _CONDITION: Final = re.compile(
     rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
 )
+
+
+@lru_cache(maxsize=256)  # the handles of a session have few versions
+def _is_within(version: str, versions: str) -> bool:
+    found = _precedence(version)
+    return all(holds(found) for holds in _conditions(versions))
+
+
+def _conditions(versions: str) -> list[Callable[[Precedence], bool]]:
+    if versions.strip() == "*":
+        return []
+    conditions = [_condition(text) for text in versions.split()]
+    if not conditions:
+        raise UsageError("a range of versions is empty; give '*' for any")
+    return conditions
 
 
 def _precedence(version: str) -> Precedence:
