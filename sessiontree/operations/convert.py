@@ -25,6 +25,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
+from sessiontree.engine.cursor import gc_paused
 from sessiontree.errors import (
     NothingToDoError,
     SessionExistsError,
@@ -80,6 +81,7 @@ class ConversionResult(msgspec.Struct, frozen=True):
         }
 
 
+@gc_paused()
 def convert(
     original: Original, to: str, file: os.PathLike[str] | str | None = None
 ) -> ConversionResult:
