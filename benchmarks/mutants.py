@@ -7,7 +7,8 @@ write, sync, rename, lock and delete. Each draw takes a kind of mutation first a
 its places, so that rare kinds are drawn too. Each mutant is applied alone, in a copy of the
 project; the checkout is never written. The tests run in this order until one fails:
 
-- `line`: the quick tests that reach the changed line, those of the module's folder first;
+- `line`: the quick tests that reach the changed line, those of the module's folder first; all
+  quick tests for a line that runs when the module is imported;
 - `rest`: the other quick tests;
 - `slow`: the slow tests of the module's folder.
 
@@ -91,13 +92,21 @@ class Kept(NamedTuple):
     reaching: dict[str, dict[int, list[str]]]
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that reach a line, or else the module; those of its folder first."""
+        """The tests that reach a line; those of its folder first.
+
+        What an import runs is noted for the test that happened to import the module, or for
+        none. All tests may reach it, those that reach the module first.
+        """
         lines = self.reaching.get(mutant.module, {})
-        found = set(lines.get(mutant.line, ())) or {
-            test for line in lines.values() for test in line
-        }
+        near = {test for line in lines.values() for test in line}
+        found = set(lines.get(mutant.line, ()))
+        if mutant.at_import or not found:
+            found = set(self.seconds)
         own = f"tests/{folder_of(mutant.module)}/"
-        return sorted(found, key=lambda test: (not test.startswith(own), self.seconds[test], test))
+        return sorted(
+            found,
+            key=lambda test: (test not in near, not test.startswith(own), self.seconds[test], test),
+        )
 
 
 @dataclass(frozen=True, slots=True)

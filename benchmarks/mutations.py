@@ -22,10 +22,11 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One fault in one module."""
+    """One fault in one module; `at_import` is one outside of all functions."""
 
     module: str
     line: int
+    at_import: bool
     kind: str
     start: int
     end: int
@@ -82,7 +83,9 @@ def mutants(module: str, source: bytes) -> list[Mutant]:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found: dict[tuple[int, int, str], Mutant] = {}
-    for fault in _faults(ast.parse(source)):
+    tree = ast.parse(source)
+    called = _lines_in_functions(tree)
+    for fault in _faults(tree):
         node = fault.node
         assert isinstance(node, ast.expr | ast.stmt)
         assert node.end_lineno is not None
@@ -90,10 +93,21 @@ def mutants(module: str, source: bytes) -> list[Mutant]:
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
         was = source[start:end].decode()
-        mutant = Mutant(module, node.lineno, fault.kind, start, end, was, fault.text)
+        line, at_import = node.lineno, node.lineno not in called
+        mutant = Mutant(module, line, at_import, fault.kind, start, end, was, fault.text)
         if not _same(was, fault.text):
             found[start, end, fault.text] = mutant
     return [found[key] for key in sorted(found)]
+
+
+def _lines_in_functions(tree: ast.AST) -> set[int]:
+    """The lines that run when a function is called, and not when the module is imported."""
+    return {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+    }
 
 
 def _same(was: str, text: str) -> bool:
@@ -123,13 +137,23 @@ def _mutable(node: ast.AST) -> Iterator[ast.AST]:
         ):
             yield from arguments.defaults
             yield from [default for default in arguments.kw_defaults if default is not None]
-            yield from body
+            yield from body[:-1] if _returns_nothing(body[-1]) else body
+        case ast.Call(func=ast.Name(id="zip"), args=given):
+            yield from given  # `strict` checks what the caller made sure of
         case ast.ClassDef(body=body):
             yield from body
         case ast.Expr(value=ast.Constant()) | ast.arguments():
             return
         case _:
             yield from ast.iter_child_nodes(node)
+
+
+def _returns_nothing(node: ast.AST) -> bool:
+    """Whether a statement only returns None, as the end of a function does without it."""
+    match node:
+        case ast.Return(value=ast.Constant(value=None) | None):
+            return True
+    return False
 
 
 def _compare(node: ast.AST) -> Iterator[Fault]:
