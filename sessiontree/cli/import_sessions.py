@@ -102,7 +102,7 @@ class _Batch:
             def report(done: float, size: float, at: int = number, file: str = file) -> None:
                 shown(at + done / max(size, 1), len(self._files), os.path.basename(file))
 
-            report(0, 1)
+            shown(number, len(self._files), os.path.basename(file))
             try:
                 result = self._take(file, report)
             except SessionTreeError as error:

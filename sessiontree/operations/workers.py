@@ -77,7 +77,7 @@ class Crew(Generic[T, R]):
             while frame := worker.frame():
                 yield self._decode(frame)
                 count += 1
-        except EOFError:
+        except (EOFError, OSError):  # the process ended
             yield from islice(self._work(item), count, None)
 
     def _started(self, share: Sequence[T], others: Sequence[_Worker]) -> _Worker:
@@ -122,10 +122,7 @@ class _Worker:
         return self._exactly(int.from_bytes(self._exactly(_LENGTH), "big"))
 
     def _exactly(self, size: int) -> bytes:
-        try:
-            got = self._stream.read(size)
-        except OSError as error:
-            raise EOFError from error
+        got = self._stream.read(size)
         if len(got) < size:
             raise EOFError
         return got

@@ -41,6 +41,7 @@ from sessiontree.storage.fs import (
     FileSystem,
     Memory,
     Stat,
+    closing_fd,
     write_all,
 )
 from sessiontree.storage.lock import ThreadLock, WriterLock
@@ -516,14 +517,11 @@ class FileLog:
 
     def read_part(self, suffix: str) -> Iterator[bytes]:
         refuse_link(self._real_path + suffix)
-        fd = self.fs.open(self._real_path + suffix, READ_PLAIN)
-        try:
+        with closing_fd(self.fs, self.fs.open(self._real_path + suffix, READ_PLAIN)) as fd:
             offset = 0
             while block := self.fs.read(fd, _BLOCK, offset):
                 yield block
                 offset += len(block)
-        finally:
-            self.fs.close(fd)
 
     def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
         path = self._real_path + suffix

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import anyio
@@ -37,6 +39,18 @@ async def test_what_another_task_appends_during_a_batch_is_kept_when_it_returns(
             assert entry.uuid == uuids_at(path)[-1]
             goes_on.set()
         assert said(await session.context()) == ["hello", "p1", "p2", "p3"]
+
+
+@in_each_loop
+async def test_a_block_that_was_left_is_forgotten(path: Path) -> None:
+    async with AsyncSession.open(path) as session:
+        block = session.batch()
+        left = weakref.ref(block)
+        async with block:
+            pass
+        del block
+        gc.collect()
+        assert left() is None
 
 
 @in_each_loop

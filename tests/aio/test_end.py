@@ -166,6 +166,37 @@ def test_the_end_of_the_loop_closes_a_session_that_is_still_held(path: Path, loo
     run_in(loop, again)
 
 
+FORKED = """
+import asyncio, os, sys, anyio
+from sessiontree import AsyncSession, UsageError
+
+async def use(session):
+    with anyio.fail_after(5):
+        await session.append_message({"role": "user", "content": "q"})
+
+async def main():
+    async with AsyncSession.open(sys.argv[1]) as session:
+        await session.append_message({"role": "user", "content": "p"})
+        child = os.fork()
+        if not child:
+            try:
+                asyncio.run(use(session))
+            except UsageError:
+                print("refused", flush=True)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+
+anyio.run(main)
+"""
+
+
+def test_a_forked_process_is_told_to_open_a_session_of_its_own(path: Path) -> None:
+    assert acknowledged(FORKED, path, warnings="ignore") == ["refused"]
+    with Session.open(path, readonly=True) as plain:
+        assert said(plain.context()) == ["hello", "p"]
+
+
 def test_a_session_that_ends_before_its_loop_takes_no_time_from_the_others(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sessiontree.storage.move import make_folders, move_session
+from sessiontree.storage.move import bring_sidecars, make_folders, move_session
 from tests.support.crashdisk import SLASH, CrashDisk, Folders, crash_states
 
 HERE, THERE = "/store/old", "/store/.trash/today/old"
@@ -109,6 +109,16 @@ def test_no_crash_parts_a_session_that_is_moved(
     assert without(disk.files(), HERE)
     assert list(wrong(disk, make)) == []
     record_property("crash states", sum(1 for _ in states(disk)))
+
+
+def test_sidecars_that_a_killed_move_left_are_brought_for_good() -> None:
+    names = {f"{HERE}/{name}": content for name, content in BESIDE.items() if name != NAME}
+    there = {f"{THERE}/{name}": BESIDE[name] for name in (NAME, f"{NAME}.v1")}
+    folders = ("/store/", "/store/.trash/", "/store/.trash/today/", f"{HERE}/", f"{THERE}/")
+    disk = Moving({**dict.fromkeys(folders, b""), **names, **there})
+    bring_sidecars(disk, f"{HERE}/{NAME}", f"{THERE}/{NAME}")
+    for files in crash_states(disk.snapshots[-1]):
+        assert (wholes(files), without(files, HERE)) == ([THERE], True)
 
 
 class Forgetful(Moving):

@@ -181,6 +181,17 @@ def test_a_lock_taken_twice_is_let_go_with_the_first(
         session.append_message(HELLO)
 
 
+def test_a_lock_that_was_kept_and_closed_is_let_go_after_its_next_use(
+    path: Path, lock: WriterLock
+) -> None:
+    lock.keep()
+    lock.close()
+    with lock.held():
+        pass
+    with Session.open(path) as session, lock_given_up():
+        session.append_message(HELLO)
+
+
 @contextmanager
 def lock_given_up() -> Iterator[None]:
     """Waits for a lock end in TimeoutError instead of going on for a minute."""

@@ -465,6 +465,18 @@ def _faulty(tmp_path: Path) -> tuple[FaultyDisk, FileLog]:
     return disk, FileLog(disk, str(path))
 
 
+def test_a_file_is_closed_after_the_write_of_another_thread(tmp_path: Path) -> None:
+    _, log = _faulty(tmp_path)
+    with ThreadPoolExecutor(1) as threads, contextlib.closing(log):
+        beside = log.beside()
+        with log.hold():
+            waiting = threads.submit(beside.close)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.05)
+            assert not beside.closed
+        waiting.result(PATIENCE)
+
+
 @pytest.mark.parametrize("short", [SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE])
 def test_short_writes_are_continued_until_the_block_is_whole(tmp_path: Path, short: int) -> None:
     disk, log = _faulty(tmp_path)
