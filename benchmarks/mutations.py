@@ -93,8 +93,8 @@ def mutants(module: str, source: bytes) -> list[Mutant]:
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
         was = source[start:end].decode()
-        line, at_import = node.lineno, node.lineno not in called
-        mutant = Mutant(module, line, at_import, fault.kind, start, end, was, fault.text)
+        number, at_import = node.lineno, node.lineno not in called
+        mutant = Mutant(module, number, at_import, fault.kind, start, end, was, fault.text)
         if not _same(was, fault.text):
             found[start, end, fault.text] = mutant
     return [found[key] for key in sorted(found)]

@@ -12,6 +12,7 @@ import pytest
 from sessiontree import UsageError
 from sessiontree.operations.own_rules import OwnRules
 from sessiontree.redact.redaction import Redaction
+from tests.support.children import PATIENCE
 
 EVIL = "evil = '(a+)+$'\nstaff = 'S-[0-9]{4}'"
 TRAP = "a" * 60 + "!"
@@ -70,12 +71,13 @@ def test_several_threads_get_their_own_answers() -> None:
                     wrong.append(number)
 
         start = threading.Barrier(4)
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        threads = [threading.Thread(target=ask, args=(n,), daemon=True) for n in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(PATIENCE)
         assert not wrong
+        assert not any(thread.is_alive() for thread in threads)
 
 
 def test_a_rule_that_matches_empty_text_is_refused() -> None:
