@@ -63,7 +63,7 @@ def _record(session: Any, stream: bytes) -> None:
         recording.feed(stream)
 
 
-def _fork(session: Any, ref: str) -> None:
+def _fork(session: Any, ref: str | None) -> None:
     with tempfile.TemporaryDirectory(dir=Path(session.file).parent) as folder:
         session.fork(f"{folder}/fork.jsonl", ref)
 
@@ -85,6 +85,7 @@ OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], Any]]] = {
     "compact": lambda session, _: session.compact(summary="Compacted.", keep=2000),
     "fork, 100 deep": lambda session, at: _fork(session, at["100"]),
     "fork, 1,000 deep": lambda session, at: _fork(session, at["1000"]),
+    "fork, whole path": lambda session, _: _fork(session, None),
 }
 _LONG_CONTEXT: Final = frozenset({"compact"})
 """Operations that need the whole context, which of a branched session is its whole path."""

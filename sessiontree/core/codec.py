@@ -334,6 +334,26 @@ def _is_spelled_plainly(entry: Entry, line: bytes) -> bool:
     return line.startswith(spelled, _UUID_AT + len(entry.type)) or spelled in line
 
 
+def head_decoder(report: Report) -> Decode:
+    """A function that decodes no more than the structural keys of a line; see `decoder`.
+
+    It checks no checksum.
+    """
+
+    def decode(line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
+        found = head(line, offset, report)
+        if found is None or (uuid is not None and found.uuid != uuid):
+            return None
+        if uuid is not None:
+            spelled = f'"{uuid}"'.encode("utf-8", "surrogatepass")
+            if not line.startswith(spelled, _UUID_AT + len(found.type)) and spelled not in line:
+                return None
+        entry = Entry(found.type, found.uuid, found.parent_uuid, found.lane)
+        return stored(entry, line, offset)
+
+    return decode
+
+
 def quoted(uuid: str) -> bytes:
     """A uuid as its line spells it without escapes."""
     return b'"%b"' % uuid.encode("utf-8", "surrogatepass")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import lt
 from typing import Any, Final, NamedTuple
 
@@ -61,6 +61,7 @@ _MOST_ASKED: Final = 1000
 
 _MOST_HITS: Final = 2000
 _MOST_TARGETS: Final = 8
+_MOST_NEEDLES: Final = 32
 _MOST_LINES: Final = 10_000
 _FEW_ESCAPES: Final = 32
 
@@ -117,6 +118,20 @@ class Meaning(NamedTuple):
     labelled: set[str]
     branches: list[int]
     has_lane: bool
+
+
+class Told(NamedTuple):
+    """What the annotations of a session tell.
+
+    Attributes:
+        name: the session's name, or None.
+        metadata: the session's metadata.
+        labels: the offset and the target of each `label` entry, in file order.
+    """
+
+    name: str | None
+    metadata: dict[str, Any]
+    labels: list[tuple[int, str]]
 
 
 class Marks(NamedTuple):
@@ -194,6 +209,63 @@ class Naming:
         labelled = {uuid for uuid, label in names.labels.items() if label == name}
         has_lane = name == MAIN or name in names.lanes
         return Meaning(is_uuid, labelled, names.branches.get(name, []), has_lane)
+
+    def told(self, is_wanted: Callable[[str], bool]) -> Told:
+        """Return the facts of the session, and its labels if some wanted uuid ever had one."""
+        if self._names is None and not self._view.has_tree and not self._searches:
+            self._begin(_NEAR)
+        if self._names is None and not self._view.has_tree:
+            self._searches += 1
+            found = self._annotations(("label", "session_info"), self._view.size)
+            names = Names(self._view.header)
+            for entry in found or ():
+                names.take(entry, entry.offset)
+        else:
+            names, found = self.known(), []
+            last = names.last_labels()
+            if any(map(is_wanted, last)):
+                end = max(last.values())
+                end += len(rest_of_line(self._read, end))
+                found = self._annotations(("label",), end)
+        if found is None:  # they are too many to be searched for
+            tree = self._view.tree()
+            names = self.known()
+            read = (self._view.read(tree.offsets[row]) for row in tree.rows_of_type("label"))
+            found = [*filter(None, read)]
+        given = [(one.offset, one.get("targetUuid")) for one in found if one.type == "label"]
+        labels = [(at, uuid) for at, uuid in given if isinstance(uuid, str)]
+        return Told(names.name, names.metadata, labels)
+
+    def _annotations(self, types: tuple[str, ...], end: int) -> list[Entry] | None:
+        """Return the entries of these types before an offset; None where they are too many."""
+        found: list[Entry] = []
+        for entry in self._holding(types, 0, end):
+            if entry is None:
+                return None
+            if entry.type in types:
+                found.append(entry)
+        return found
+
+    def places_of(self, uuids: set[str]) -> dict[str, int]:
+        """Return the offset of the entry that each of these uuids means."""
+        few = len(uuids) <= _MOST_NEEDLES and not self._view.has_tree
+        found = self._search_places(uuids) if few else None
+        if found is not None:
+            return found
+        tree = self._view.tree()
+        rows = {uuid: tree.row(uuid) for uuid in uuids}
+        return {uuid: tree.offsets[row] for uuid, row in rows.items() if row != NO_ROW}
+
+    def _search_places(self, uuids: set[str]) -> dict[str, int] | None:
+        """Do the same without the index; None where only the index tells."""
+        found: dict[str, int] = {}
+        for entry in self._holding(uuids, 0):
+            if entry is None:
+                return None
+            uuid = entry.uuid
+            if uuid in uuids and (uuid not in found or quoted(uuid) in entry.line):
+                found[uuid] = entry.offset
+        return found
 
     def state(self) -> dict[str, Any]:
         """Return what a compaction repeats of the names and uuids; nothing where it is too much."""
@@ -438,14 +510,17 @@ class Naming:
                 labelled.add(target)
         return Meaning(is_uuid, labelled, branches, has_lane)
 
-    def _holding(self, text: str, start: int, stop: int | None = None) -> Iterator[Entry | None]:
-        """Yield the entries of a range whose lines may hold a string; None: too many."""
-        if not _PLAIN.fullmatch(text):
-            yield None
-            return
-        needles = [quoted(text)]
-        if "/" in text:
-            needles += [f"{part}\\/".encode() for part in text.split("/")[:-1]]
+    def _holding(
+        self, text: str | Iterable[str], start: int, stop: int | None = None
+    ) -> Iterator[Entry | None]:
+        """Yield the entries of a range whose lines may hold one of some strings; None: too many."""
+        needles: list[bytes] = []
+        for one in [text] if isinstance(text, str) else text:
+            if not _PLAIN.fullmatch(one):
+                yield None
+                return
+            needles.append(quoted(one))
+            needles += [f"{part}\\/".encode() for part in one.split("/")[:-1]]
         backwards, end = Backwards(self._read), start
         hits = 0
         for at in self._places_of(needles, start, stop or self._view.size):

@@ -161,7 +161,14 @@ class TreeReader:
         Raises:
             FileReplacedError: its line changed since the index was built.
         """
-        offset = self.index().offsets[row]
+        return self.read_at(self.index().offsets[row])
+
+    def read_at(self, offset: int) -> Entry:
+        """Return the entry whose line starts at an offset.
+
+        Raises:
+            FileReplacedError: its line changed since it was read first.
+        """
         entry = self.view.read(offset)
         if entry is None:
             raise self.changed(offset)

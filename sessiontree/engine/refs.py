@@ -115,6 +115,11 @@ class Names:
             self.metadata.update(patch)
             self._places.update((("metadata", key), offset) for key in patch)
 
+    def last_labels(self) -> dict[str, int]:
+        """Return the offset of the last `label` entry of each target, also one that clears."""
+        places = self._places.items()
+        return {str(target): at for (kind, target), at in places if kind == "label"}
+
     def places(self) -> list[int] | None:
         """Return the offsets of the lines that give all of this; None where that is not known."""
         return None if self.uuids is None else sorted({*self._places.values()})

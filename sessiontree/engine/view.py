@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from sessiontree.core.codec import Decode, chain_decoder, decode, decoder, head, lines_in
+from sessiontree.core.codec import (
+    Decode,
+    DecodeChain,
+    chain_decoder,
+    decode,
+    decoder,
+    head,
+    head_decoder,
+    lines_in,
+)
 from sessiontree.core.damage import Damage, Findings, ignore
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import is_version_1
@@ -36,6 +45,7 @@ class View:
         self._log = log
         self.decode = decoder(self.report, fetch)
         self._decode_chain = chain_decoder(fetch)
+        self._decode_head = head_decoder(self.report)
         self._findings = Findings()
         self._tree: TreeIndex | None = None
         self._tree_ends_open = False
@@ -68,6 +78,7 @@ class View:
             header = self.decode(found.line, found.offset)
             self.decode = _with_header(self.decode, header, found.offset)
             self._decode_chain = _no_chain
+            self._decode_head = _with_header(self._decode_head, header, found.offset)
             self._walk = None  # an earlier one has the decoder from before
         if is_version_1(found.keys):
             return stored(Entry(type="session", uuid=""), found.line, found.offset, found.keys)
@@ -122,11 +133,18 @@ class View:
     def walk(self) -> Walk:
         """A walk over the known part of the log."""
         if self._walk is None:
-            end = self.size
-            if end and self._log.read(end - 1, 1) == b"\n":
-                end -= 1
-            self._walk = Walk(self._log.read, end, self.tree, self.decode, self._decode_chain)
+            self._walk = self._walk_by(self.decode, self._decode_chain)
         return self._walk
+
+    def walk_of_heads(self) -> Walk:
+        """A walk whose entries have only their structural keys and their line, unchecked."""
+        return self._walk_by(self._decode_head, _no_chain)
+
+    def _walk_by(self, decode: Decode, decode_chain: DecodeChain) -> Walk:
+        end = self.size
+        if end and self._log.read(end - 1, 1) == b"\n":
+            end -= 1
+        return Walk(self._log.read, end, self.tree, decode, decode_chain)
 
     @property
     def has_tree(self) -> bool:

@@ -14,7 +14,8 @@ Invariants:
 - With `redact`, an entry with a secret is written anew, with a checksum of its own and with
   large strings in blobs of the copy. The copy takes no blob that was not searched.
 
-A byte for each row of the index, 1 or 0, says whether the row is copied.
+What a fork copies is found by walking up (`lineage`). For a subtree, a byte for each row of the
+index, 1 or 0, says whether the row is copied.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
+from sessiontree.operations.lineage import Lineage, Lines
 from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
 from sessiontree.storage.atomic import check_free, create_file
@@ -110,17 +112,18 @@ def export(
             rows[above] = 1
         at_leaf = original.reader.row(original.cursor.leaf)
         leaf = at_leaf if rows[at_leaf] else refs.tip_of(tree, row)
+        lines = _lines_of(original, rows, leaf)
     settings = {} if with_path or top.type == HEADER else _settings_above(original, row)
-    return _copy(original, rows, leaf, top, file, settings, inline=inline, redact=redact)
+    return _copy(original, lines, top, file, settings, inline=inline, redact=redact)
 
 
 def fork(original: Original, file: str, at: Ref | None, facts: Mapping[str, str]) -> str:
     """See `Session.fork`; `facts` are keys of the new header, such as `id`."""
-    leaf = original.cursor.leaf if at is None else original.cursor.entry(at)
-    with original.cursor.alone():
-        row = original.reader.row(leaf)
-        rows = path_rows(original.reader.index(), row)
-    return _copy(original, rows, row, leaf, file, {}, facts)
+    with original.cursor.alone():  # one moment: another thread may write
+        original.reader.whole()
+        origin = original.cursor.entry(original.cursor.leaf if at is None else at)
+        lines = Lineage(original.reader, origin).lines() or _lines_on_path(original, origin)
+    return _copy(original, lines, origin, file, {}, facts)
 
 
 def inlined(original: Original, entry: Entry) -> bytes:
@@ -188,10 +191,42 @@ def _settings_above(original: Original, top: int) -> dict[str, Any]:
     return {key: value for key, value in named if value is not None}
 
 
+def _lines_on_path(original: Original, leaf: Entry) -> Lines:
+    row = original.reader.row(leaf)
+    return _lines_of(original, path_rows(original.reader.index(), row), row)
+
+
+def _lines_of(original: Original, rows: bytearray, leaf: int) -> Lines:
+    """The lines of rows, of the branches that these merge, and of the labels of all of them."""
+    reader = original.reader
+    tree = reader.index()
+    rows.extend(bytes(len(tree) - len(rows)))
+    _add_merged(original, rows)
+    rows[HEADER_ROW] = 0
+    _add_labels(original, rows)
+    copied = [row for row, is_copied in enumerate(rows) if is_copied]
+    if not copied:
+        raise UsageError("there is nothing below the header to copy; append to the session first")
+    to_leaf = path_rows(tree, leaf)
+    top = next((row for row in copied if to_leaf[row]), copied[0])
+    above = tree.parents[top]
+    names = reader.names()
+    offsets = array("q", (tree.offsets[row] for row in copied))
+    return Lines(
+        offsets,
+        array("q", (hash(tree.uuids[row]) for row in copied)),
+        offsets,
+        reader.entry_at(leaf),
+        reader.entry_at(top),
+        None if above == NO_ROW else reader.entry_at(above),
+        names.name,
+        names.metadata,
+    )
+
+
 def _copy(
     original: Original,
-    rows: bytearray,
-    leaf: int,
+    lines: Lines,
     origin: Entry,
     file: str,
     settings: dict[str, Any],
@@ -200,18 +235,7 @@ def _copy(
     inline: bool = False,
     redact: Redaction | None = None,
 ) -> str:
-    with original.cursor.alone():
-        tree = original.reader.index()
-        rows.extend(bytes(len(tree) - len(rows)))
-        _add_merged(original, rows)
-        rows[HEADER_ROW] = 0
-        _add_labels(original, rows)
-        to_leaf = path_rows(tree, leaf)
-    copied = array("i", (row for row, is_copied in enumerate(rows) if is_copied))
-    if not copied:
-        raise UsageError("there is nothing below the header to copy; append to the session first")
-    top = next((row for row in copied if to_leaf[row]), copied[0])
-    header = {**_header(original, top, origin, settings), **facts}
+    header = {**_header(original, lines, origin, settings), **facts}
     line: Callable[[Entry], bytes] | None = partial(inlined, original) if inline else None
     own_line: Callable[[dict[str, Any]], bytes] = encode
     if redact is not None:
@@ -221,43 +245,42 @@ def _copy(
     def blocks() -> Iterator[bytes]:
         yield own_line(header) + b"\n"
         if line is None:
-            yield from _lines(original, copied)
+            yield from _as_they_are(original, lines)
         else:
-            for row in copied:
-                yield line(original.reader.entry_at(row)) + b"\n"
-        if copied[-1] != leaf or tree.lane_of(leaf) is not None:
-            uuid, parent = fresh_uuid(), tree.uuids[leaf]
+            for offset in lines.offsets:
+                yield line(original.reader.read_at(offset)) + b"\n"
+        leaf = lines.leaf
+        if lines.offsets[-1] != leaf.offset or leaf.lane is not None:
+            uuid, parent = fresh_uuid(), leaf.uuid
             branch = {"type": "branch", "uuid": uuid, "parentUuid": parent, "timestamp": now()}
             yield own_line(branch) + b"\n"
 
     real_path(file)  # refuses what cannot be the name of a file
     check_free(original.disk, file)
     if not inline:
-        needed = _readable_blobs(original, copied)
+        needed = _readable_blobs(original, lines)
         if redact is None:
             _copy_blobs(original, Blobs(original.disk, file), needed)
     create_file(original.disk, file, blocks())
     return file
 
 
-def _lines(original: Original, rows: array[int]) -> Iterator[bytes]:
-    """The lines of rows, each with its LF; a wrong checksum is noted as damage."""
-    tree = original.reader.index()
-    lines = original.reader.view.lines_at(tree.offsets[row] for row in rows)
-    for row, line in zip(rows, lines, strict=True):
-        offset = tree.offsets[row]
-        found = head(line, offset, ignore)
-        if found is None or found.uuid != tree.uuids[row]:
+def _as_they_are(original: Original, lines: Lines) -> Iterator[bytes]:
+    """Lines, each with its LF; a wrong checksum is noted as damage."""
+    view = original.reader.view
+    found = view.lines_at(lines.offsets)
+    for offset, mark, line in zip(lines.offsets, lines.marks, found, strict=True):
+        one = head(line, offset, ignore)
+        if one is None or hash(one.uuid) != mark:
             raise original.reader.changed(offset)
-        check_seal(line, offset, original.reader.view.report)
+        check_seal(line, offset, view.report)
         yield line + b"\n"
 
 
-def _readable_blobs(original: Original, rows: array[int]) -> list[Blob]:
-    """The blobs that entries need; raises BlobUnreadableError where the system refuses one."""
+def _readable_blobs(original: Original, lines: Lines) -> list[Blob]:
+    """The blobs that lines need; raises BlobUnreadableError where the system refuses one."""
     needed: dict[Blob, None] = {}
-    offsets = original.reader.index().offsets
-    for line in original.reader.view.lines_at(offsets[row] for row in rows):
+    for line in original.reader.view.lines_at(lines.with_blobs):
         entry = decode(line, 0, ignore) if stringzilla.find(line, MARK) >= 0 else None
         if entry is not None:
             needed.update(dict.fromkeys(blobs_needed(entry.as_stored)))
@@ -317,36 +340,33 @@ def _row_named(tree: TreeIndex, uuid: Any) -> int:
 
 
 def _header(
-    original: Original, top: int, origin: Entry, settings: dict[str, Any]
+    original: Original, lines: Lines, origin: Entry, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """The header of a copy: the facts of the old one, a new id, and where it comes from."""
     reader = original.reader
-    top_entry, names = reader.entry_at(top), reader.names()
     parent_session: dict[str, Any] = {"id": reader.id}
     if original.file is not None:
         parent_session["file"] = os.path.abspath(original.file)
     parent_session["uuid"] = origin.uuid
-    parent = reader.index().parents[top]
-    if parent == HEADER_ROW:
-        cut_above = is_cut_above([reader.header, top_entry], reader.header)
-    else:
-        cut_above = parent != NO_ROW
+    cut_above = lines.above is not None
+    if lines.above is not None and lines.above.offset == reader.header.offset:
+        cut_above = is_cut_above([reader.header, lines.top], reader.header)
     if cut_above:
         parent_session["cutAbove"] = True
     fields: dict[str, Any] = {
         "type": HEADER,
         "version": VERSION,
         "format": FORMAT,
-        "uuid": top_entry.parent_uuid or fresh_uuid(),
+        "uuid": lines.top.parent_uuid or fresh_uuid(),
         "parentUuid": None,
         "timestamp": now(),
         "id": fresh_uuid(),
     }
     fields.update(_without(reader.header.body, (*fields, *_OWN_HEADER_KEYS)))
-    if names.name is not None:
-        fields["name"] = names.name
+    if lines.name is not None:
+        fields["name"] = lines.name
     fields["parentSession"] = parent_session
-    metadata = {**names.metadata, **settings}
+    metadata = {**lines.metadata, **settings}
     metadata.pop(AGENT_SESSION_KEY, None)
     if metadata:
         fields["metadata"] = metadata

@@ -347,5 +347,6 @@ def test_merges_that_read_entries_again_too_often_are_refused(
         with pytest.raises(TooMuchError, match=r"the merges up to m\d .* go on from an entry"):
             session.context(verbatim=True)
         with pytest.raises(TooMuchError, match="copy the path to an entry above them"):
-            session.fork(file.with_name("refused.jsonl"))
+            session.export_branch("root", file.with_name("refused.jsonl"))
+        session.fork(file.with_name("again.jsonl"))  # all that they take in is on its path
     assert not file.with_name("refused.jsonl").exists()

@@ -1,0 +1,219 @@
+"""Lineage: the lines that a fork copies, found by walking up from its last entry.
+
+They are those of the path, of the branches that merges on it took in, and of the labels of all
+these. What is on no such way is searched through as raw bytes at most, for labels.
+
+Invariants: the lines are those that the index of the whole file gives.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import merge
+from operator import lt
+from typing import Any, Final, NamedTuple
+
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
+from sessiontree.core.blob import MARK
+from sessiontree.core.entry import Entry
+from sessiontree.engine.naming import Told
+from sessiontree.engine.reader import TreeReader
+
+_MOST_STEPS: Final = 1_000_000
+"""How many entries are passed that a merge took in before; the index costs less then."""
+
+_FEW: Final = 2
+"""Uuids that are searched for one by one, from the end: all others in one search of the file."""
+
+_NOTHING: Final = -1  # the offset of the parent of a top
+
+
+class Lines(NamedTuple):
+    """The lines that a copy takes.
+
+    Attributes:
+        offsets: their offsets, ascending.
+        marks: the hash of the uuid of each.
+        with_blobs: the offsets of those that may name blobs, ascending.
+        leaf: the entry where the copy goes on.
+        top: the first of them on the path to the leaf.
+        above: the parent of the top, or None.
+        name: the session's name, or None.
+        metadata: the session's metadata.
+    """
+
+    offsets: array[int]
+    marks: array[int]
+    with_blobs: array[int]
+    leaf: Entry
+    top: Entry
+    above: Entry | None
+    name: str | None
+    metadata: dict[str, Any]
+
+
+class Lineage:
+    """What the path to an entry takes along.
+
+    Args:
+        reader: reads the tree.
+        leaf: the entry.
+    """
+
+    def __init__(self, reader: TreeReader, leaf: Entry) -> None:
+        self._reader = reader
+        self._leaf = leaf
+        self._walk = reader.view.walk_of_heads()
+        self._header = reader.header.offset
+        self._path = array("q")  # the offsets of the path, its leaf first
+        self._marks = array("q")  # the hash of the uuid of each
+        self._offsets = array("q")  # the same below the header, ascending
+        self._beside: dict[int, tuple[int, int]] = {}
+        """By the offset of each merged entry the hash of its uuid, and the offset of its parent."""
+        self._with_blobs = array("q")
+        self._steps = 0
+
+    def lines(self) -> Lines | None:
+        """Return the lines; None where only the index tells, or there are none."""
+        merges: list[int] = []
+        for entry in self._up(self._leaf):
+            offset = entry.offset
+            self._path.append(offset)
+            self._marks.append(hash(entry.uuid))
+            if offset != self._header and stringzilla.find(entry.line, MARK) >= 0:
+                self._with_blobs.append(offset)
+            if entry.type == "merge":
+                merges.append(offset)
+        self._sort()
+        if not self._offsets or (merges and not self._merged(merges)):
+            return None
+        more = {offset: mark for offset, (mark, _) in self._beside.items()}
+        told = self._add_labels(more)
+        offsets, marks = self._offsets, self._marks
+        if more:
+            offsets, marks = array("q"), array("q")
+            for offset, mark in merge(self._known(), sorted(more.items())):
+                offsets.append(offset)
+                marks.append(mark)
+        with_blobs = array("q", sorted((*self._with_blobs, *more)))
+        ends = self._leaf, *self._top()
+        return Lines(offsets, marks, with_blobs, *ends, told.name, told.metadata)
+
+    def _sort(self) -> None:
+        """Put what the path has below the header into file order."""
+        offsets, marks = self._path[::-1], self._marks[::-1]
+        if not all(map(lt, offsets, offsets[1:])):  # a parent comes after its child
+            pairs = sorted(zip(offsets, marks, strict=True))
+            offsets, marks = (array("q", column) for column in zip(*pairs, strict=True))
+        if offsets[0] == self._header:
+            del offsets[0], marks[0]
+        self._offsets, self._marks = offsets, marks
+
+    def _known(self) -> Iterator[tuple[int, int]]:
+        return zip(self._offsets, self._marks, strict=True)
+
+    def _has(self, offset: int) -> bool:
+        """Whether an entry is on the path, below the header."""
+        at = bisect_left(self._offsets, offset)
+        return at < len(self._offsets) and self._offsets[at] == offset
+
+    def _up(self, entry: Entry) -> Iterator[Entry]:
+        """Yield an entry and its ancestors."""
+        yield entry
+        for above in self._walk.up(entry):
+            if above.uuid != entry.parent_uuid:  # what was known of its line is not true any more
+                raise self._reader.changed(above.offset)
+            yield above
+            entry = above
+
+    def _top(self) -> tuple[Entry, Entry | None]:
+        """Return the first entry of the path in the file, and the entry above it."""
+        at = self._path.index(self._offsets[0])
+        top, *above = map(self._reader.read_at, self._path[at : at + 2])
+        return top, above[0] if above else None
+
+    def _add_labels(self, more: dict[int, int]) -> Told:
+        """Add the labels of what was found, and return what is told of the session."""
+        marks: set[int] = set()
+
+        def is_found(uuid: str) -> bool:
+            marks.update(() if marks else (*self._marks, *more.values()))
+            return hash(uuid) in marks
+
+        told = self._reader.naming().told(is_found)
+        places = self._places({uuid for _, uuid in told.labels if is_found(uuid)})
+        for label, uuid in told.labels:
+            if not is_found(uuid):
+                continue
+            if uuid not in places:  # that of a label
+                places |= self._places({uuid})
+            place = places.get(uuid, _NOTHING)
+            if (place in more or self._has(place)) and not self._has(label):
+                more[label] = hash(self._reader.read_at(label).uuid)
+                marks.add(more[label])
+        return told
+
+    def _places(self, uuids: set[str]) -> dict[str, int]:
+        """Return where the entries of uuids are: the last line counts where several have one."""
+        if len(uuids) > _FEW:
+            return self._reader.naming().places_of(uuids)
+        found = ((uuid, self._walk.entry(uuid)) for uuid in uuids)
+        return {uuid: _NOTHING if entry is None else entry.offset for uuid, entry in found}
+
+    def _merged(self, merges: list[int]) -> bool:
+        """Find the branches that merges took in, and those merged into them.
+
+        False where they take in each other more often than a walk can follow.
+        """
+        done: set[tuple[int, str | None]] = set()
+        while merges:
+            found = self._reader.read_at(merges.pop())
+            uuid, base = found.get("mergedUuid"), found.get("baseUuid")
+            merged = self._walk.entry(uuid) if isinstance(uuid, str) else None
+            base = base if isinstance(base, str) else None
+            if merged is None or (merged.offset, base) in done:
+                continue
+            done.add((merged.offset, base))
+            merges += self._merge(merged, None if base is None else hash(base))
+            if self._steps > _MOST_STEPS:
+                return False
+        return True
+
+    def _merge(self, merged: Entry, base: int | None) -> list[int]:
+        """Take in the entries from one up to below the base; return the new merges among them."""
+        merges: list[int] = []
+        offset = merged.offset
+        while offset != _NOTHING and not self._is_passed(offset):
+            mark, above = self._beside.get(offset, (None, offset))
+            if mark is None:
+                offset = self._read_on(offset, base, merges)
+                continue
+            if mark == base or self._steps > _MOST_STEPS:
+                break
+            self._steps += 1
+            offset = above
+        return merges
+
+    def _is_passed(self, offset: int) -> bool:
+        """Whether all from an entry up is taken already."""
+        return offset == self._header or self._has(offset)
+
+    def _read_on(self, offset: int, base: int | None, merges: list[int]) -> int:
+        """Take in entries not met before, from an offset up; return where to go on, or nothing."""
+        below: Entry | None = None
+        for entry in self._up(self._reader.read_at(offset)):
+            at, mark = entry.offset, hash(entry.uuid)
+            if below is not None:
+                self._beside[below.offset] = hash(below.uuid), at
+            if self._is_passed(at) or at in self._beside:
+                return at
+            if mark == base:
+                return _NOTHING
+            if entry.type == "merge":
+                merges.append(at)
+            self._beside[at] = mark, _NOTHING
+            below = entry
+        return _NOTHING
