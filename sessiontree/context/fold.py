@@ -19,7 +19,7 @@ from sessiontree.context.compaction import Piece
 from sessiontree.context.pairing import Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
 from sessiontree.core.blocks import Blocks, Contents, Resolve
-from sessiontree.core.entry import KNOWN, SUMMARIES, Entry
+from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
 from sessiontree.errors import TooMuchError
 
@@ -66,30 +66,66 @@ MOST_MERGED_AGAIN: Final = 200_000
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
 
+_SILENT: Final = MARKERS | {HEADER, "custom"}
+"""Types that neither contribute to a context nor set anything."""
+
+
 class Part:
     """Entries that follow each other on a path, with what a fold asks about all of them.
 
     It is asked as soon as they are read, while the processor still has them at hand: later it
     takes three times as long.
+
+    Attributes:
+        entries: all of them.
+        types: their types.
+        messages: those that entries contribute, where they need to be paired and nothing else;
+            otherwise empty.
+        sources: the entry of each message.
+        are_texts: whether each message is a role and a text.
+        model: the model that the messages set.
     """
 
-    __slots__ = ("entries", "texts", "types")
+    __slots__ = ("are_texts", "entries", "messages", "model", "sources", "types")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
         self.types = {entry.type for entry in entries}
-        self.texts: list[Message] = []  # their messages, where all are texts and nothing else
+        self.messages: list[Message] = []
+        self.sources = entries
+        self.are_texts = False
+        self.model: dict[str, Any] | None = None
         if self.types == {"message"}:
-            messages = [entry.message_value for entry in entries]
-            others = [
-                message
-                for message in messages
-                if message.__class__ is not dict
-                or len(message) != 2
-                or message.get("content").__class__ is not str
-                or ((role := message.get("role")) != "user" and role != "assistant")
-            ]
-            self.texts = messages if not others else []
+            self._note_messages()
+        elif self.types - _SILENT == {"message"}:
+            if any(entry.has_spilled for entry in entries):  # which may be missing
+                return
+            self.sources = [entry for entry in entries if entry.type == "message"]
+            self._note_messages()
+
+    def _note_messages(self) -> None:
+        messages = [entry.message_value for entry in self.sources]
+        others = [
+            message
+            for message in messages
+            if message.__class__ is not dict
+            or len(message) != 2
+            or message.get("content").__class__ is not str
+            or ((role := message.get("role")) != "user" and role != "assistant")
+        ]
+        self.are_texts = not others
+        if all(map(_is_usual, others)):
+            self.messages = messages
+            spoken = (model_of(one) for one in reversed(others) if one["role"] == "assistant")
+            self.model = next(filter(None, spoken), None)
+
+
+def _is_usual(message: Any) -> bool:
+    """Whether a message sets no system text, and is sure to be complete."""
+    if message.__class__ is not dict or "partial" in message:
+        return False
+    role = message.get("role")
+    return role == "assistant" or role == "toolResult" or role == "user" or role == "tool"
 
 
 class PathRead(Protocol):
@@ -114,9 +150,11 @@ class _Verbatim:
         self._messages.append(message)
         self._sources.append(source)
 
-    def take_texts(self, messages: list[Message], sources: list[Entry]) -> None:
+    def take_all(self, messages: Sequence[Message], sources: Sequence[Entry]) -> None:
         self._messages += messages
         self._sources += sources
+
+    take_texts = take_all
 
     def result(self) -> tuple[list[Message], list[Entry], list[str]]:
         return self._messages.copy(), self._sources.copy(), []
@@ -181,11 +219,15 @@ class Fold:
         return True
 
     def _take_part(self, part: Part) -> None:
-        if part.texts:
-            self._out.take_texts(part.texts, part.entries)
-            return
-        for entry in part.entries:
-            self._take(entry)
+        if not part.messages:
+            for entry in part.entries:
+                self._take(entry)
+        elif part.are_texts:
+            self._out.take_texts(part.messages, part.sources)
+        else:
+            self._out.take_all(part.messages, part.sources)
+            if part.model is not None:
+                self.settings["model"] = part.model
 
     def _take(self, entry: Entry) -> None:
         source, message = entry, entry.message_value

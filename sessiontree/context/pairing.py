@@ -24,11 +24,14 @@ stands before it: then all messages are paired again, once, when the result is a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from sessiontree.core.message import (
+    CALL_BLOCKS,
     CALL_ITEMS,
+    RESULT_BLOCKS,
     Call,
     Message,
     calls_of,
@@ -42,6 +45,7 @@ Source = TypeVar("Source")
 
 _Noted = tuple[int, str]  # the place of the message that a warning is about, and the warning
 _RESULT_ROLES = frozenset({"toolResult", "tool"})  # roles of messages that are one result
+_PAIRED_BLOCKS = CALL_BLOCKS | RESULT_BLOCKS
 
 
 class Answer(Generic[Source]):
@@ -151,13 +155,31 @@ class Pairing(Generic[Source]):
                 first = len(self._taken) - 1
                 self._tail = Group(calls, message, source, len(self._messages), first)
 
-    def take_texts(self, messages: list[Message], sources: list[Source]) -> None:
+    def take_all(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
+        """Take messages one after the other; most are passed on many at once."""
+        at = 0
+        while at < len(messages) and not self._is_unsettled:
+            if self._tail is None and (end := _end_of_paired(messages, at)) > at:
+                self._pass_on(messages[at:end], sources[at:end])
+                at = end
+            else:
+                self.take(messages[at], sources[at])
+                at += 1
+        self._taken += messages[at:]
+        self._taken_sources += sources[at:]
+
+    def take_texts(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
         """Take messages that have a role and a text, and nothing else."""
-        self._taken += messages
-        self._taken_sources += sources
         if self._is_unsettled:
+            self._taken += messages
+            self._taken_sources += sources
             return
         self._settle_tail()  # a message without an id goes on in no response
+        self._pass_on(messages, sources)
+
+    def _pass_on(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
+        self._taken += messages
+        self._taken_sources += sources
         self._messages += messages
         self._sources += sources
 
@@ -230,6 +252,49 @@ class Pairing(Generic[Source]):
         messages, sources, warnings = _answered(self._tail)
         noted = self._warnings + [(self._tail.first, warning) for warning in warnings]
         return self._messages + messages, self._sources + sources, _in_order(noted)
+
+
+def _end_of_paired(messages: Sequence[Message], start: int) -> int:
+    """Where the messages end that pairing leaves as they are, given that no call is open.
+
+    They make no calls, or calls with their results in the next messages, in order. Other messages
+    may need no change either.
+    """
+    place_of_calls = start
+    called: list[str] = []  # the calls without a result so far, the next one last
+    for place, message in enumerate(islice(messages, start, None), start):
+        role = message.get("role")
+        if called:
+            if role == "toolResult" and message.get("toolCallId") == called[-1]:
+                called.pop()
+                continue
+            ids = result_ids(message)
+            if not ids or ids != called[: -len(ids) - 1 : -1]:
+                return place_of_calls
+            if role == "user" and len(ids) != len(message["content"]):
+                return place_of_calls
+            del called[-len(ids) :]
+            continue
+        if (role != "assistant" and role != "user") or "type" in message or "tool_calls" in message:
+            return place
+        content = message.get("content")
+        if content.__class__ is str:
+            continue
+        if content.__class__ is not list:
+            return place
+        for block in content:
+            if block.__class__ is not dict or (kind := block.get("type")).__class__ is not str:
+                continue
+            if kind not in _PAIRED_BLOCKS:
+                continue
+            id = block.get("id")
+            if kind in RESULT_BLOCKS or id.__class__ is not str or id in called:
+                return place
+            called.append(id)
+        if called:
+            place_of_calls = place
+            called.reverse()
+    return place_of_calls if called else len(messages)
 
 
 def _in_order(warnings: list[_Noted]) -> list[str]:

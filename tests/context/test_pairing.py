@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sessiontree.context.pairing import Pairing, pair
 from sessiontree.core.message import Message
@@ -241,6 +243,34 @@ def test_messages_taken_one_by_one_give_what_all_at_once_give(messages: list[Mes
         for made, source in zip(out, sources, strict=True):
             known = made == messages[source] or "Interrupted" in str(made)
             assert known or _is_part(made, messages[: place + 1])
+
+
+@settings(deadline=None, max_examples=300)
+@given(histories(), histories(["pi"]), st.lists(st.integers(0, 20), max_size=3))
+def test_messages_taken_together_give_what_one_by_one_give(
+    first: list[Message], then: list[Message], cuts: list[int]
+) -> None:
+    messages = [*first, *then]
+    singly: Pairing[int] = Pairing()
+    together: Pairing[int] = Pairing()
+    for start, end in pairwise([0, *sorted(min(cut, len(messages)) for cut in cuts), None]):
+        places = range(len(messages))[start:end]
+        together.take_all([messages[place] for place in places], places)
+        for place in places:
+            singly.take(messages[place], place)
+        assert together.result() == singly.result()
+
+
+@pytest.mark.parametrize("shape", ["pi", "anthropic"])
+def test_calls_with_their_results_are_taken_together_without_a_group(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pairing, "take", None)  # which takes a message by itself
+    parallel = [call(shape, "a", "b"), result(shape, "a"), result(shape, "b")]
+    messages = [PROMPT, *[call(shape, "a"), result(shape, "a"), DONE, *parallel] * 3, STEER]
+    pairing: Pairing[int] = Pairing()
+    pairing.take_all(messages, range(len(messages)))
+    assert pairing.result() == (messages, [*range(len(messages))], [])
 
 
 def _is_part(message: Message, messages: list[Message]) -> bool:
