@@ -70,6 +70,9 @@ _SILENT: Final = MARKERS | {HEADER, "custom"}
 """Types that neither contribute to a context nor set anything."""
 
 
+_USUAL_ROLES: Final = ("assistant", "toolResult", "user", "tool")  # a role may be unhashable
+
+
 class Part:
     """Entries that follow each other on a path, with what a fold asks about all of them.
 
@@ -98,8 +101,8 @@ class Part:
         if self.types == {"message"}:
             self._note_messages()
         elif self.types - _SILENT == {"message"}:
-            if any(entry.has_spilled for entry in entries):  # which may be missing
-                return
+            if any(e.spilled_value is not UNSET for e in entries if e.type != "message"):
+                return  # what is spilled may be missing
             self.sources = [entry for entry in entries if entry.type == "message"]
             self._note_messages()
 
@@ -113,19 +116,19 @@ class Part:
             or message.get("content").__class__ is not str
             or ((role := message.get("role")) != "user" and role != "assistant")
         ]
+        unusual = [  # sets the system text, or may be incomplete
+            message
+            for message in others
+            if message.__class__ is not dict
+            or "partial" in message
+            or message.get("role") not in _USUAL_ROLES
+        ]
+        if unusual:
+            return
+        self.messages = messages
         self.are_texts = not others
-        if all(map(_is_usual, others)):
-            self.messages = messages
-            spoken = (model_of(one) for one in reversed(others) if one["role"] == "assistant")
-            self.model = next(filter(None, spoken), None)
-
-
-def _is_usual(message: Any) -> bool:
-    """Whether a message sets no system text, and is sure to be complete."""
-    if message.__class__ is not dict or "partial" in message:
-        return False
-    role = message.get("role")
-    return role == "assistant" or role == "toolResult" or role == "user" or role == "tool"
+        spoken = (model_of(one) for one in reversed(others) if one["role"] == "assistant")
+        self.model = next(filter(None, spoken), None)
 
 
 class PathRead(Protocol):

@@ -51,9 +51,6 @@ _HEX: Final = frozenset(b"0123456789abcdef")
 _SEALED_PART: Final = itemgetter(slice(0, -CRC_LENGTH - 1))  # of a line with its LF
 _SEAL: Final = itemgetter(slice(-len('00000000"}\n'), None))  # of a line with its LF
 
-_LONG: Final = 512
-"""Lines of this length on average are decoded only after a look at whether they are a chain."""
-
 _SURROGATE: Final = re.compile(rb"\\u([dD])([89a-fA-F][0-9a-fA-F]{2})")
 _STAND_IN: Final = re.compile(rb"\\u([eE])([89a-fA-F][0-9a-fA-F]{2})")
 _PRIVATE: Final = re.compile("[\ue800-\uefff]")
@@ -243,8 +240,6 @@ def chain_decoder(fetch: Fetch | None = None) -> DecodeChain:
         lines = ended_lines(block)
         if not lines or quoted(uuid) not in lines[-1]:
             return []
-        if len(block) > _LONG * len(lines):
-            offset = _leave_linked(lines, offset, uuid)
         try:
             entries = list(map(_decode_entry, lines))
         except _REFUSED:
@@ -277,24 +272,6 @@ def chain_decoder(fetch: Fetch | None = None) -> DecodeChain:
         return entries
 
     return decode_chain
-
-
-def _leave_linked(lines: list[bytes], offset: int, uuid: str) -> int:
-    """Remove the lines above those that look like a chain; gives the offset of the first left.
-
-    A line looks so where the uuids stand at the same places as in the last line.
-    """
-    spelled = quoted(uuid)
-    at = lines[-1].find(spelled)
-    of_parent = at + len(spelled) + len(',"parentUuid":')
-    uuids = [line[at : at + len(spelled)] for line in lines]
-    parents = [line[of_parent : of_parent + len(spelled)] for line in lines]
-    linked = len(lines) - 1
-    while linked and uuids[linked - 1] == parents[linked]:
-        linked -= 1
-    offset += sum(map(len, lines[:linked]))
-    del lines[:linked]
-    return offset
 
 
 def _length_of_chain(entries: list[Entry], uuids: list[str], uuid: str) -> int:

@@ -487,6 +487,11 @@ class _Parts:
 
     def add(self, entries: list[Entry]) -> set[str]:
         """Add the entries above those so far; returns their types."""
+        if len(entries) == 1:  # as in most files
+            self._small.append(entries[0])
+            if len(self._small) > 4 * _NEAR:
+                self._join()
+            return {entries[0].type}
         if len(entries) > _NEAR:
             self._join()
             self._parts.append(Part(entries))

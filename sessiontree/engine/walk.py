@@ -41,9 +41,12 @@ _FIRST_CHAIN: Final = 16 * 1024
 _LARGEST_CHAIN: Final = 32 * 1024
 """Bytes of lines that are decoded at once: first, and later. They fit the processor's cache."""
 
-_FIRST_WAIT: Final = 2
+_LONG: Final = 512
+"""Lines of this length on average are decoded one by one: what is in them takes the time."""
+
+_FIRST_WAIT: Final = 8
 _LONGEST_WAIT: Final = 256
-"""Lines decoded one by one before a block of them is tried, and where blocks gave little."""
+"""Lines decoded one by one before a block of them is tried: first, and where blocks gave little."""
 
 
 class Walk:
@@ -133,32 +136,35 @@ class Walk:
     def parts_up(self, entry: Entry) -> Iterator[list[Entry]]:
         """Yield the ancestors of an entry in parts, each in file order; the last is the nearest.
 
-        Where lines stand one below the other, a part is a block of them. The blocks begin small,
-        so that little is decoded that nobody asks for, and grow while the walk goes on.
+        Where short lines stand one below the other, a part is a block of them. The blocks begin
+        small, so that little is decoded that nobody asks for, and grow while the walk goes on.
         """
         backwards, decode = self._backwards, self._decode
         window, start = backwards.window, backwards.start
         offset = entry.offset
         is_in_row = True  # whether to decode the line before without a look for the uuid in it
-        size, in_row, wait = _FIRST_CHAIN, 0, _FIRST_WAIT
+        below, in_row = offset, 0  # where the lines in a row end, and how many they are
+        size, wait = _FIRST_CHAIN, _FIRST_WAIT
         while (uuid := entry.parent_uuid) is not None and entry.type != HEADER:
-            if in_row >= wait:
+            if in_row >= wait and below - offset > _LONG * in_row:
+                below, in_row, wait = offset, 0, _longer(wait)
+            elif in_row >= wait:
                 top, block = backwards.lines_before(offset, size)
                 chain = self._decode_chain(block, top, uuid)
                 if chain:
                     yield chain
                     entry = chain[0]
-                    is_whole = entry.offset == top
-                    is_short = not is_whole and offset - entry.offset < size // 8
-                    offset = entry.offset
                     is_in_row = True
-                    size = min(2 * size, _LARGEST_CHAIN) if is_whole else _FIRST_CHAIN
-                    wait = min(2 * wait, _LONGEST_WAIT) if is_short else _FIRST_WAIT
-                    if not is_whole:
-                        in_row = 0 if is_short else wait - 1
+                gained = offset - entry.offset if chain else 0
+                offset -= gained
+                below, in_row = offset, 0
+                if gained == len(block):
+                    size, wait = min(2 * size, _LARGEST_CHAIN), 0
+                else:
+                    wait = 1 if gained > size // 8 else _longer(wait)
+                    size = _FIRST_CHAIN
+                if chain:
                     continue
-                if chain is None:
-                    size, in_row, wait = _FIRST_CHAIN, 0, min(2 * wait, _LONGEST_WAIT)
             # `line_before`, inlined for a line in the window: a long path spends its time here.
             end = offset - start - 1
             at = window.rfind(b"\n", 0, end) if 0 < end <= len(window) else -1
@@ -177,7 +183,8 @@ class Walk:
                 parent = self._parent(entry, uuid)
                 if parent is None:
                     return
-                offset = parent.offset
+                offset = below = parent.offset
+                in_row = 0
                 window, start = backwards.window, backwards.start
                 is_in_row = False
             yield [parent]
@@ -221,6 +228,10 @@ class Walk:
             return None
         offset = tree.offsets[row]
         return self._decode(rest_of_line(self._read, offset), offset)
+
+
+def _longer(wait: int) -> int:
+    return min(max(2 * wait, _FIRST_WAIT), _LONGEST_WAIT)
 
 
 def _parent_row(tree: TreeIndex, entry: Entry) -> int:
