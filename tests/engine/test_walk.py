@@ -285,6 +285,34 @@ def test_lines_decoded_together_are_those_decoded_one_by_one(
             assert together.damage == singly.damage
 
 
+AMID: dict[str, Callable[[bytes], bytes]] = {
+    "a wrong checksum": lambda line: line[:-10] + b'00000000"}',
+    "another header": lambda line: seal(line[:-18].replace(b'"message"', b'"session"', 1) + b"}"),
+    "an escape in the uuid": lambda line: seal(line[:-18].replace(b'"e', b'"\\u0065', 1) + b"}"),
+    "another parent": lambda line: seal(
+        line[:-18].replace(b"entry-000019", b"entry-000004") + b"}"
+    ),
+}
+
+
+@pytest.mark.parametrize("harm", AMID.values(), ids=AMID)
+def test_one_unusual_line_amid_a_chain_is_read_as_by_itself(harm: Callable[[bytes], bytes]) -> None:
+    lines = [HEADER, *chain(60, 20)]
+    lines[21] = harm(lines[21])
+    content = b"\n".join([*lines, b""])
+    together, singly = opened(content), opened(content)
+    singly._decode_chain = lambda block, offset, uuid: None
+    paths = []
+    for view in (together, singly):
+        leaf = view.walk().last_on(None)
+        assert leaf is not None
+        paths.append([facts(above) for above in view.walk().up(leaf)])
+    assert paths[0] == paths[1]
+    assert together.damage == singly.damage
+    rows = oracle_up(oracle_parents(entries := oracle_entries(content)), len(entries) - 1)
+    assert [above[6] for above in paths[0]] == [entries[row].offset for row in rows[1:]]
+
+
 def test_a_chain_is_decoded_together_with_its_lanes_and_blobs(file: Path) -> None:
     with Session.create(file, spill_over=10) as session:
         for number in range(60):
