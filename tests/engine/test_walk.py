@@ -288,17 +288,19 @@ def test_lines_decoded_together_are_those_decoded_one_by_one(
 AMID: dict[str, Callable[[bytes], bytes]] = {
     "a wrong checksum": lambda line: line[:-10] + b'00000000"}',
     "another header": lambda line: seal(line[:-18].replace(b'"message"', b'"session"', 1) + b"}"),
-    "an escape in the uuid": lambda line: seal(line[:-18].replace(b'"e', b'"\\u0065', 1) + b"}"),
+    "its uuid again, with an escape": lambda line: (
+        line + b"\n" + seal(line[:-18].replace(b'"e', b'"\\u0065', 1) + b"}")
+    ),
     "another parent": lambda line: seal(
-        line[:-18].replace(b"entry-000019", b"entry-000004") + b"}"
+        line[:-18].replace(b"entry-000279", b"entry-000004") + b"}"
     ),
 }
 
 
 @pytest.mark.parametrize("harm", AMID.values(), ids=AMID)
 def test_one_unusual_line_amid_a_chain_is_read_as_by_itself(harm: Callable[[bytes], bytes]) -> None:
-    lines = [HEADER, *chain(60, 20)]
-    lines[21] = harm(lines[21])
+    lines = [HEADER, *chain(300, 20)]  # blocks with the header, which has no checksum, are refused
+    lines[281] = harm(lines[281])
     content = b"\n".join([*lines, b""])
     together, singly = opened(content), opened(content)
     singly._decode_chain = lambda block, offset, uuid: None
