@@ -34,7 +34,7 @@ from sessiontree.core.entry import decode_object
 from sessiontree.core.message import begins_turn, preview_of, role_of, slash_command, text_of
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import NotASessionError, SessionTreeError
-from sessiontree.storage.files import LOCK, Report, owner_in, unreadable
+from sessiontree.storage.files import LOCK, Report, owner_in, project_of_chat, unreadable
 from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.text.preview import shown, told
@@ -49,6 +49,8 @@ TAIL: Final = 32 * 1024
 FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """Characters of the first message that are given."""
+
+_GEMINI: Final = "Gemini CLI"
 
 _LAST_LINES: Final = 8
 """Lines tried, from the end, for one that is an entry."""
@@ -94,16 +96,35 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
 def session_infos(
     files: Iterable[str], report: Report, look: Callable[[str], SessionInfo] | None = None
 ) -> Iterator[SessionInfo]:
-    """The facts of each file; one that cannot be listed is reported and left out.
+    """The facts of each session; a file that cannot be listed is reported and left out.
 
-    `look` gives the facts of one file, by default `facts_of`.
+    `look` gives the facts of one file, by default `facts_of`. Several chats of Gemini CLI in one
+    folder may be one session; the facts are those of `in_force`, and come last.
     """
     look = look or facts_of
+    chats: dict[tuple[str, str], SessionInfo] = {}
     for file in files:
         try:
-            yield look(file)
+            found = look(file)
         except SessionTreeError as error:
             report(str(error))
+            continue
+        if found.agent != _GEMINI:
+            yield found
+            continue
+        key = os.path.dirname(file), found.id
+        chats[key] = in_force(chats[key], found) if key in chats else found
+    yield from chats.values()
+
+
+def in_force(one: SessionInfo, other: SessionInfo) -> SessionInfo:
+    """Which of two chats of one session its program goes on with.
+
+    A resume leaves a second chat in which nothing is said; else it is the one changed last.
+    """
+    if (one.first_message is None) != (other.first_message is None):
+        return other if one.first_message is None else one
+    return max(one, other, key=lambda info: (moment(info.modified), info.file))
 
 
 def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
@@ -208,10 +229,11 @@ class _Opened:
                 break
             found = format.facts(head, tail)
         first = found.first_message
+        is_chat = format.program == _GEMINI
         return SessionInfo(
             file=self.name,
             id=found.id or "",
-            cwd=found.cwd,
+            cwd=(is_chat and project_of_chat(self._fs, self.name)) or found.cwd,
             name=found.name,
             first_message=first and _cut(first),
             created=found.created,

@@ -30,6 +30,7 @@ from sessiontree.storage.files import (
     SUBAGENTS,
     TOOL_RESULTS,
     Report,
+    chats_of_subagents,
     own_folder,
     read_side_file,
     side_files,
@@ -161,7 +162,8 @@ class FileSearch:
         folder = own_folder(self._file)
         if self._wanted.blobs and os.path.isdir(os.path.join(folder, TOOL_RESULTS)):
             return True
-        if not os.path.isdir(os.path.join(folder, SUBAGENTS)):
+        has_chats = next(chats_of_subagents(self._file, self._report), None) is not None
+        if not (has_chats or os.path.isdir(os.path.join(folder, SUBAGENTS))):
             return False
         from sessiontree.catalog.search_foreign import names_match
         from sessiontree.engine.translated import agent_files  # slow to import, few need it

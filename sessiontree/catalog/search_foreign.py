@@ -28,11 +28,11 @@ from sessiontree.core.migrate import migrate, migrate_alone, uuid_of_line
 from sessiontree.engine.opening import Start
 from sessiontree.engine.translated import SourceFile, agent_files, sidecar_of
 from sessiontree.engine.view import View
-from sessiontree.formats.base import Place, Source, values
-from sessiontree.formats.claude_code.reader import TITLES, lane_name
+from sessiontree.formats.base import Place, Source, lane_name, values
+from sessiontree.formats.claude_code.reader import TITLES
 from sessiontree.formats.gemini.layout import is_plain_log, messages_with
 from sessiontree.formats.gemini.reader import Gemini
-from sessiontree.storage.files import Report
+from sessiontree.storage.files import Report, chats_of_subagents
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import (
     Find,
@@ -52,6 +52,7 @@ _MOST_ALONE: Final = 5000
 """The lines that are translated alone; the whole file costs less than more of them."""
 
 _CLAUDE_CODE: Final = "claude-code"
+_RESPONSE: Final = b'"functionResponse"'
 
 
 class ForeignFile:
@@ -73,6 +74,8 @@ class ForeignFile:
         if self._format is not None and self._format.name == _CLAUDE_CODE:
             self._opening = b""
             self.files += agent_files(file, report)
+        elif isinstance(self._format, Gemini):
+            self.files += chats_of_subagents(file, report)
 
     @cached_property
     def _log(self) -> FileLog:
@@ -106,6 +109,9 @@ class ForeignFile:
 
         `find` finds such lines; `lines` are those of the file itself, with their offsets.
         """
+        if isinstance(self._format, Gemini) and len(self.files) > 1:
+            yield from self._all(find)
+            return
         if self._format is None:
             alone = self._of_version_1(lines)
         elif isinstance(self._format, Gemini):
@@ -181,6 +187,9 @@ class ForeignFile:
         for found in messages_with((offset for offset, _ in lines), document):
             if found is None:
                 yield None
+                return
+            if _RESPONSE in found[1] and decode_object(found[1]).get("type") == "user":
+                yield None  # it depends on the calls above it
                 return
             for made in format.translate_alone(self._id, *found):
                 yield decode(made, found[0].offset, ignore)

@@ -2,9 +2,10 @@
 
 Shapes read: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's `{input_tokens,
 output_tokens, cache_read_input_tokens, cache_creation_input_tokens}`, and OpenAI's `{prompt_tokens,
-completion_tokens}` and `{input_tokens, output_tokens}`. OpenAI's cached tokens
-(`*_tokens_details.cached_tokens`, in Codex `cached_input_tokens`) are part of its input, and
-counted apart from it here.
+completion_tokens}` and `{input_tokens, output_tokens}`, and Gemini CLI's `{input, output, cached,
+thoughts, tool}`. The cached tokens of OpenAI (`*_tokens_details.cached_tokens`, in Codex
+`cached_input_tokens`) and of Gemini are part of the input, and counted apart from it here. Gemini's
+thoughts are output, and what its tools add to a prompt is input.
 """
 
 from __future__ import annotations
@@ -55,10 +56,12 @@ def usage_of(reported: Any) -> Usage:
         return Usage()
     found = next((reported[key] for key in _DETAILS if key in reported), None)
     details = found if isinstance(found, Mapping) else {}
-    cached = _count(details, "cached_tokens") or _count(reported, "cached_input_tokens")
+    cached = _count(details, "cached_tokens") or _count(reported, "cached_input_tokens", "cached")
+    read = _count(reported, "input", "input_tokens", "prompt_tokens") + _count(reported, "tool")
+    written = _count(reported, "output", "output_tokens", "completion_tokens")
     return Usage(
-        input=max(0, _count(reported, "input", "input_tokens", "prompt_tokens") - cached),
-        output=_count(reported, "output", "output_tokens", "completion_tokens"),
+        input=max(0, read - cached),
+        output=written + _count(reported, "thoughts"),
         cache_read=_count(reported, "cacheRead", "cache_read_input_tokens") + cached,
         cache_write=_count(reported, "cacheWrite", "cache_creation_input_tokens"),
         cost=_cost(reported.get("cost")),

@@ -23,7 +23,14 @@ from sessiontree.core.notes import UNKNOWN_TYPE, Note, Notes
 from sessiontree.errors import SessionTreeError
 from sessiontree.formats import HEAD, Format
 from sessiontree.formats.base import Place, Source, whole_value
-from sessiontree.storage.files import SUBAGENTS, Report, read_side_file, side_files
+from sessiontree.storage.files import (
+    SUBAGENTS,
+    Report,
+    chats_of_subagents,
+    project_of_chat,
+    read_side_file,
+    side_files,
+)
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import FileLog, Log, MemoryLog
@@ -127,7 +134,7 @@ class SourceFile:
         self._log = log
         self.path = log.name
         self.name = os.path.basename(log.name)
-        self.sidecar = sidecar
+        self._sidecar = sidecar
         self.opened: list[SourceFile] = []
         self.passed: Callable[[int], object] | None = None
         self._document: str | None = None
@@ -138,6 +145,14 @@ class SourceFile:
         lines: Positioned = log if self._inside is None else self._inside
         self._read = lines.read
         self.size = lines.size()
+
+    @property
+    def sidecar(self) -> bytes | None:
+        """The bytes of the file of facts beside it; for a chat of Gemini CLI its project."""
+        if self._sidecar is not None:
+            return self._sidecar
+        project = project_of_chat(self._log.blobs.fs, self.path)
+        return None if project is None else project.encode("utf-8", "replace")
 
     def numbered(self, source: int) -> SourceFile:
         """The file that a `Place` calls `source`: this one, or one of `opened`."""
@@ -265,6 +280,7 @@ def agent_files(path: str, report: Report) -> Iterator[str]:
         name = os.path.basename(file)
         if name.startswith("agent-") and name.endswith(".jsonl"):
             yield file
+    yield from chats_of_subagents(path, report)
 
 
 _SIDECAR_LIMIT = 1 << 20

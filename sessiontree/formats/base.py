@@ -68,7 +68,10 @@ class Source(Protocol):
     """An agent's file, open for reading."""
 
     name: str  # the file's name without its folder
-    sidecar: bytes | None  # the bytes of the file that describes it, or None
+
+    @property
+    def sidecar(self) -> bytes | None:
+        """The bytes of the file that describes it; for a chat of Gemini CLI its project's path."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """The offset and the bytes of each line, without LF; each call starts at the first."""
@@ -161,6 +164,10 @@ class Lines:
             uuid = uuid_of_name(named.hexdigest())
         return uuid
 
+    def has(self, uuid: str) -> bool:
+        """Whether an entry so far has this uuid."""
+        return uuid in self._taken
+
     def entry(
         self,
         kind: str,
@@ -210,6 +217,14 @@ class Lines:
             self.report("cut short", line.place, "the file ends in the middle of a line")
         else:
             self.report("unreadable", line.place, "the line is not JSON and was skipped")
+
+
+_NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
+
+
+def lane_name(agent: str) -> str:
+    """The lane of the subagent with this id."""
+    return f"agent-{_NOT_IN_LANE_NAME.sub('-', agent).strip('-') or 'unnamed'}"
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:

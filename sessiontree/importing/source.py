@@ -28,6 +28,8 @@ from sessiontree.storage.files import (
     SUBAGENTS,
     SUFFIX,
     TOOL_RESULTS,
+    chat_id_in,
+    is_of_chat,
     is_session_name,
     read_side_file,
 )
@@ -196,7 +198,10 @@ def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
         report(f"cannot read {error.filename}: {error.strerror}; check its permissions")
 
     for where, folders, names in os.walk(folder, onerror=refused):
-        folders[:] = sorted(name for name in folders if not _is_skipped(where, name))
+        chats = set(map(chat_id_in, names))
+        folders[:] = sorted(
+            name for name in folders if not (_is_skipped(where, name) or is_of_chat(name, chats))
+        )
         for name in sorted(names):
             if is_session_name(name) and not name.startswith("."):
                 yield os.path.join(where, name)

@@ -2,13 +2,15 @@
 
 A session file is `….jsonl`, also those of most agents; Codex compresses old ones to `….jsonl.zst`,
 and the older chats of Gemini CLI are `session-….json`. What Claude Code keeps beside a session, in
-`<session id>/subagents` and `<session id>/tool-results`, is part of that session.
+`<session id>/subagents` and `<session id>/tool-results`, is part of that session; so are the chats
+of subagents that Gemini CLI keeps beside `session-<time>-<start of id>.jsonl`, in `<session id>`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -24,6 +26,13 @@ LOCK: Final = ".lock"
 
 SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
+
+_CHAT: Final = re.compile(r"session-.+-(\w{8})\.jsonl?")
+"""The name of a chat of Gemini CLI; the group is the start of its session's id."""
+
+_CHATS: Final = "chats"
+_LARGEST_PATH: Final = 64 * 1024
+_LARGEST_REGISTRY: Final = 1024 * 1024
 
 LARGEST_RESULT: Final = 64 * 1024 * 1024
 """The largest result file that is read, in bytes."""
@@ -55,7 +64,64 @@ def side_files(file: str, folder: str, report: Report) -> Iterator[str]:
         folder: `SUBAGENTS` or `TOOL_RESULTS`.
     """
     top = os.path.join(own_folder(file), folder)
-    linked = next(filter(os.path.islink, (os.path.dirname(top), top)), None)
+    yield from _regular_files(top, (os.path.dirname(top), top), report)
+
+
+def chats_of_subagents(file: str, report: Report) -> Iterator[str]:
+    """The chats of the subagents of a chat of Gemini CLI, by path; none for another file.
+
+    Of several chats of one session, the first has them.
+    """
+    id = chat_id_in(file)
+    if id is None:
+        return
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(os.listdir(os.path.dirname(file) or os.curdir))
+    same = [name for name in names if chat_id_in(name) == id]
+    if os.path.basename(file) != min(
+        same, key=lambda name: (not name.endswith(SUFFIX), name), default=None
+    ):
+        return
+    for name in names:
+        folder = os.path.join(os.path.dirname(file), name)
+        if is_of_chat(name, (id,)) and os.path.isdir(folder):
+            chats = _regular_files(folder, (folder,), report)
+            yield from (chat for chat in chats if chat.endswith(SUFFIX))
+
+
+def chat_id_in(file: str) -> str | None:
+    """The start of the session's id in the name of a chat of Gemini CLI; None for another name."""
+    found = _CHAT.fullmatch(os.path.basename(file))
+    return found[1] if found is not None else None
+
+
+def project_of_chat(fs: FileSystem, file: str) -> str | None:
+    """The project's path for a chat of Gemini CLI, which keeps it in files of its own.
+
+    The chat is in `<home>/tmp/<project>/chats`, and the path is in `<home>/tmp/<project>/
+    .project_root`, or in `<home>/projects.json`.
+    """
+    chats = os.path.dirname(os.path.abspath(file))
+    if os.path.basename(chats) != _CHATS:
+        chats = os.path.dirname(chats)  # it is a subagent's
+    if os.path.basename(chats) != _CHATS:
+        return None
+    folder = os.path.dirname(chats)
+    root = read_side_file(fs, os.path.join(folder, ".project_root"), _LARGEST_PATH)
+    if root is not None and root.strip():
+        return root.decode("utf-8", "replace").strip()
+    home = os.path.dirname(os.path.dirname(folder))
+    registry = read_side_file(fs, os.path.join(home, "projects.json"), _LARGEST_REGISTRY)
+    with suppress(orjson.JSONDecodeError, TypeError, AttributeError):
+        for path, name in orjson.loads(registry or b"{}").get("projects", {}).items():
+            if name == os.path.basename(folder):
+                return str(path)
+    return None
+
+
+def _regular_files(top: str, not_links: Iterable[str], report: Report) -> Iterator[str]:
+    linked = next(filter(os.path.islink, not_links), None)
     if linked is not None:
         report(f"{linked} is a link, so what is in it is not read")
         return
@@ -114,6 +180,7 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
             report(str(problem))
             continue
         names = {entry.name for entry in found}
+        chats = set(map(chat_id_in, names))
         for entry in found:
             name = entry.name
             if is_session_name(name):
@@ -122,10 +189,22 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
                     yield entry.path
                 else:
                     report(f"{entry.path} is not a session file: it is {kind}")
-            elif _may_hold_sessions(name, is_of_session=is_of_session):
+            elif not is_of_chat(name, chats) and _may_hold_sessions(
+                name, is_of_session=is_of_session
+            ):
                 with suppress(OSError):  # gone meanwhile
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append((entry.path, name + SUFFIX in names))
+
+
+def is_of_chat(folder: str, chats: Collection[str | None]) -> bool:
+    """Whether a folder belongs to a chat of Gemini CLI beside it.
+
+    Args:
+        folder: its name.
+        chats: what `chat_id_in` gives of the files beside it.
+    """
+    return folder[8:9] == "-" and folder[:8] in chats
 
 
 def _may_hold_sessions(name: str, *, is_of_session: bool) -> bool:

@@ -69,7 +69,6 @@ _SIDE_TYPES: Final = frozenset(
 _LINES_TO_RECOGNISE: Final = 20
 _HIDDEN: Final = ("isMeta", "isCompactSummary", "isSidechain", "teamName")
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
-_NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
 _GENERATED: Final = re.compile(
     r"<(local-command|command-|session-start-hook|tick|goal|ide_|bash-|task-notification)"
     r"|\[Request interrupted|Caveat:"
@@ -119,15 +118,11 @@ class ClaudeCode:
         yield from main.end(lines)
 
 
-def lane_name(agent: str) -> str:
-    return f"agent-{_NOT_IN_LANE_NAME.sub('-', agent).strip('-') or 'unnamed'}"
-
-
 def _subagent(
     source: base.Source, number: int, main: _Transcript, lines: base.Lines
 ) -> Iterator[base.Translated]:
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
-    lane = lane_name(agent)
+    lane = base.lane_name(agent)
     transcript = _Transcript(source, number, _CollectedFacts(), lane)
     transcript.folder = main.folder
     line = base.SourceLine(base.Place(number, 1, 0), b"lane " + lane.encode())
@@ -405,7 +400,7 @@ class _Transcript:
         if self._is_subagents or node.uuid in self._on_path:
             return None
         if node.agent:
-            return lane_name(node.agent)
+            return base.lane_name(node.agent)
         above = self._lanes.get(node.parent or "")
         lane = above or f"sidechain-{len(self._sidechains) + 1}"
         if (before := self._lanes.get(node.uuid)) is not None:

@@ -68,7 +68,7 @@ def messages_with(lines: Iterable[int], document: bytes) -> Iterator[tuple[Place
 
 
 def is_plain_log(lines: Iterable[bytes]) -> bool:
-    """Whether a log has each message once; `lines` are all but the first."""
+    """Whether a log has each message and result once; `lines` are all but the first."""
     ids: set[str] = set()
     for line in filter(None, lines):
         try:
@@ -77,6 +77,8 @@ def is_plain_log(lines: Iterable[bytes]) -> bool:
             return False
         if found.id in ids or (found.change is not None and b'"messages"' in bytes(found.change)):
             return False
+        if found.type == "user" and _RESPONSE in line:
+            return False  # it depends on the calls above it
         if found.id is not None:
             ids.add(found.id)
     return True
@@ -84,6 +86,7 @@ def is_plain_log(lines: Iterable[bytes]) -> bool:
 
 class _Line(msgspec.Struct, gc=False):
     id: str | None = None
+    type: str | None = None
     change: msgspec.Raw | None = msgspec.field(default=None, name="$set")
 
 

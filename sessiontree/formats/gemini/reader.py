@@ -6,26 +6,40 @@ message with the id of an earlier one replaces it. `{"$set": …}` changes the k
 first line; with `messages` it replaces the whole conversation. `{"$rewindTo": id}` removes
 that message and all after it, or every message if there is none with this id.
 
-A message of type `user` or `gemini` becomes a message in the pi coding agent's shape: the
-thoughts and tool calls of a `gemini` one are blocks, and each result that it holds is a
-`toolResult` message after it. A replacement becomes a branch. Notes for people (`info`,
-`warning`, `error`) and messages that are replaced at once become `custom` entries.
+A message of type `user` or `gemini` becomes a message in the pi coding agent's shape, and each
+result that it holds a `toolResult` message after it. A replacement that changes what a model gets
+becomes a branch, or a compaction where it begins with a summary. What a model gets nothing of
+becomes a `custom` entry: notes for people (`info`, `warning`, `error`), a user message that Gemini
+CLI leaves out when it resumes, and a message that is replaced at once.
+
+The chats of subagents are in a folder named by the session's id; each is a lane below its call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import chain
+from hashlib import blake2b
+from itertools import chain, takewhile
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
 
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.message import text_of
 from sessiontree.formats import base
 from sessiontree.formats.gemini.layout import first_message
+from sessiontree.formats.gemini.messages import (
+    Results,
+    calls_of,
+    content_of,
+    is_ignored,
+    is_snapshot,
+    meaning,
+    messages_of,
+)
 from sessiontree.text.pattern import lines_with
 
 _MESSAGES: Final = frozenset({"user", "gemini"})
@@ -68,14 +82,16 @@ class Gemini:
         if opening is None:
             yield from self._document(source, report)
             return
-        chat = _Chat(base.Lines(self, report, opening.text("sessionId") or ""))
-        yield chat.header(base.START, opening)
+        made = base.Lines(self, report, opening.text("sessionId") or "")
+        chat = _Chat(made)
+        yield chat.header(base.START, opening, _project_in(source))
         messages = opening.value("messages")
         if isinstance(messages, list):
             yield from chat.replaced(messages, first)
         for line in lines:
             yield from chat.take(line)
         yield from chat.finish()
+        yield from _subagents(source, made, chat)
 
     def translate_alone(
         self, session_id: str, place: base.Place, message: bytes
@@ -88,8 +104,9 @@ class Gemini:
     def _document(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         text = b"\n".join(line for _, line in source.lines())
         opening = base.values(text) or base.leading_values(text) or base.Values({})
-        chat = _Chat(base.Lines(self, report, opening.text("sessionId") or ""))
-        yield chat.header(base.START, opening)
+        lines = base.Lines(self, report, opening.text("sessionId") or "")
+        chat = _Chat(lines)
+        yield chat.header(base.START, opening, _project_in(source))
         end = 0
         for offset, message in _messages_of(text):
             end = offset + len(message)
@@ -100,216 +117,330 @@ class Gemini:
             place = base.Place(0, text.count(b"\n", 0, end) + 1, start)
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
+        yield from _subagents(source, lines, chat)
+
+
+def _project_in(source: base.Source) -> str | None:
+    """The working directory in the file that names the folder of the chats."""
+    return source.sidecar.decode("utf-8", "replace").strip() or None if source.sidecar else None
+
+
+def _subagents(source: base.Source, lines: base.Lines, main: _Chat) -> Iterator[base.Translated]:
+    """The chats of subagents, each on a lane of its own below its call."""
+    for number, beside in enumerate(source.beside(), 1):
+        agent = beside.name.removesuffix(".jsonl")
+        chat = _Chat(lines, base.lane_name(agent))
+        rest = base.numbered(beside, number)
+        for first in rest:
+            yield chat.subagent(first, main.callers.get(agent))
+            break
+        for line in rest:
+            yield from chat.take(line)
+        yield from chat.finish()
 
 
 class _Turn(NamedTuple):
     """A message of the current conversation; `parent` is the uuid of the entry before it."""
 
     id: str
-    parent: str
     line: base.SourceLine
+    made: tuple[bytes, ...]  # the JSON of the messages made from it
+    meaning: tuple[bytes, ...]  # a digest of what a model gets of each of these
+    answered: tuple[str, ...] = ()  # the calls that it has the results of
+    parent: str = ""
+    is_summary: bool = False  # whether it is the summary of a compressed conversation
 
 
 class _Chat:
-    """The state of one chat. The last message waits, because the next line may replace it."""
+    """The state of one chat. The last message waits, because a later line may replace it."""
 
-    def __init__(self, lines: base.Lines) -> None:
+    def __init__(self, lines: base.Lines, lane: str | None = None) -> None:
         self._lines = lines
+        self._lane = lane
+        self._leaf = lines.root
         self._turns: list[_Turn] = []
+        self._places: dict[str, int] = {}
+        self._removed: list[_Turn] = []  # the turns after those, while the leaf is still below them
+        self._removed_by = base.SourceLine(base.START, b"")
+        self._results = Results()
         self._waiting: tuple[str, base.SourceLine, base.Values] | None = None
+        self.callers: dict[str, str] = {}  # the entries that call subagents, by a subagent's id
 
-    def header(self, place: base.Place, opening: base.Values) -> base.Translated:
+    def header(
+        self, place: base.Place, opening: base.Values, cwd: str | None = None
+    ) -> base.Translated:
         id, name, created = map(opening.text, ("sessionId", "summary", "startTime"))
-        facts = base.Facts(id, _cwd(opening), name, created=created)
+        facts = base.Facts(id, cwd or _cwd(opening), name, created=created)
         return self._lines.header(
             place, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
         )
 
+    def subagent(self, line: base.SourceLine, caller: str | None) -> base.Translated:
+        """The start of a subagent's lane, below its call; `line` is the first of its chat."""
+        opening = decode_leniently(line.text)
+        data = {**(opening if isinstance(opening, dict) else {})}
+        data |= {"calledBy": caller} if caller is not None else {}
+        self._leaf = caller or self._lines.root
+        fields = {"customType": "gemini:subagent", "data": data}
+        return self._entry("custom", line, self._lines.uuid(None, line), fields)
+
     def take(self, line: base.SourceLine) -> Iterator[base.Translated]:
         found = base.values(line.text)
         if found is None:
-            yield from self._lines.not_an_object(line)
-            return
-        id = found.text("id")
-        if id is not None and found.text("type") in _MESSAGES:
+            yield from self._not_an_object(line)
+        elif "$rewindTo" in found:
+            yield from self.settled()
+            yield from self._left()
+            yield self._branch(self._places.get(found.text("$rewindTo") or "", 0), line)
+        elif (id := found.text("id")) is not None:
             yield from self._message(id, line, found)
-            return
-        yield from self.settled()
-        if "$rewindTo" in found:
-            yield self._branch(self._index_of(found.text("$rewindTo")) or 0, line)
         elif "$set" in found and "messages" in found.inside("$set"):
+            yield from self.settled()
             messages = found.inside("$set").value("messages")
-            yield from self.replaced(messages if isinstance(messages, list) else [], line)
+            made = list(self.replaced(messages if isinstance(messages, list) else [], line))
+            yield from made or [self._custom(line, found)]
         else:
             yield self._custom(line, found)
 
     def finish(self) -> Iterator[base.Translated]:
         yield from self.settled()
+        yield from self._left()
 
     def settled(self) -> Iterator[base.Translated]:
         if self._waiting is not None:
-            waiting, self._waiting = self._waiting, None
-            yield from self._entries(*waiting)
+            (id, line, _), self._waiting = self._waiting, None
+            yield from self._entries(_turn(id, line, self._results))
 
     def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.Translated]:
-        """Replace the conversation; the messages that both begin with stay."""
-        new = [(message, _line_of(message)) for message in messages if isinstance(message, dict)]
-        same = 0
-        for turn, (message, text) in zip(self._turns, new, strict=False):
-            if turn.id != message.get("id") or _line_of(decode_leniently(turn.line.text)) != text:
-                break
-            same += 1
-        if same < len(self._turns):
-            yield self._branch(same, line)
-        for message, text in new[same:]:
-            found = base.values(text)
-            if found is not None and found.text("type") in _MESSAGES:
-                new_line = base.SourceLine(line.place, text)
-                yield from self._entries(str(message.get("id", "")), new_line, found)
+        """Replace the conversation; the messages that both begin with stay.
+
+        A compressed conversation begins with a summary, and becomes a compaction. What is only
+        removed may come back with the next line, as in a resume.
+        """
+        self._results = Results()
+        texts = {
+            message["id"]: _line_of(message)
+            for message in messages
+            if isinstance(message, dict) and isinstance(message.get("id"), str)
+        }
+        new = [
+            _turn(id, line._replace(text=text), self._results)
+            for id, text in texts.items()
+            if text is not None
+        ]
+        old, self._removed = self._turns + self._removed, []
+        kept, stays = _same(old, new)
+        self._turns = old
+        left = next((at for at in range(kept, len(old)) if old[at].meaning), None)
+        said = next((at for at in range(stays, len(new)) if new[at].meaning), None)
+        if left is not None and said is None:
+            self._removed, self._removed_by = old[left:], line
+        elif left is not None and said is not None and is_snapshot(_message_in(new[said])):
+            yield from self._compaction(new[said], line)
+            new[said] = new[said]._replace(is_summary=True)
+            kept = stays = 0
+        elif left is not None:
+            yield self._branch(left, line)
+        self._turns, self._places = [], {}
+        for turn, above in _beside(new[:stays], old[:kept]):
+            self._append(turn._replace(parent=above.parent, is_summary=above.is_summary))
+        for turn in new[stays:]:
+            if turn.meaning:
+                yield from self._entries(turn)
+            else:
+                self._append(turn._replace(parent=self._leaf))
+
+    def _compaction(self, summary: _Turn, line: base.SourceLine) -> Iterator[base.Translated]:
+        """A compaction that keeps nothing; the summary is the first message after it."""
+        uuid = self._lines.uuid(None, line, b" compaction")
+        text = text_of(decode_leniently(summary.made[0]))
+        fields: dict[str, Any] = {"summary": text, "firstKeptEntryUuid": uuid}
+        yield self._entry("compaction", line, uuid, fields)
+        fields = {"targetUuid": uuid, "replacement": None}
+        edit = self._lines.uuid(None, line, b" edit")
+        yield self._entry("context_edit", line, edit, fields)
+
+    def _entry(
+        self,
+        kind: str,
+        line: base.SourceLine,
+        uuid: str,
+        fields: Mapping[str, Any],
+        *,
+        parent: str | None = None,
+        timestamp: str | None = None,
+    ) -> base.Translated:
+        """An entry on this chat's lane, by default below its leaf; it becomes the leaf."""
+        parent, self._leaf = parent or self._leaf, uuid
+        return self._lines.entry(
+            kind, line, uuid, fields, parent=parent, lane=self._lane, timestamp=timestamp
+        )
 
     def _custom(self, line: base.SourceLine, found: base.Values) -> base.Translated:
-        lines = self._lines
         kind = "set" if "$set" in found else found.text("type") or ""
-        if kind not in _NOTES and kind != "set" and "sessionId" not in found:
-            lines.note_unknown(kind, line.place)
-        uuid = lines.uuid(found.text("id"), line)
-        at = found.text("timestamp")
-        return lines.custom(kind or "line", line, uuid, found.as_fragment(), timestamp=at)
+        known = _MESSAGES | _NOTES | {"set"}
+        if kind not in known and "sessionId" not in found:
+            self._lines.note_unknown(kind, line.place)
+        return self._custom_of(kind or "line", line, found.text("id"), found)
+
+    def _custom_of(
+        self, kind: str, line: base.SourceLine, id: str | None, found: base.Values
+    ) -> base.Translated:
+        fields = {"customType": f"gemini:{kind}", "data": found.as_fragment()}
+        uuid = self._lines.uuid(id, line)
+        return self._entry("custom", line, uuid, fields, timestamp=found.text("timestamp"))
+
+    def _not_an_object(self, line: base.SourceLine) -> Iterator[base.Translated]:
+        for place, made in self._lines.not_an_object(line, parent=self._leaf, lane=self._lane):
+            self._leaf = (base.values(made) or base.Values({})).text("uuid") or self._leaf
+            yield place, made
 
     def _message(
         self, id: str, line: base.SourceLine, found: base.Values
     ) -> Iterator[base.Translated]:
         if self._waiting is not None and self._waiting[0] == id:
             _, old_line, old = self._waiting
-            uuid = self._lines.uuid(None, old_line)
-            yield self._lines.custom("replaced", old_line, uuid, old.as_fragment())
+            yield self._custom_of("replaced", old_line, None, old)
             self._waiting = (id, line, found)
             return
         yield from self.settled()
-        at = self._index_of(id)
-        if at is None:
+        yield from self._left()
+        at = self._places.get(id)
+        if at is None and found.text("type") in _MESSAGES:
             self._waiting = (id, line, found)
             return
-        later = self._turns[at + 1 :]
-        yield self._branch(at, line)
-        for turn in (_Turn(id, "", line), *later):
-            yield from self._entries(turn.id, turn.line, base.values(turn.line.text))
-
-    def _index_of(self, id: str | None) -> int | None:
-        return next((n for n, turn in enumerate(self._turns) if turn.id == id), None)
+        if at is not None:
+            self._results.forget(self._turns[at].answered)
+        turn = _turn(id, line, self._results)
+        if at is None:
+            yield from self._entries(turn)
+        elif turn.meaning == self._turns[at].meaning:
+            yield self._custom_of("replaced", line, None, found)
+        else:
+            later = self._turns[at + 1 :]
+            yield self._branch(at, line)
+            for each in (turn, *later):
+                yield from self._entries(each)
 
     def _branch(self, at: int, line: base.SourceLine) -> base.Translated:
         """Remove the turns from `at` on, and go on from before them."""
-        parent = self._turns[at].parent if self._turns else self._lines.leaf
+        removed = self._turns[at:]
         del self._turns[at:]
+        for turn in removed:
+            self._places.pop(turn.id, None)
+            self._results.forget(turn.answered)
+        parent = removed[0].parent if any(turn.meaning for turn in removed) else None
         uuid = self._lines.uuid(None, line, b" branch")
-        return self._lines.entry("branch", line, uuid, parent=parent)
+        return self._entry("branch", line, uuid, {}, parent=parent)
 
-    def _entries(
-        self, id: str, line: base.SourceLine, found: base.Values | None
-    ) -> Iterator[base.Translated]:
-        lines = self._lines
-        message = decode_leniently(line.text) if found is not None else None
-        if found is None or not isinstance(message, dict):
+    def _left(self) -> Iterator[base.Translated]:
+        """Go on from before the removed turns, if there are any."""
+        if self._removed:
+            parent, self._removed = self._removed[0].parent, []
+            uuid = self._lines.uuid(None, self._removed_by, b" branch")
+            yield self._entry("branch", self._removed_by, uuid, {}, parent=parent)
+
+    def _append(self, turn: _Turn) -> None:
+        self._results.add(turn.answered)
+        self._places[turn.id] = len(self._turns)
+        self._turns.append(turn)
+
+    def _entries(self, turn: _Turn) -> Iterator[base.Translated]:
+        """The entries of one more turn; one that gives a model nothing is a `custom` entry."""
+        line = turn.line
+        self._append(turn._replace(parent=self._leaf))
+        found = base.values(line.text) or base.Values({})
+        if not turn.made:
+            yield self._custom(line, found)
             return
-        self._turns.append(_Turn(id, lines.leaf, line))
-        is_user = message.get("type") == "user"
-        content = _content(message.get("content"))
-        made = {"role": "user", "content": content} if is_user else _answer(message, content)
-        at = found.text("timestamp")
-        uuid = lines.uuid(id, line)
-        yield lines.entry("message", line, uuid, {"message": made}, timestamp=at)
-        for number, call in enumerate(() if is_user else _calls_of(message)):
-            result = _result_of(call)
-            if result is not None:
-                uuid = lines.uuid(None, line, b" %d" % number)
-                yield lines.entry("message", line, uuid, {"message": result}, timestamp=at)
+        more = {"metadata": {"isMeta": True}} if turn.is_summary else {}
+        for number, message in enumerate(turn.made):
+            named = (turn.id, line) if not number else (None, line, b" %d" % (number - 1))
+            uuid = self._lines.uuid(*named)
+            if not number and b'"agentId"' in line.text:
+                self._note_callers(line.text, uuid)
+            fields = {"message": orjson.Fragment(message), **more}
+            yield self._entry("message", line, uuid, fields, timestamp=found.text("timestamp"))
+
+    def _note_callers(self, message: bytes, uuid: str) -> None:
+        for call in calls_of(decode_leniently(message) or {}):
+            if isinstance(call.get("agentId"), str):
+                self.callers.setdefault(call["agentId"], uuid)
 
 
-def _line_of(message: Any) -> bytes:
+def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
+    """A message as a turn; its results are added to `results`, and those there left out."""
+    message = _message_of(line.text)
+    kind = message.get("type")
+    is_said = kind == "gemini" or (kind == "user" and not is_ignored(message.get("content")))
+    if not is_said:
+        return _Turn(id, line, (), ())
+    made = messages_of(message, results)
+    results.note(message)
+    answered = tuple(call for each in made if isinstance(call := each.get("toolCallId"), str))
+    results.add(answered)
+    said = ((meaning(each) or line.text) for each in made)
+    digests = tuple(blake2b(each, digest_size=16).digest() for each in said)
+    return _Turn(id, line, tuple(_line_of(each) or b"null" for each in made), digests, answered)
+
+
+def _message_in(turn: _Turn) -> dict[str, Any]:
+    return _message_of(turn.line.text)
+
+
+def _message_of(text: bytes) -> dict[str, Any]:
+    message = decode_leniently(text) if base.values(text) is not None else None
+    return message if isinstance(message, dict) else {}
+
+
+def _same(old: list[_Turn], new: list[_Turn]) -> tuple[int, int]:
+    """How many turns two conversations begin with that give a model the same messages.
+
+    An answer with its results may be one turn in the one, and several in the other.
+    """
+    pairs = zip(_flat(old), _flat(new), strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    ends = dict(_ends(old, same))
+    return max(((ends[end], at) for end, at in _ends(new, same) if end in ends), default=(0, 0))
+
+
+def _flat(turns: list[_Turn]) -> Iterator[bytes]:
+    return chain.from_iterable(turn.meaning for turn in turns)
+
+
+def _ends(turns: list[_Turn], most: int) -> Iterator[tuple[int, int]]:
+    """For the turns with messages: the messages up to its end, up to `most`, and its number."""
+    count = 0
+    for number, turn in enumerate(turns, 1):
+        count += len(turn.meaning)
+        if count > most:
+            return
+        if turn.meaning:
+            yield count, number
+
+
+def _beside(new: list[_Turn], old: list[_Turn]) -> Iterator[tuple[_Turn, _Turn]]:
+    """Each of the new turns, and the old one that has its first message."""
+    said = iter([turn for turn in old for _ in turn.meaning])
+    above = next(said, None)
+    for turn in new:
+        if above is None:
+            return
+        yield turn, above
+        for _ in turn.meaning:
+            above = next(said, above)
+
+
+def _line_of(message: Any) -> bytes | None:
+    """A value as JSON; None for one that is nested too deeply."""
     try:
         return orjson.dumps(message)
-    except TypeError:
+    except TypeError:  # a lone surrogate, an integer of more than 64 bits, a deep nesting
+        pass
+    try:
         return json.dumps(message).encode()
-
-
-def _content(content: Any) -> Any:
-    """A list of Gemini's parts as blocks; a string unchanged."""
-    if isinstance(content, dict):
-        content = [content]
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    return [_block(part) for part in content]
-
-
-def _block(part: Any) -> Any:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    if not isinstance(part, dict):
-        return {"type": "part", "part": part}
-    if isinstance(part.get("text"), str):
-        return {"type": "text", "text": part["text"]}
-    inline = part.get("inlineData")
-    if isinstance(inline, dict):
-        return {"type": "image", "data": inline.get("data"), "mimeType": inline.get("mimeType")}
-    return {"type": next(iter(part), "part"), **part}
-
-
-def _answer(message: dict[str, Any], content: Any) -> dict[str, Any]:
-    """An assistant message; `content` is its content as blocks or a text."""
-    thoughts = message.get("thoughts")
-    blocks: list[Any] = [
-        {"type": "thinking", "thinking": _thought(thought)}
-        for thought in (thoughts if isinstance(thoughts, list) else ())
-        if isinstance(thought, dict)
-    ]
-    text = [{"type": "text", "text": content}] if content else []
-    blocks += text if isinstance(content, str) else content
-    for call in _calls_of(message):
-        named = {"id": call["id"], "name": call.get("name")}
-        blocks.append({"type": "toolCall", **named, "arguments": call.get("args")})
-    made: dict[str, Any] = {"role": "assistant", "content": blocks}
-    if isinstance(message.get("model"), str):
-        made |= {"provider": "google", "model": message["model"]}
-    if isinstance(message.get("tokens"), dict):
-        made["usage"] = message["tokens"]
-    return made
-
-
-def _thought(thought: dict[str, Any]) -> str:
-    parts = (thought.get("subject"), thought.get("description"))
-    return "\n".join(part for part in parts if isinstance(part, str) and part)
-
-
-def _calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    calls = message.get("toolCalls")
-    found = calls if isinstance(calls, list) else []
-    return [call for call in found if isinstance(call, dict) and isinstance(call.get("id"), str)]
-
-
-def _result_of(call: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a call as a message; None for a call without one."""
-    result = call.get("result")
-    if result is None:
+    except RecursionError:
         return None
-    parts = result if isinstance(result, list) else [result]
-    return {
-        "role": "toolResult",
-        "toolCallId": call["id"],
-        "toolName": call.get("name"),
-        "content": [_result_block(part) for part in parts],
-        "isError": call.get("status") not in ("success", None),
-    }
-
-
-def _result_block(part: Any) -> Any:
-    response = part.get("functionResponse") if isinstance(part, dict) else None
-    given = response.get("response") if isinstance(response, dict) else None
-    if not isinstance(given, dict):
-        return _block(part)
-    output = given.get("output", given.get("error"))
-    text = output if isinstance(output, str) else json.dumps(given, ensure_ascii=False)
-    return {"type": "text", "text": text}
 
 
 def _first(head: bytes) -> base.Values:
@@ -350,8 +481,9 @@ def _first_prompt(head: bytes) -> str | None:
         message = base.values(text) if b'"user"' in text else None
         if message is None or message.text("type") != "user":
             continue
-        prompt = base.prompt_text({"content": _content(message.value("content"))})
-        if prompt is not None:
+        content = message.value("content")
+        prompt = base.prompt_text({"content": content_of(content)})
+        if prompt is not None and not is_ignored(content):
             return prompt
     return None
 
