@@ -26,7 +26,12 @@ import orjson
 from sessiontree.core.blob import Blob
 from sessiontree.core.codec import FORMAT, VERSION, head
 from sessiontree.core.damage import ignore
-from sessiontree.core.entry import REFERENCES, decode_leniently, decode_object
+from sessiontree.core.entry import (
+    OPTIONAL_REFERENCES,
+    REFERENCES,
+    decode_leniently,
+    decode_object,
+)
 from sessiontree.core.handle import Handle
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
@@ -242,6 +247,8 @@ class Order:
     def _correct_references(self, entry: SourceEntry) -> None:
         for key in REFERENCES.get(entry.type, ()):
             named = _text(entry.fields.get(key))
+            if named is None and key not in entry.fields and key in OPTIONAL_REFERENCES:
+                continue
             if named is not None and self._is_valid(named, key, entry):
                 continue
             if named is None or (key, named) != (_LEFT, "root"):  # pi's name for the top

@@ -4,7 +4,7 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 
 const [folder, ...files] = process.argv.slice(2);
-const built = path.join(folder, "dist", "core", "session-manager.js");
+const built = path.join(folder, "dist", "bundle", "index.js"); // with all that it needs inside
 const { SessionManager } = await import(pathToFileURL(built).href);
 for (const file of files) {
   const manager = SessionManager.open(file);

@@ -1,7 +1,7 @@
 """The pi coding agent's sessions: every type of entry, and the context that pi itself builds.
 
-The comparison with pi needs Node and the package: `npm install @earendil-works/pi-coding-agent`
-in a folder of its own, and that package's folder in the variable `PI_CODING_AGENT`.
+The comparison with pi needs Node 22 and `npm pack @earendil-works/pi-coding-agent`, 1.5.2 or newer,
+unpacked: the variable `PI_CODING_AGENT` names that folder.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 
 from sessiontree import ForeignFormatError, Session
 from sessiontree.formats import recognise
+from sessiontree.importing import import_session
 from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.support.transcripts import written as written  # for the tests of other folders
 
@@ -249,3 +250,77 @@ def test_a_compaction_brings_the_system_message_at_its_point(tmp_path: Path) -> 
     lines = [HEADER, message("e00", None, "user", "a"), entry("e01", "e00", "compaction", **kept)]
     with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
         assert str(session.context().system).startswith("Be brief.")
+
+
+def patch(id: str, parent: str | None, **sections: str | None) -> Line:
+    return message(id, parent, "system", "", sections=sections)
+
+
+COMPACTION = {"summary": "S", "firstKeptEntryId": "c", "tokensBefore": 1}
+PROMPTS: dict[str, tuple[list[Line], str]] = {
+    "set again": (
+        [patch("a", None, a="A1", b="B1"), patch("b", "a", a=None), patch("c", "b", a="A2")],
+        "B1\n\nA2",
+    ),
+    "numbers": (
+        [patch("a", None, b="B", **{"10": "ten"}), patch("b", "a", **{"2": "two", "02": "zero"})],
+        "two\n\nten\n\nB\n\nzero",
+    ),
+    "compacted": (
+        [patch("a", None, a="A"), entry("c", "a", "compaction", **COMPACTION)],
+        "",
+    ),
+    "patched after a compaction": (
+        [
+            patch("a", None, a="A"),
+            entry("c", "a", "compaction", **COMPACTION),
+            patch("d", "c", b="B"),
+        ],
+        "B",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "prompt"), PROMPTS.values(), ids=PROMPTS)
+def test_a_system_prompt_is_the_one_that_pi_renders(
+    tmp_path: Path, lines: list[Line], prompt: str
+) -> None:
+    file = written(tmp_path / "s.jsonl", [HEADER, *lines])
+    with Session.open(file, readonly=True) as session:
+        assert (session.context().system or "") == prompt
+
+
+def test_a_custom_message_without_content_has_an_empty_one(tmp_path: Path) -> None:
+    lines = [HEADER, entry("a", None, "custom_message", customType="c", display=True)]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        (found,) = session.context().messages
+        assert (found["role"], found["content"]) == ("custom", [])
+        assert session.verify() == []
+
+
+@pytest.mark.parametrize("left", ["root", "of another file"])
+def test_a_summary_may_name_the_top_or_a_branch_left_elsewhere(tmp_path: Path, left: str) -> None:
+    lines = [HEADER, entry("a", None, "branch_summary", fromId=left, summary="tried")]
+    file = written(tmp_path / "s.jsonl", lines)
+    done = import_session(file, tmp_path / "out")
+    for each in (str(file), done.file):
+        with Session.open(each, readonly=True) as session:
+            assert session.context().messages[0]["summary"] == "tried"
+            assert session.damage == session.verify() == []
+    assert done.damage == []
+    assert left in Path(done.file).read_text()
+    assert import_session(file, tmp_path / "out").new == 0
+
+
+def test_a_session_of_pi_converted_for_pi_keeps_its_parent_and_tools(tmp_path: Path) -> None:
+    tools = [{"name": "read", "description": "reads", "parameters": {}}]
+    compacted = {**COMPACTION, "systemMessage": {"role": "system", "toolsAdded": tools}}
+    lines = [{**HEADER, "parentSession": "/sessions/before.jsonl"}]
+    lines += [message("m", None, "user", "x"), entry("c", "m", "compaction", **compacted)]
+    file = written(tmp_path / "s.jsonl", lines)
+    with Session.open(file, readonly=True) as session:
+        done = session.convert("pi", tmp_path / "out.jsonl")
+    made = [json.loads(line) for line in Path(done.file).read_text().splitlines()]
+    assert made[0]["parentSession"] == "/sessions/before.jsonl"
+    (found,) = (line["systemMessage"] for line in made if line["type"] == "compaction")
+    assert found["toolsAdded"] == tools

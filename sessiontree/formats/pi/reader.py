@@ -10,12 +10,16 @@ The differences:
 - A system message patches the sections of those before it; here it holds all of them.
 - A string that replaces the content of an assistant's or a tool's message becomes one text block.
 - An edit of an entry that pi does not edit, and a summary without text, have no effect.
+- A summary of a branch that began at the top names the header as left; one of a branch that is
+  not in the file names none.
+- A compaction without a system message says that none is in force.
 
 A compaction that keeps nothing names itself as the first kept entry, as in version 2.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +48,12 @@ _LISTS: Final = frozenset({"assistant", "toolResult"})
 """The roles whose content is a list of blocks, never a string."""
 
 _EDITABLE: Final = _LISTS | {"user", "custom"}
+_TOP: Final = "root"
+"""What pi names as left where no entry was the leaf."""
+
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+_LARGEST_INDEX: Final = 2**32 - 1
+
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -156,16 +166,32 @@ class _Entries:
             self._adjust_message(uuid, entry.value("message"), fields)
         elif kind == "custom_message":
             self._roles[uuid] = "custom"
+            if entry.value("content") is None:
+                fields["content"] = []
         elif kind == "context_edit":
             return self._adjust_edit(entry, fields)
-        elif kind == "branch_summary" and not entry.text("summary"):
-            return "branch"
-        elif kind == "compaction" and "systemMessage" in entry:
-            message = entry.value("systemMessage")
-            if isinstance(message, dict):
-                self._prompts[uuid] = _Prompt().patched(message)
-                fields["state"] = {"system": self._prompts[uuid].text()}
+        elif kind == "branch_summary":
+            if not entry.text("summary"):
+                return "branch"
+            self._adjust_summary(entry.text("fromId"), fields)
+        elif kind == "compaction":
+            self._adjust_compaction(uuid, entry.value("systemMessage"), fields)
         return kind
+
+    def _adjust_summary(self, left: str | None, fields: dict[str, Any]) -> None:
+        """The entry that was left may be the top, and a branched session may lack it."""
+        if left == _TOP:
+            fields["fromUuid"] = self.lines.root
+        elif left is None or not self.lines.has(left):
+            fields.pop("fromUuid", None)
+
+    def _adjust_compaction(self, uuid: str, message: Any, fields: dict[str, Any]) -> None:
+        """The prompt of a compaction replaces all before it; without one there is none."""
+        if isinstance(message, dict):
+            self._prompts[uuid] = _Prompt().patched(message)
+            fields["state"] = {"system": self._prompts[uuid].text()}
+        elif self._prompts.pop(uuid, None) is not None:
+            fields["state"] = {"system": None}
 
     def _adjust_message(self, uuid: str, message: Any, fields: dict[str, Any]) -> None:
         if not isinstance(message, dict):
@@ -196,6 +222,11 @@ class _Entries:
         return "context_edit"
 
 
+def _is_number(name: str) -> bool:
+    """Whether JavaScript orders a key by its number."""
+    return _NUMBER.fullmatch(name) is not None and int(name) < _LARGEST_INDEX
+
+
 class _Prompt(NamedTuple):
     """A system prompt: the contents of its messages, and its sections by name."""
 
@@ -206,10 +237,17 @@ class _Prompt(NamedTuple):
         """The prompt after one more system message, which adds content and replaces sections."""
         text = text_of(message)
         patch = message.get("sections")
-        sections = {**self.sections, **patch} if isinstance(patch, dict) else self.sections
+        sections = dict(self.sections)
+        for name, section in patch.items() if isinstance(patch, dict) else ():
+            if section is None:
+                sections.pop(name, None)  # set again, it is the last
+            else:
+                sections[name] = section
         return _Prompt((*self.contents, text) if text else self.contents, sections)
 
     def text(self) -> str:
-        """The whole prompt as pi renders it."""
-        kept = (text for text in self.sections.values() if isinstance(text, str))
+        """The whole prompt as pi renders it: sections with a number as name come first."""
+        names = sorted(filter(_is_number, self.sections), key=int)
+        names += [name for name in self.sections if not _is_number(name)]
+        kept = (self.sections[name] for name in names if isinstance(self.sections[name], str))
         return "\n\n".join(part for part in ("\n\n".join(self.contents), *kept) if part)

@@ -118,6 +118,9 @@ class PiWriter:
     def _header(self, header: Entry) -> dict[str, Any]:
         origin = header.get("parentSession")
         above = origin.get("file") if isinstance(origin, dict) else origin
+        metadata = header.get("metadata")
+        if above is None and isinstance(metadata, dict):
+            above = metadata.get("parentSession")  # of a session that pi wrote
         id = header.get("id")
         return {
             "type": HEADER,
@@ -273,7 +276,7 @@ class PiWriter:
 
     def _compaction(self, entry: Entry, row: int) -> list[_Line]:
         state = entry.get("state")
-        if isinstance(state, dict) and isinstance(state.get("system"), str):
+        if isinstance(state, dict) and isinstance(state.get("system", 0), str | None):
             self._systems[row] = state["system"]
         tokens = entry.get("tokensBefore")
         fields: dict[str, Any] = {
@@ -282,10 +285,10 @@ class PiWriter:
             "tokensBefore": tokens if isinstance(tokens, int) else 0,
             **_summary_fields(entry),
         }
-        if self._systems[row]:
-            message = entry.get("systemMessage")  # of a compaction that pi wrote
-            tools = message.get("toolsAdded") if isinstance(message, dict) else None
-            kept = {"toolsAdded": tools} if isinstance(tools, list) else {}
+        message = entry.get("systemMessage")  # of a compaction that pi wrote
+        tools = message.get("toolsAdded") if isinstance(message, dict) else None
+        kept = {"toolsAdded": tools} if isinstance(tools, list) else {}
+        if self._systems[row] or kept:
             fields["systemMessage"] = self._prompt(row, entry, kept)
         return [_Line("compaction", fields)]
 
