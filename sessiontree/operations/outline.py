@@ -14,6 +14,7 @@ from operator import or_
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.codec import decode
@@ -104,8 +105,11 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
         tips = [tip for tip in branching.tips() if within is None or tip in within]
         handles = _Handles(outline, cursor.messages)
         handles.prepare(tips)
+        callers = _Callers(outline)
         return [
-            _branch(outline, branching, tip, names.get(tip), handles, current=tip == current)
+            callers.joined(
+                _branch(outline, branching, tip, names.get(tip), handles, current=tip == current)
+            )
             for tip in tips
         ]
 
@@ -279,6 +283,55 @@ def _branch(
     )
 
 
+class _Callers:
+    """The calls that started subagents, whose lanes begin at the header: they see nothing else."""
+
+    def __init__(self, outline: Outline) -> None:
+        tree = outline.tree
+        self._header = tree.uuids[0]
+        self._of: dict[str | None, str] = {}  # the uuid of the call by lane
+        self.below: dict[int, list[int]] = {}  # the first rows of the lanes by the row of the call
+        self.moved: set[int] = set()  # those first rows
+        for row in tree.children(0) if len(tree.lanes) > 1 else ():
+            if (lane := tree.lane_of(row)) is None:
+                continue
+            if tree.type_of(row) == "custom" and lane not in self._of:
+                self._note(outline.entry(row))
+        drawn: set[str | None] = {None}
+        for lane in self._of:
+            self._check(tree, lane, drawn)
+        for row in tree.children(0) if self._of else ():
+            if (caller := tree.row(self._of.get(tree.lane_of(row), ""))) > 0:
+                self.below.setdefault(caller, []).append(row)
+                self.moved.add(row)
+
+    def _check(self, tree: TreeIndex, start: str | None, drawn: set[str | None]) -> None:
+        """Leave a lane at the header if its callers form a circle."""
+        chain: dict[str | None, None] = {}
+        lane = start
+        while lane not in drawn and lane not in chain:
+            chain[lane] = None
+            caller = tree.row(self._of.get(lane, ""))
+            lane = tree.lane_of(caller) if caller > 0 else None
+        if lane in chain:
+            self._of[lane] = ""
+        drawn.update(chain)
+
+    def _note(self, start: Entry) -> None:
+        data = start.get("data")
+        caller = data.get("calledBy") if isinstance(data, dict) else None
+        is_start = str(start.get("customType")).endswith(":subagent")
+        if is_start and isinstance(caller, str):
+            self._of[start.lane] = caller
+
+    def joined(self, branch: Branch) -> Branch:
+        """A branch of a subagent's lane from its call; any other as it is."""
+        caller = self._of.get(branch.lane)
+        if caller is None or branch.fork != self._header:
+            return branch
+        return replace(branch, fork=caller)
+
+
 class _Run(NamedTuple):
     """A run of rows to draw."""
 
@@ -306,6 +359,7 @@ class _Picture:
         self._handles = _Handles(outline, resolve)
         self._all = all
         tree = self._tree = outline.tree
+        self._callers = _Callers(outline)
         self._content = tree.content_rows()
         for uuid in outline.names.labels:
             if (row := tree.row(uuid)) != NO_ROW:
@@ -351,11 +405,22 @@ class _Picture:
         rows = [row]
         children = [row]
         while len(children) == 1:
-            rows += self._shown_part(self._tree.only_children(children[0]))
+            rows += self._shown_part(self._only_children(children[0]))
             children = self._shown_children(rows[-1])
             rows += children if len(children) == 1 else ()
         forks = self._shown_branches(children)
         return rows, sorted(forks, key=lambda fork: (self._on_path[fork[0]], fork[0]))
+
+    def _only_children(self, row: int) -> list[int]:
+        """The rows below one, each the only one below the row before it, up to a call."""
+        callers = self._callers.below
+        if row in callers:
+            return []
+        chain = self._tree.only_children(row)
+        if not callers:
+            return chain
+        end = next((at + 1 for at, below in enumerate(chain) if below in callers), len(chain))
+        return chain[:end]
 
     def _shown_part(self, chain: list[int]) -> Iterable[int]:
         if chain and max(chain) < len(self._leads_on) and self._leads_on[chain[-1]]:
@@ -367,7 +432,10 @@ class _Picture:
         return row < len(self._leads_on) and bool(self._leads_on[row])  # others came since
 
     def _shown_children(self, row: int) -> list[int]:
-        return list(filter(self._leads_to_shown, self._tree.children(row)))
+        children = [*self._callers.below.get(row, ()), *self._tree.children(row)]
+        if row == 0:
+            children = [child for child in children if child not in self._callers.moved]
+        return list(filter(self._leads_to_shown, children))
 
     def _shown_branches(self, rows: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """The branches; where one forks before a row of it is shown, the branches from there."""

@@ -10,8 +10,9 @@ import pytest
 from sessiontree import Session
 from sessiontree.importing import import_session
 from tests.formats.conftest import SESSION
-from tests.support.transcripts import assistant, result, user, with_subagent, written
+from tests.support.transcripts import assistant, line, result, user, with_subagent, written
 
+SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents" / "claude_code"
 OTHER = "99999999-2222-4333-8444-555555555555"
 SIDE: dict[str, Any] = {"isSidechain": True, "agentId": "one"}
 
@@ -49,6 +50,19 @@ def test_parallel_calls_of_a_subagent_are_no_branches(tmp_path: Path) -> None:
         assert len(results) == 3
 
 
+@pytest.mark.parametrize(("kept", "seen"), [(["b"], ["b"]), (["a", "b"], ["a", "b"]), (["x"], [])])
+def test_a_compaction_keeps_the_messages_that_its_mark_names(
+    kept: list[str], seen: list[str], tmp_path: Path
+) -> None:
+    about = {"preservedMessages": {"uuids": kept}}
+    mark = line("mark", None, "system", subtype="compact_boundary", compactMetadata=about)
+    lines = [user("a", None), assistant("b", "a"), {**mark, "logicalParentUuid": "b"}]
+    lines += [user("sum", "mark", "They talked.", isCompactSummary=True), user("c", "sum")]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert [e.uuid for e in session.context().entries] == ["sum", *seen, "c"]
+        assert (session.verify(), len(session.branches())) == ([], 1)
+
+
 def test_a_fork_goes_on_from_the_entry_that_it_names(tmp_path: Path) -> None:
     ref = {"type": "fork-context-ref", "agentId": "one", "parentSessionId": SESSION}
     inner: list[dict[str, Any]] = [
@@ -64,6 +78,47 @@ def test_a_fork_goes_on_from_the_entry_that_it_names(tmp_path: Path) -> None:
             assert [e.uuid for e in session.path() if e.type == "message"] == ["a", "f1", "f2"]
             assert [b.fork for b in session.branches() if b.lane == "agent-one"] == ["a"]
     assert import_session(file, tmp_path / "store").new == 0
+
+
+def test_a_sample_of_the_real_program_is_sound() -> None:
+    (file,) = SAMPLES.glob("2.1.330/*.jsonl")
+    with Session.open(file, readonly=True) as session:
+        assert (session.verify(), session.notes) == ([], [])
+        lanes = [branch.lane for branch in session.branches()]
+        assert (len(lanes), lanes.count(None)) == (3, 1)
+        assert len(session.turns()) >= 4
+        calls = [e.uuid for e in session.find(type="message") if '"Agent"' in e.line.decode()]
+        subagents = [b for b in session.branches() if b.lane is not None and b.length > 3]
+        assert [branch.fork in calls for branch in subagents] == [True]
+        drawn = list(session.render(all=True))
+    first = next(at for at, row in enumerate(drawn) if "lane agent-" in row)
+    assert next(at for at, row in enumerate(drawn) if "HELLO" in row) < first
+
+
+def test_subagents_that_call_each_other_are_drawn(tmp_path: Path) -> None:
+    file = with_subagent(tmp_path / "s.jsonl", user("s1", None, **SIDE))
+    folder = tmp_path / "s" / "subagents"
+    for agent, call in (("one", "t2"), ("two", "t1")):
+        written(folder / f"agent-{agent}.meta.json", [{"toolUseId": call}])
+    written(folder / "agent-one.jsonl", [assistant("s1", None, "m1", ["t1"], **SIDE)])
+    written(folder / "agent-two.jsonl", [assistant("s2", None, "m2", ["t2"], **SIDE)])
+    data = {"agentId": "one", "toolUseId": "t2", "calledBy": "s2"}
+    with Session.create(tmp_path / "ours.jsonl") as session:
+        for name, caller in (("agent-1", "second"), ("agent-2", "first")):
+            with session.lane(name, at=session.header) as lane:
+                lane.append("custom", customType="x:subagent", data={**data, "calledBy": caller})
+                lane.append_message({"role": "user", "content": f"said on {name}"})
+    text = (tmp_path / "ours.jsonl").read_text()
+    with Session.open(tmp_path / "ours.jsonl", readonly=True) as session:
+        said = {e["message"]["content"][-7:]: e.uuid for e in session.find(type="message")}
+    text = text.replace('"second"', f'"{said["agent-2"]}"').replace(
+        '"first"', f'"{said["agent-1"]}"'
+    )
+    (tmp_path / "ours.jsonl").write_text(text)
+    for each in (file, tmp_path / "ours.jsonl"):
+        with Session.open(each, readonly=True) as session:
+            drawn = "\n".join(session.render(all=True))
+            assert all(e.uuid[:8] in drawn for e in session.find(type="message"))
 
 
 def test_a_fork_whose_history_is_elsewhere_is_told_once(tmp_path: Path) -> None:
