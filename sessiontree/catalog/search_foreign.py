@@ -336,3 +336,9 @@ class _Lines:
 
     def beside(self) -> Sequence[Source]:
         return ()
+
+    def segments(self) -> Sequence[str]:
+        return ()
+
+    def segment(self, id: str) -> tuple[int, Source] | None:
+        return None

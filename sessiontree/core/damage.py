@@ -43,6 +43,7 @@ NEXT_STEP: Final = {
     "cut short": "all before the cut is read; the program may be writing, or was stopped",
     "foreign line": "nothing is lost; the line is a custom entry, which models do not see",
     "side file": "all other files are read; put a regular file there, or remove this one",
+    "history": "all lines that were found are read; put the file back, or look in a backup for it",
     "repeated": "the last line with this uuid counts, the others are custom entries",
     "open end": "nothing is lost; the next entry starts a new line, or 'repair' adds the newline",
 }

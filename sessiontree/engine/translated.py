@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ from sessiontree.storage.files import (
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import FileLog, Log, MemoryLog
+from sessiontree.storage.rollouts import Rollout, rollout_of, rollouts_near
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
 
@@ -213,6 +215,33 @@ class SourceFile:
             beside.passed = self.passed
             self.opened.append(beside)
         return self.opened
+
+    def segments(self) -> Sequence[str]:
+        own = rollout_of(self.path)
+        if own is None:
+            return []
+        if own.segment == own.thread:  # the oldest
+            return [own.segment]
+        ids = (each.segment for each in self._near.values() if each.thread == own.thread)
+        return [*sorted(id for id in ids if id < own.segment), own.segment]
+
+    def segment(self, id: str) -> tuple[int, Source] | None:
+        found = self._near.get(id)
+        if found is None:
+            return None
+        log = FileLog(self._log.blobs.fs, found.path, readonly=True)
+        try:
+            segment = SourceFile(log)
+        except SessionTreeError:
+            log.close()
+            raise
+        segment.passed = self.passed
+        self.opened.append(segment)
+        return len(self.opened), segment
+
+    @cached_property
+    def _near(self) -> dict[str, Rollout]:
+        return rollouts_near(self.path)
 
     def _note_not_read(self, cause: str) -> None:
         self._not_read.append(Damage(self.path, 1, 0, "side file", cause))

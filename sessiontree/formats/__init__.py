@@ -11,7 +11,7 @@ from typing import Final
 
 from sessiontree.formats.base import Facts, Format
 from sessiontree.formats.claude_code.reader import ClaudeCode
-from sessiontree.formats.codex import Codex
+from sessiontree.formats.codex.reader import Codex
 from sessiontree.formats.gemini.reader import Gemini
 from sessiontree.formats.pi.reader import Pi
 

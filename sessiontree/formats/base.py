@@ -82,6 +82,16 @@ class Source(Protocol):
     def beside(self) -> Sequence[Source]:
         """The files that belong to it, such as subagents' transcripts."""
 
+    def segments(self) -> Sequence[str]:
+        """The ids of the segments of its thread, for Codex; each is the id of a file."""
+
+    def segment(self, id: str) -> tuple[int, Source] | None:
+        """The file of a segment of any thread, and its `Place.source`; None if there is none.
+
+        Raises:
+            SessionTreeError: it cannot be read.
+        """
+
 
 class Facts(msgspec.Struct, frozen=True):
     """What a list shows of a session; None for what was not found."""

@@ -12,7 +12,8 @@ import pytest
 from sessiontree import Session, import_session
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import DecoderMissingError, TooMuchError
-from sessiontree.formats import base, codex, recognise
+from sessiontree.formats import base, recognise
+from sessiontree.formats.codex import reader as codex
 from sessiontree.text.pattern import Pattern
 from tests.support import transcripts
 

@@ -9,6 +9,10 @@ The file is linear: the parent of an entry is the entry before it. A rollback be
 below the entry before the turns taken back. A `compacted` line becomes a compaction that keeps
 nothing, a `context_edit` that removes its summary, and the history that replaces it:
 `replacement_history`, or in older versions the prompts so far and then the summary.
+
+A revert or a fork names its history in other files: `history` says which. Their lines come first.
+What a revert left is a branch, and the first line of its segment is the first entry of the new one.
+An entry of a file has the same uuid in each session that has the file's history.
 """
 
 from __future__ import annotations
@@ -17,13 +21,18 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import text_of
+from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import TooMuchError
 from sessiontree.formats import base
+from sessiontree.formats.codex.history import End, Segment, planned
 
 _TYPES: Final = frozenset(
     {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
 )
-_SIDE_TYPES: Final = _TYPES | {"world_state", "inter_agent_communication"}
+_SIDE_TYPES: Final = _TYPES | {
+    *("world_state", "token_usage_record", "dynamic_tools_updated", "security_risk_score"),
+    *("realtime_item", "inter_agent_communication", "inter_agent_communication_metadata"),
+}
 _SILENT_ITEMS: Final = frozenset({"ghost_snapshot", "other"})
 """Items that Codex does not send to a model."""
 
@@ -70,19 +79,20 @@ class Codex:
         return base.Facts(facts.id, facts.cwd, None, first, facts.created)
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
-        rollout: _Rollout | None = None
-        for line in base.numbered(source):
-            if rollout is None:
-                found = base.values(line.text) or base.Values({})
-                payload = found.inside("payload")
-                is_meta = found.text("type") == "session_meta"
-                facts = _facts(found, payload) if is_meta else base.Facts()
-                lines = base.Lines(self, report, facts.id or "")
-                rollout = _Rollout(lines, payload.text("model_provider"), source.name)
-                yield rollout.header(line.place, facts, payload if is_meta else base.Values({}))
-                if is_meta:
-                    continue
-            yield from rollout.translated(line)
+        segments = planned(source, report)
+        opened = segments[-1]
+        oldest = next(segment for segment in segments if segment.is_own)
+        if oldest.first is None or opened.first is None:
+            return
+        found = base.values(oldest.first.text) or base.Values({})
+        is_meta = found.text("type") == "session_meta"
+        lines = base.Lines(self, report, opened.meta.text("id") or "")
+        rollout = _Rollout(lines, opened.meta, source.name)
+        facts = _facts(found, oldest.meta) if is_meta else base.Facts()
+        yield rollout.header(oldest.place, facts)
+        for segment in segments:
+            yield from rollout.of_segment(segment, is_header=is_meta and segment is oldest)
+        lines.report_unknown()
 
 
 class _Item(NamedTuple):
@@ -92,18 +102,30 @@ class _Item(NamedTuple):
     prompt: Any
 
 
-class _Rollout:
-    def __init__(self, lines: base.Lines, provider: str | None, name: str) -> None:
-        self.lines = lines
-        self._provider = provider
-        self._name = name
-        self._history: list[_Item] = []
-        self._model: str | None = None
-        self._effort: str | None = None
-        self._usage: Any = None
-        self._repeated = 0
+class _State(NamedTuple):
+    """What the entries so far add up to, at the end of a history."""
 
-    def header(self, place: base.Place, facts: base.Facts, meta: base.Values) -> base.Translated:
+    leaf: str
+    history: list[_Item]
+    provider: str | None
+    model: str | None
+    effort: str | None
+    usage: Any
+
+
+class _Rollout:
+    def __init__(self, lines: base.Lines, meta: base.Values, name: str) -> None:
+        self.lines = lines
+        self._meta = meta
+        self._name = name
+        self._segment = lines.session_id
+        self._states: dict[End, _State] = {}
+        self._repeated = 0
+        self._provider = meta.text("model_provider")
+        self._restore(_State(lines.root, [], self._provider, None, None, None))
+
+    def header(self, place: base.Place, facts: base.Facts) -> base.Translated:
+        meta = self._meta
         given = meta.value("base_instructions")
         text = given.get("text") if isinstance(given, dict) else given
         return self.lines.header(
@@ -116,14 +138,66 @@ class _Rollout:
             git=meta.value("git"),
         )
 
-    def translated(self, line: base.SourceLine) -> Iterator[base.Translated]:
+    def of_segment(self, segment: Segment, *, is_header: bool) -> Iterator[base.Translated]:
+        """The entries of a file; of another thread's up to the last end of a history in it.
+
+        `is_header` is whether its first line is the header already.
+        """
+        provider = segment.meta.text("model_provider")
+        start = _State(self.lines.root, [], provider, None, None, None)
+        self._restore(start if segment.continues is None else self._states[segment.continues])
+        self._segment = segment.id
+        waiting = sorted(set(segment.ends), key=lambda end: (end.ordinal, end.offset))
+        last: Any = None
+        after = 0
+        for line in base.numbered(segment.source, segment.number):
+            found = base.values(line.text)
+            ordinal = None if found is None or not waiting else found.value("ordinal")
+            while waiting and waiting[0].is_at(ordinal, line.place.offset):
+                self._states[waiting.pop(0)] = self._state()
+            if segment.ends and not waiting and not segment.is_own:
+                return
+            last = ordinal if isinstance(ordinal, int) else last
+            after = line.place.offset + len(line.text) + 1
+            if not (is_header and line.place == segment.place):
+                yield from self.translated(line, found)
+        for end in waiting:
+            self._states[end] = self._state()
+            if end.ordinal > last + 1 if isinstance(last, int) else end.offset > after:
+                self._report_past_end(segment, end, last)
+
+    def _report_past_end(self, segment: Segment, end: End, last: int | None) -> None:
+        ends = "it ends before" if last is None else f"its last ordinal is {last}, before"
+        cause = (
+            f"the history of segment {segment.id} is continued from ordinal {end.ordinal}, but "
+            f"{ends} that: lines at its end are lost"
+        )
+        self.lines.report("history", segment.place, cause)
+
+    def _state(self) -> _State:
+        at = self.lines.leaf, list(self._history), self._provider
+        return _State(*at, self._model, self._effort, self._usage)
+
+    def _restore(self, state: _State) -> None:
+        self.lines.leaf = state.leaf
+        self._history = list(state.history)
+        self._provider = state.provider
+        self._model, self._effort, self._usage = state.model, state.effort, state.usage
+
+    def _uuid(self, line: base.SourceLine, name: bytes = b"") -> str:
+        """The uuid that a line has in each session with this segment's history."""
+        own = uuid_of_line(self._segment, line.place.number, line.text + name)
+        return self.lines.uuid(own, line, name)
+
+    def translated(
+        self, line: base.SourceLine, found: base.Values | None
+    ) -> Iterator[base.Translated]:
         lines = self.lines
-        found = base.values(line.text)
         if found is None:
             yield from lines.not_an_object(line)
             return
         kind, payload = found.text("type") or "", found.inside("payload")
-        uuid = lines.uuid(None, line)
+        uuid = self._uuid(line)
         at = found.text("timestamp")
         if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
             prompt = _prompt_item(payload, found)
@@ -170,7 +244,7 @@ class _Rollout:
         self, kind: str, line: base.SourceLine, name: bytes, fields: dict[str, Any], at: str | None
     ) -> base.Translated:
         """One more entry made from a line; `name` determines its uuid."""
-        uuid = self.lines.uuid(None, line, name)
+        uuid = self._uuid(line, name)
         return self.lines.entry(kind, line, uuid, fields, timestamp=at)
 
     def _rolled_back(self, turns: Any) -> str:

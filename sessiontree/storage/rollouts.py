@@ -1,0 +1,92 @@
+"""Codex's session files by their names, and those near one.
+
+A thread of Codex is one file or several segments. Its first file is
+`rollout-<time>-<thread id>.jsonl`, and its id is also that of the segment. Each revert starts a
+segment `rollout-<time>-<thread id>_<segment id>.jsonl`. The ids grow with time, so the segment
+with the greatest id is in force. A file may be compressed (`.jsonl.zst`), or be in
+`archived_sessions` instead of `sessions/YYYY/MM/DD`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+_ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+_NAME: Final = re.compile(rf"rollout-[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
+_DATE: Final = re.compile(r"\d{4}|\d\d")
+_FOLDERS: Final = ("sessions", "archived_sessions")
+_DEPTH: Final = 4
+"""The folders from a file up to `sessions`, the last one included."""
+
+
+class Rollout(NamedTuple):
+    """A session file of Codex."""
+
+    path: str
+    thread: str
+    segment: str
+
+
+def rollout_of(path: str) -> Rollout | None:
+    """What the name of a file says; None if it is not Codex's."""
+    found = _NAME.fullmatch(os.path.basename(path))
+    return None if found is None else Rollout(path, found[1], found[2] or found[1])
+
+
+def in_force(paths: Iterable[str]) -> Iterator[str]:
+    """The paths, without those of segments that a newer one of the same thread replaces.
+
+    The files of Codex come last, because the newest segment may be in a later folder.
+    """
+    threads: dict[str, list[Rollout]] = {}
+    for path in paths:
+        rollout = rollout_of(path)
+        if rollout is None:
+            yield path
+        else:
+            threads.setdefault(rollout.thread, []).append(rollout)
+    for rollouts in threads.values():
+        newest = max(rollout.segment for rollout in rollouts)
+        yield from (rollout.path for rollout in rollouts if rollout.segment == newest)
+
+
+def home_of(path: str) -> str | None:
+    """The folder of Codex that has a file in its `sessions` or `archived_sessions`, or None."""
+    folder = os.path.dirname(os.path.realpath(path))
+    for _ in range(_DEPTH):
+        above, name = os.path.split(folder)
+        if name in _FOLDERS:
+            return above
+        folder = above
+    return None
+
+
+def rollouts_near(path: str) -> dict[str, Rollout]:
+    """The files of Codex by segment: those beside a file, and those in its folder of Codex.
+
+    A link, a pipe and a device are left out. Of two files with one segment the nearer counts,
+    and the one that is not compressed.
+    """
+    folders = [os.path.dirname(path) or "."]
+    home = home_of(path)
+    if home is not None:
+        folders += [os.path.join(home, name) for name in _FOLDERS]
+    found: dict[str, Rollout] = {}
+    for folder in folders:
+        for rollout in sorted(_rollouts_in(folder, _DEPTH)):
+            found.setdefault(rollout.segment, rollout)
+    return found
+
+
+def _rollouts_in(folder: str, depth: int) -> Iterator[Rollout]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if depth > 1 and _DATE.fullmatch(entry.name):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _rollouts_in(entry.path, depth - 1)
+            elif (rollout := rollout_of(entry.path)) and entry.is_file(follow_symlinks=False):
+                yield rollout
