@@ -35,6 +35,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.rollouts import in_force
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -485,12 +486,13 @@ class Store:
         raise AssertionError("unreachable")
 
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
-        """The session files, unordered; none if there is no folder."""
+        """The files of the sessions, one each, unordered; none if there is no folder."""
         check_never_awaited("report", report)
         if os.path.lexists(self.root) and not os.path.isdir(self.root):
             raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
         with suppress(SessionNotFoundError):
-            yield from session_files(self.root if cwd is None else self.project_dir(cwd), report)
+            folder = self.root if cwd is None else self.project_dir(cwd)
+            yield from in_force(session_files(folder, report))
 
     def _facts(self, file: str) -> SessionInfo:
         """The facts of a file; its project is the one whose folder it is in."""

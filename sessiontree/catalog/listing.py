@@ -228,6 +228,10 @@ class _Opened:
             if len(head) == len(before):
                 break
             found = format.facts(head, tail)
+        if format.name == "codex":
+            from sessiontree.engine.translated import described  # slow to import, few need it
+
+            found = described(found, self.name, self._fs)
         first = found.first_message
         is_chat = format.program == _GEMINI
         return SessionInfo(

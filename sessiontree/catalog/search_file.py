@@ -38,6 +38,7 @@ from sessiontree.storage.files import (
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Scanner
 from sessiontree.storage.log import FileLog
+from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import Pattern, Span, lines_with
 from sessiontree.text.preview import role
@@ -159,6 +160,8 @@ class FileSearch:
 
     def _may_match_beside(self) -> bool:
         """Whether a folder of the file's own may hold what is searched for."""
+        if self._may_match_in_history():
+            return True
         folder = own_folder(self._file)
         if self._wanted.blobs and os.path.isdir(os.path.join(folder, TOOL_RESULTS)):
             return True
@@ -173,6 +176,16 @@ class FileSearch:
             names_match(file, find) or next(self._scanner.lines(file, find), None) is not None
             for file in agent_files(self._file, self._report)
         )
+
+    def _may_match_in_history(self) -> bool:
+        """Whether another file of Codex, which holds a part of the session, may match."""
+        if rollout_of(self._file) is None:
+            return False
+        from sessiontree.engine.translated import history_files  # slow to import, few need it
+
+        find = self._pattern.candidates
+        files = history_files(self._file)
+        return any(next(self._scanner.lines(file, find), None) is not None for file in files)
 
     def _hits_by_parts(
         self, start: Start, lines: Iterable[tuple[int, bytes]]

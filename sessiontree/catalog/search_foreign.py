@@ -26,7 +26,7 @@ from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.migrate import migrate, migrate_alone, uuid_of_line
 from sessiontree.engine.opening import Start
-from sessiontree.engine.translated import SourceFile, agent_files, sidecar_of
+from sessiontree.engine.translated import SourceFile, agent_files, history_files, sidecar_of
 from sessiontree.engine.view import View
 from sessiontree.formats.base import Place, Source, lane_name, values
 from sessiontree.formats.claude_code.reader import TITLES
@@ -44,6 +44,7 @@ from sessiontree.storage.lines import (
     whole_lines,
 )
 from sessiontree.storage.log import FileLog
+from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
@@ -109,7 +110,8 @@ class ForeignFile:
 
         `find` finds such lines; `lines` are those of the file itself, with their offsets.
         """
-        if isinstance(self._format, Gemini) and len(self.files) > 1:
+        is_gemini = isinstance(self._format, Gemini)
+        if (is_gemini and len(self.files) > 1) or self._has_history():
             yield from self._all(find)
             return
         if self._format is None:
@@ -125,6 +127,13 @@ class ForeignFile:
                 yield from self._all(find)
                 return
             yield entry
+
+    def _has_history(self) -> bool:
+        """Whether this is a segment of Codex that continues another, so that its uuids differ."""
+        rollout = rollout_of(self.files[0])
+        if rollout is None:
+            return False
+        return rollout.segment != rollout.thread or bool(history_files(rollout.path))
 
     def _of_lines(self, find: Find, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         """The entries of lines one by one, until one depends on others."""

@@ -6,12 +6,12 @@ again from the file, and not kept a second time; damage is reported at the place
 
 from __future__ import annotations
 
-import contextlib
 import os
 from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 import msgspec
@@ -23,7 +23,9 @@ from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.notes import UNKNOWN_TYPE, Note, Notes
 from sessiontree.errors import SessionTreeError
 from sessiontree.formats import HEAD, Format
-from sessiontree.formats.base import Place, Source, whole_value
+from sessiontree.formats.base import Facts, Place, Source, whole_value
+from sessiontree.formats.codex.history import planned
+from sessiontree.formats.codex.reader import inherited_prompt, name_in
 from sessiontree.storage.files import (
     SUBAGENTS,
     Report,
@@ -35,7 +37,7 @@ from sessiontree.storage.files import (
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import FileLog, Log, MemoryLog
-from sessiontree.storage.rollouts import Rollout, rollout_of, rollouts_near
+from sessiontree.storage.rollouts import Rollout, index_line, rollout_of, rollouts_near
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
 
@@ -49,7 +51,7 @@ class Translated:
         self.original = original
         self.size = original.size()
         self._format = format
-        self._source = SourceFile(original)
+        self._source = SourceFile(original, index_line(original.name, original.blobs.fs))
         self._damage: list[Damage] = []
         self._notes = Notes()
         self._counts: Counter[str] = Counter()
@@ -265,6 +267,36 @@ class SourceFile:
         self._log.release()
 
 
+def history_files(path: str, fs: FileSystem = DISK) -> list[str]:
+    """The other files that a session of Codex is made of; empty for any other."""
+    if rollout_of(path) is None:
+        return []
+    with suppress(SessionTreeError), _source_at(path, fs) as source:  # opening the file reports it
+        planned(source, lambda kind, place, cause: None)
+        return [file.path for file in source.opened]
+    return []
+
+
+def described(facts: Facts, path: str, fs: FileSystem) -> Facts:
+    """The facts of a file of Codex with those in other files: the name, the first prompt."""
+    facts = replace(facts, name=name_in(index_line(path, fs)))
+    if facts.is_continued:
+        with suppress(SessionTreeError), _source_at(path, fs) as source:
+            first = inherited_prompt(source)
+            return replace(facts, first_message=first or facts.first_message)
+    return facts
+
+
+@contextmanager
+def _source_at(path: str, fs: FileSystem) -> Iterator[SourceFile]:
+    source = SourceFile(FileLog(fs, path, readonly=True))
+    try:
+        yield source
+    finally:
+        for file in (source, *source.opened):
+            file.close()
+
+
 def damage_of(source: SourceFile, known: Sequence[Damage]) -> list[Damage]:
     """What is wrong with a file and those beside it, except invalid UTF-8 in damaged lines.
 
@@ -294,7 +326,7 @@ def _not_utf8_at(text: bytes) -> int | None:
 
 def _is_value(line: bytes) -> bool:
     """Whether a line holds a JSON value and nothing else."""
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         _skim(line)
         return True
     return decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")) is not None

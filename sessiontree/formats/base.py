@@ -102,6 +102,7 @@ class Facts(msgspec.Struct, frozen=True):
     first_message: str | None = None  # the text of the first prompt
     created: str | None = None  # the timestamp of its start
     modified: str | None = None  # of its last change, if the last line does not hold it
+    is_continued: bool = False  # whether its history begins in another file
 
 
 class Format(Protocol):

@@ -18,7 +18,7 @@ from sessiontree.core.migrate import migrate
 from sessiontree.core.notes import UNKNOWN_TYPE, Note, Notes
 from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.engine.opening import sniff_file
-from sessiontree.engine.translated import SourceFile, agent_files, damage_of
+from sessiontree.engine.translated import SourceFile, agent_files, damage_of, history_files
 from sessiontree.engine.view import View
 from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
@@ -35,6 +35,7 @@ from sessiontree.storage.files import (
 )
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.log import FileLog
+from sessiontree.storage.rollouts import in_force, index_line
 
 Progress = Callable[[int, int], object]
 """Takes the number of bytes read so far and the total number of bytes."""
@@ -70,7 +71,8 @@ class Source:
                 )
             self.format: Format | None = start.format
             self._view = View(self._log) if start.format is None else None
-            self._file = SourceFile(self._log)
+            sidecar = index_line(path, fs)
+            self._file = SourceFile(self._log, sidecar)
             self._again = SourceFile(self._log)  # for lines that the other has passed
         except BaseException:
             self._log.close()
@@ -175,7 +177,8 @@ def _state(fs: FileSystem, path: str) -> str:
     digest = hashlib.sha256()
     beside = list(agent_files(path, lambda problem: None))  # reading reports the problems
     sidecars = [found.removesuffix(".jsonl") + ".meta.json" for found in beside]
-    for each in (path, *beside, *sidecars):
+    digest.update(index_line(path, fs) or b"")
+    for each in (path, *beside, *sidecars, *history_files(path, fs)):
         with contextlib.suppress(OSError):
             found = fs.stat(each)
             facts = f"{os.path.basename(each)}\n{found.size}\n{found.modified!r}\n"
@@ -188,23 +191,29 @@ def _stem(name: str) -> str:
 
 
 def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
-    """The files below a folder that may be agents' sessions, ordered by path.
+    """The files below a folder that may be agents' sessions, ordered by path; Codex's come last.
 
-    Subagents' files are left out if their session is there. `report` is called with one
+    Subagents' files are left out if their session is there, and a segment of Codex if a newer one
+    of its thread is there. `report` is called with one
     line for each folder that cannot be read.
     """
 
     def refused(error: OSError) -> None:
         report(f"cannot read {error.filename}: {error.strerror}; check its permissions")
 
-    for where, folders, names in os.walk(folder, onerror=refused):
-        chats = set(map(chat_id_in, names))
-        folders[:] = sorted(
-            name for name in folders if not (_is_skipped(where, name) or is_of_chat(name, chats))
-        )
-        for name in sorted(names):
-            if is_session_name(name) and not name.startswith("."):
-                yield os.path.join(where, name)
+    def named_as_sessions() -> Iterator[str]:
+        for where, folders, names in os.walk(folder, onerror=refused):
+            chats = set(map(chat_id_in, names))
+            folders[:] = sorted(
+                name
+                for name in folders
+                if not (_is_skipped(where, name) or is_of_chat(name, chats))
+            )
+            for name in sorted(names):
+                if is_session_name(name) and not name.startswith("."):
+                    yield os.path.join(where, name)
+
+    return in_force(named_as_sessions())
 
 
 def _is_skipped(where: str, name: str) -> bool:

@@ -4,7 +4,8 @@ A thread of Codex is one file or several segments. Its first file is
 `rollout-<time>-<thread id>.jsonl`, and its id is also that of the segment. Each revert starts a
 segment `rollout-<time>-<thread id>_<segment id>.jsonl`. The ids grow with time, so the segment
 with the greatest id is in force. A file may be compressed (`.jsonl.zst`), or be in
-`archived_sessions` instead of `sessions/YYYY/MM/DD`.
+`archived_sessions` instead of `sessions/YYYY/MM/DD`. The names that users give to threads are in
+`session_index.jsonl`, one line for each time that a name was given.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from sessiontree.storage.files import read_side_file
+from sessiontree.storage.fs import FileSystem
+
 _ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _NAME: Final = re.compile(rf"rollout-[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
 _DATE: Final = re.compile(r"\d{4}|\d\d")
 _FOLDERS: Final = ("sessions", "archived_sessions")
+_INDEX: Final = "session_index.jsonl"
 _DEPTH: Final = 4
 """The folders from a file up to `sessions`, the last one included."""
 
@@ -63,6 +68,20 @@ def home_of(path: str) -> str | None:
             return above
         folder = above
     return None
+
+
+def index_line(path: str, fs: FileSystem) -> bytes | None:
+    """The last line of the index of Codex that names the thread of a file, or None."""
+    rollout = rollout_of(path)
+    if rollout is None:
+        return None
+    folder = home_of(path) or os.path.dirname(path)
+    content = read_side_file(fs, os.path.join(folder, _INDEX))
+    if content is None:
+        return None
+    at = content.rfind(b'"id":"%b"' % rollout.thread.encode())
+    start = content.rfind(b"\n", 0, max(at, 0)) + 1
+    return None if at < 0 else content[start:].partition(b"\n")[0]
 
 
 def rollouts_near(path: str) -> dict[str, Rollout]:

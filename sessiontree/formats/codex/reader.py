@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import TooMuchError
@@ -76,7 +78,7 @@ class Codex:
                     break
         if facts.id is None:
             facts = _facts_of_cut_line(head)
-        return base.Facts(facts.id, facts.cwd, None, first, facts.created)
+        return replace(facts, first_message=first, is_continued=b'"history_base":{' in head)
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         segments = planned(source, report)
@@ -89,6 +91,7 @@ class Codex:
         lines = base.Lines(self, report, opened.meta.text("id") or "")
         rollout = _Rollout(lines, opened.meta, source.name)
         facts = _facts(found, oldest.meta) if is_meta else base.Facts()
+        facts = replace(facts, name=name_in(source.sidecar))
         yield rollout.header(oldest.place, facts)
         for segment in segments:
             yield from rollout.of_segment(segment, is_header=is_meta and segment is oldest)
@@ -287,6 +290,33 @@ class _Rollout:
             is_meta = item.get("role") == "user" and not is_prompt
             fields = {"message": item, **(_META if is_meta else {})}
             yield self._extra("message", line, b" %d" % number, fields, at)
+
+
+def inherited_prompt(source: base.Source) -> str | None:
+    """The text of the first prompt in the history that a rollout names; None if it has none."""
+    segments = planned(source, lambda kind, place, cause: None)
+    by_id = {segment.id: segment for segment in segments}
+    parts: list[tuple[Segment, End]] = []
+    below = segments[-1]
+    while (end := below.continues) is not None:
+        below = by_id[end.segment]
+        parts.append((below, end))
+    for segment, end in reversed(parts):
+        for line in base.numbered(segment.source, segment.number):
+            found = base.values(line.text) or base.Values({})
+            if end.is_at(found.value("ordinal"), line.place.offset):
+                break
+            is_item = found.text("type") == "response_item"
+            text = _prompt_text(found.inside("payload")) if is_item else None
+            if text is not None:
+                return text
+    return None
+
+
+def name_in(index_line: bytes | None) -> str | None:
+    """The user's name for a thread in its line of Codex's index."""
+    found = None if index_line is None else base.values(index_line)
+    return None if found is None else found.text("thread_name")
 
 
 def _facts(line: base.Values, meta: base.Values) -> base.Facts:
