@@ -21,6 +21,9 @@ from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 
 SUFFIX: Final = ".jsonl"
 COMPRESSED: Final = ".jsonl.zst"
+INDEX: Final = "session_index.jsonl"
+"""The file in which Codex keeps the names of its sessions."""
+
 BLOBS: Final = ".blobs"
 LOCK: Final = ".lock"
 
@@ -43,6 +46,8 @@ Report = Callable[[str], None]
 
 def is_session_name(name: str) -> bool:
     """Whether a file of this name should be a session."""
+    if name == INDEX:
+        return False
     return name.endswith((SUFFIX, COMPRESSED)) or (
         name.endswith(".json") and name.startswith("session-")
     )

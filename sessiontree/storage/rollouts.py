@@ -16,14 +16,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from sessiontree.storage.files import read_side_file
+from sessiontree.storage.files import INDEX, read_side_file
 from sessiontree.storage.fs import FileSystem
 
 _ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _NAME: Final = re.compile(rf"rollout-[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
 _DATE: Final = re.compile(r"\d{4}|\d\d")
 _FOLDERS: Final = ("sessions", "archived_sessions")
-_INDEX: Final = "session_index.jsonl"
 _DEPTH: Final = 4
 """The folders from a file up to `sessions`, the last one included."""
 
@@ -76,7 +75,7 @@ def index_line(path: str, fs: FileSystem) -> bytes | None:
     if rollout is None:
         return None
     folder = home_of(path) or os.path.dirname(path)
-    content = read_side_file(fs, os.path.join(folder, _INDEX))
+    content = read_side_file(fs, os.path.join(folder, INDEX))
     if content is None:
         return None
     at = content.rfind(b'"id":"%b"' % rollout.thread.encode())

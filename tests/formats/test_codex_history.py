@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, Store
+from sessiontree.importing import Importer
 from tests.formats.test_codex import Line, line, said, texts
 from tests.support import transcripts
 
@@ -199,3 +201,60 @@ def test_a_compressed_history_without_a_decoder_is_one_finding(
         assert [found.kind for found in session.verify()] == ["history"]
         assert "pip install" in session.damage[0].cause
         assert texts(session) == ["new", "NEW"]
+
+
+def named(home: Home, *names: str) -> None:
+    lines = [{"id": THREAD, "thread_name": name, "updated_at": "x"} for name in names]
+    content = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines)
+    home.root.mkdir(exist_ok=True)
+    (home.root / "session_index.jsonl").write_text(content)
+
+
+def test_a_thread_is_one_row_with_its_name_and_first_prompt(home: Home) -> None:
+    home.add(THREAD, *turns("one", "two"))
+    path = home.add(SECOND, *turns("new"), base=(THREAD, 3), folder="sessions/2026/11/23")
+    fork = home.add(FORK, *turns("other"), thread=FORK, base=(SECOND, 6))
+    named(home, "before", "A name")
+    rows = {row.file: (row.id, row.name, row.first_message) for row in Store(home.root).list()}
+    assert rows == {
+        str(path): (THREAD, "A name", "one"),
+        str(fork): (FORK, None, "one"),
+    }
+    with Session.open(path, readonly=True) as session:
+        assert session.name == "A name"
+
+
+def test_a_search_finds_what_is_in_older_segments_once(home: Home) -> None:
+    home.add(THREAD, *turns("one", "needle"))
+    path = home.add(SECOND, *turns("new"), base=(THREAD, 3))
+    fork = home.add(FORK, *turns("other"), thread=FORK, base=(SECOND, 6))
+    found = [(hit.file, hit.ref) for hit in Store(home.root).search("needle")]
+    with Session.open(path, readonly=True) as session:
+        assert [file for file, _ in found] == [str(path)]  # the fork is not of that branch
+        assert session.entry(found[0][1]).type == "message"
+    assert {hit.file for hit in Store(home.root).search("one")} == {str(path), str(fork)}
+
+
+def test_an_import_has_all_segments_in_one_session_and_adds_new_ones(home: Home) -> None:
+    named(home, "A name")
+    into = home.root.parent / "into"
+    importer = Importer(into)
+
+    def imported() -> list[int]:
+        results = [importer.take(file) for file in importer.sources(str(home.root), pytest.fail)]
+        return [result.new for result in results]
+
+    home.add(THREAD, *turns("one", "two"))
+    assert imported() == [4]
+    path = home.add(SECOND, *turns("new"), base=(THREAD, 3))
+    assert imported() == [3]  # with the first line, which starts the segment
+    named(home, "A name", "Another")
+    assert imported() == [0]
+    (file,) = into.glob("*.jsonl")
+    with Session.open(file, readonly=True) as session:
+        assert session.name == "Another"
+    assert told(file) == told(path)
+    assert leaves(file) == leaves(path)
+    home.add(THIRD, *turns("last"), base=(SECOND, 6))
+    assert imported() == [3]
+    assert imported() == [0]

@@ -78,7 +78,7 @@ class Codex:
                     break
         if facts.id is None:
             facts = _facts_of_cut_line(head)
-        return replace(facts, first_message=first, is_continued=b'"history_base":{' in head)
+        return replace(facts, first_message=first, is_continued=b'"history_base"' in head)
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         segments = planned(source, report)
