@@ -199,6 +199,8 @@ def result_ids(message: Message) -> list[str]:
         return _ids(message.get("toolCallId"))
     if role == "tool":
         return _ids(message.get("tool_call_id"))
+    if answers_no_call(message):
+        return []
     if (kind := kind_of(message)) in RESULT_ITEMS:
         named = message.get("id") if kind == "local_shell_call_output" else None
         return _ids(message.get("call_id", named))
@@ -206,6 +208,12 @@ def result_ids(message: Message) -> list[str]:
     if role != "user" or not isinstance(content, list):
         return []
     return [block["tool_use_id"] for block in content if is_result_block(block)]
+
+
+def answers_no_call(message: Message) -> bool:
+    """Whether this is an output that Codex gives a model without a call, named for what it is."""
+    is_output = kind_of(message) == "function_call_output" and "call_id" not in message
+    return is_output and isinstance(message.get("name"), str)
 
 
 def _ids(id: Any) -> list[str]:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
+from sessiontree.catalog.listing import facts_of
 from sessiontree.catalog.search import Wanted, search
+from sessiontree.core.message import begins_turn
 from sessiontree.errors import DecoderMissingError, TooMuchError
 from sessiontree.formats import base, recognise
 from sessiontree.formats.codex import reader as codex
@@ -245,3 +247,52 @@ def test_a_file_of_lines_that_hold_nothing_is_refused(
     file.write_text(file.read_text() + "{\n")
     with pytest.raises(TooMuchError, match="more than 3 lines of less than 12 bytes"):
         Session.open(file, readonly=True)
+
+
+def about(text: str, kinds: list[str], *origins: str) -> Line:
+    told = {"content_item_kinds": kinds}
+    parts = [{"provenance": {"type": origin}} for origin in origins]
+    item = said("user", text)
+    item["payload"][codex.ABOUT] = {**told, **({"content_item_metadata": parts} if parts else {})}
+    return item
+
+
+@pytest.mark.parametrize(
+    ("item", "is_prompt"),
+    [
+        (about("<skill> is what I asked", ["user.text"]), True),
+        (about("look", ["user.image", "unknown"]), True),
+        (about("go on", ["goal.internal_context"]), False),
+        (about("so far", ["compaction.summary"], "user"), False),
+        (about("hooked", ["unknown"], "harness"), False),
+        (about("typed", ["unknown"], "harness", "user"), True),
+        (about("typed", ["unknown"]), True),
+        (said("user", '<codex_internal_context source="goal">x'), False),
+        (said("user", "Another language model started to solve this problem and …"), False),
+    ],
+)
+def test_a_text_of_the_harness_is_no_prompt(tmp_path: Path, item: Line, is_prompt: bool) -> None:
+    with opened(tmp_path, item) as session:
+        (entry,) = session.find(type="message")
+        assert begins_turn(entry) is is_prompt
+        assert (facts_of(session.file).first_message is not None) is is_prompt
+
+
+def test_an_output_that_answers_no_call_is_kept(tmp_path: Path) -> None:
+    named = {"name": "goal_objective", "namespace": "agent", "output": "the goal"}
+    goal = line("response_item", type="function_call_output", **named)
+    with opened(tmp_path, said("user", "go"), goal, call("c1"), output("c1")) as session:
+        context = session.context()
+        assert context.warnings == []
+        assert context.messages[1] == goal["payload"]
+        for request in (context.to_openai(), context.to_anthropic()):
+            assert "the goal" in json.dumps(request.params)
+
+
+def test_a_line_of_a_known_side_type_is_no_finding(tmp_path: Path) -> None:
+    kinds = ["token_usage_record", "dynamic_tools_updated", "security_risk_score", "realtime_item"]
+    kinds += ["inter_agent_communication_metadata", "world_state"]
+    with opened(tmp_path, *(line(kind, x=1) for kind in kinds)) as session:
+        assert session.verify() == []
+        kept = [entry["customType"] for entry in session.find(type="custom")]
+        assert kept == [f"codex:{kind}" for kind in kinds]

@@ -40,6 +40,7 @@ from sessiontree.core.message import (
     RESULT_BLOCKS,
     RESULT_ITEMS,
     Message,
+    answers_no_call,
     is_partial,
     json_text,
     kind_of,
@@ -71,7 +72,10 @@ class Reading:
         """The parts of a message in order, each with its side."""
         role = message.get("role")
         kind = kind_of(message)
-        if role == "toolResult" or role == "tool" or kind in RESULT_ITEMS:
+        if answers_no_call(message):
+            self.notes.add("an output that answers no call was sent as the user's text")
+            yield from self._blocks({"content": message.get("output")}, "user")
+        elif role == "toolResult" or role == "tool" or kind in RESULT_ITEMS:
             yield "user", self._result_message(message)
         elif kind in CALL_ITEMS:
             yield from self._edited(message)
