@@ -56,7 +56,7 @@ class _Answer(BaseHTTPRequestHandler):
         items = model.answers.popleft() if model.answers else [text(f"answer {count}")]
         events = [{"type": "response.created", "response": {"id": f"r{count}"}}]
         events += [{"type": "response.output_item.done", "item": item} for item in items]
-        usage = {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
+        usage: Json = {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
         usage |= {"input_tokens_details": None, "output_tokens_details": None}
         done = {"id": f"r{count}", "usage": usage}
         events.append({"type": "response.completed", "response": done})
@@ -150,16 +150,18 @@ class Codex:
             said = self._next()
             if said.get("id") == self._count and "method" not in said:
                 assert "result" in said, (method, said)
-                return said["result"]
+                result: Json = said["result"]
+                return result
 
     def until(self, method: str) -> Json:
         while True:
             said = self._next()
             if said.get("method") == method:
-                return said["params"]
+                params: Json = said["params"]
+                return params
 
     def start(self) -> str:
-        return self.call("thread/start", cwd=str(self.project))["thread"]["id"]
+        return str(self.call("thread/start", cwd=str(self.project))["thread"]["id"])
 
     def turn(self, thread: str, words: str, *answers: list[Json]) -> str:
         """Run a turn to its end; its id."""
@@ -167,7 +169,7 @@ class Codex:
         given = [{"type": "text", "text": words}]
         turn = self.call("turn/start", threadId=thread, input=given)["turn"]["id"]
         self.until("turn/completed")
-        return turn
+        return str(turn)
 
     def compact(self, thread: str) -> None:
         self.call("thread/compact/start", threadId=thread)

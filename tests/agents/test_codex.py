@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ _OF_FILE = ("internal_chat_message_metadata_passthrough",)
 """The keys of an item in a file that are not sent."""
 
 
-def sent(item: Json) -> Json:
+def sent(item: Mapping[str, Any]) -> Json:
     return {key: value for key, value in item.items() if key not in _OF_FILE and value is not None}
 
 

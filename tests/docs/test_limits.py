@@ -9,7 +9,8 @@ import pytest
 from sessiontree.context import fold
 from sessiontree.core import damage, message
 from sessiontree.engine import translated
-from sessiontree.formats import base, codex, writing
+from sessiontree.formats import base, writing
+from sessiontree.formats.codex import reader as codex
 from sessiontree.operations import export, own_rules
 from sessiontree.redact import redaction
 from sessiontree.storage import files, zstd

@@ -274,8 +274,8 @@ def about(text: str, kinds: list[str], *origins: str) -> Line:
 def test_a_text_of_the_harness_is_no_prompt(tmp_path: Path, item: Line, is_prompt: bool) -> None:
     with opened(tmp_path, item) as session:
         (entry,) = session.find(type="message")
-        assert begins_turn(entry) is is_prompt
-        assert (facts_of(session.file).first_message is not None) is is_prompt
+        assert begins_turn(entry.as_stored) is is_prompt
+        assert (facts_of(str(session.file)).first_message is not None) is is_prompt
 
 
 def test_an_output_that_answers_no_call_is_kept(tmp_path: Path) -> None:
