@@ -111,7 +111,8 @@ class ForeignFile:
         `find` finds such lines; `lines` are those of the file itself, with their offsets.
         """
         is_gemini = isinstance(self._format, Gemini)
-        if (is_gemini and len(self.files) > 1) or self._has_history():
+        has_history = self._format is not None and self._has_history()
+        if has_history or (is_gemini and len(self.files) > 1):
             yield from self._all(find)
             return
         if self._format is None:

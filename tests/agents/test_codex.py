@@ -24,7 +24,7 @@ PROGRAM = codex_driver.program()
 SESSIONS = int(os.environ.get("CODEX_SESSIONS", "12"))
 """The random sessions; each takes under two seconds."""
 
-pytestmark = pytest.mark.skipif(
+_installed = pytest.mark.skipif(
     PROGRAM is None, reason="Codex is not installed: set CODEX to the path of its program"
 )
 
@@ -101,6 +101,7 @@ def context_of(file: Path) -> list[Any]:
         return [sent(item) for item in context.messages]
 
 
+@_installed
 @pytest.mark.parametrize("seed", range(SESSIONS))
 def test_codex_sends_what_the_context_says(seed: int, tmp_path: Path) -> None:
     assert PROGRAM is not None
