@@ -228,6 +228,9 @@ LATE: Final = {
     "__main__": {
         "cli": "most of the time of a short command",
     },
+    "catalog.listing": {
+        "engine.translated": "slow to import, few need it",
+    },
     "catalog.search_file": {
         "catalog.search_foreign": "slow to import, few need it",
         "engine.translated": "slow to import, few need it",

@@ -289,6 +289,14 @@ def test_an_output_that_answers_no_call_is_kept(tmp_path: Path) -> None:
             assert "the goal" in json.dumps(request.params)
 
 
+def test_a_line_of_an_unknown_type_is_counted_and_no_finding(tmp_path: Path) -> None:
+    with opened(tmp_path, line("new_one"), line("new_one"), said("user", "go")) as session:
+        assert session.verify() == []
+        assert [(note.name, note.count) for note in session.notes] == [("new_one", 2)]
+        done = import_session(str(session.file), tmp_path / "out")
+        assert (done.damage, done.entries) == ([], 3)
+
+
 def test_a_line_of_a_known_side_type_is_no_finding(tmp_path: Path) -> None:
     kinds = ["token_usage_record", "dynamic_tools_updated", "security_risk_score", "realtime_item"]
     kinds += ["inter_agent_communication_metadata", "world_state"]

@@ -99,7 +99,6 @@ class Codex:
         yield rollout.header(oldest.place, facts)
         for segment in segments:
             yield from rollout.of_segment(segment, is_header=is_meta and segment is oldest)
-        lines.report_unknown()
 
 
 class _Item(NamedTuple):
