@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
@@ -37,7 +36,7 @@ from sessiontree.storage.files import (
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import FileLog, Log, MemoryLog
-from sessiontree.storage.rollouts import Rollout, index_line, rollout_of, rollouts_near
+from sessiontree.storage.rollouts import index_line, rollout_near, rollout_of, rollouts_near
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
 
@@ -224,11 +223,12 @@ class SourceFile:
             return []
         if own.segment == own.thread:  # the oldest
             return [own.segment]
-        ids = (each.segment for each in self._near.values() if each.thread == own.thread)
+        near = rollouts_near(self.path).values()
+        ids = (each.segment for each in near if each.thread == own.thread)
         return [*sorted(id for id in ids if id < own.segment), own.segment]
 
     def segment(self, id: str) -> tuple[int, Source] | None:
-        found = self._near.get(id)
+        found = rollout_near(self.path, id)
         if found is None:
             return None
         log = FileLog(self._log.blobs.fs, found.path, readonly=True)
@@ -240,10 +240,6 @@ class SourceFile:
         segment.passed = self.passed
         self.opened.append(segment)
         return len(self.opened), segment
-
-    @cached_property
-    def _near(self) -> dict[str, Rollout]:
-        return rollouts_near(self.path)
 
     def _note_not_read(self, cause: str) -> None:
         self._not_read.append(Damage(self.path, 1, 0, "side file", cause))

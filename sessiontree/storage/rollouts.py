@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from sessiontree.storage.files import INDEX, read_side_file
@@ -89,10 +90,9 @@ def rollouts_near(path: str) -> dict[str, Rollout]:
     A link, a pipe and a device are left out. Of two files with one segment the nearer counts,
     and the one that is not compressed.
     """
-    folders = [os.path.dirname(path) or "."]
     home = home_of(path)
-    if home is not None:
-        folders += [os.path.join(home, name) for name in _FOLDERS]
+    folders = [] if home is None else [os.path.join(home, name) for name in _FOLDERS]
+    folders.insert(0, os.path.dirname(path) or ".")
     found: dict[str, Rollout] = {}
     for folder in folders:
         for rollout in sorted(_rollouts_in(folder, _DEPTH)):
@@ -100,11 +100,36 @@ def rollouts_near(path: str) -> dict[str, Rollout]:
     return found
 
 
-def _rollouts_in(folder: str, depth: int) -> Iterator[Rollout]:
+def rollout_near(path: str, segment: str) -> Rollout | None:
+    """The file of a segment, as `rollouts_near` has it; most are found without a look at all."""
+    for folder in _likely_folders(path, segment):
+        found = [each for each in _rollouts_in(folder, 1, segment) if each.segment == segment]
+        if found:
+            return min(found)
+    return rollouts_near(path).get(segment)
+
+
+def _likely_folders(path: str, segment: str) -> Iterator[str]:
+    """The folder of a file, and those of the days at which a segment may have begun."""
+    yield os.path.dirname(path) or "."
+    home = home_of(path)
+    if home is None:
+        return
+    with suppress(ValueError, OverflowError, OSError):  # no id of Codex's kind
+        began = datetime.fromtimestamp(int(segment[:8] + segment[9:13], 16) / 1000, UTC)
+        for days in (0, -1, 1):  # the folder has the local date
+            day = began + timedelta(days=days)
+            yield os.path.join(home, _FOLDERS[0], f"{day:%Y}", f"{day:%m}", f"{day:%d}")
+
+
+def _rollouts_in(folder: str, depth: int, part: str = "") -> Iterator[Rollout]:
+    """The files with a part in their name, in a folder and the dated ones in it."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if depth > 1 and _DATE.fullmatch(entry.name):
                 if entry.is_dir(follow_symlinks=False):
-                    yield from _rollouts_in(entry.path, depth - 1)
+                    yield from _rollouts_in(entry.path, depth - 1, part)
+            elif part not in entry.name:
+                continue
             elif (rollout := rollout_of(entry.path)) and entry.is_file(follow_symlinks=False):
                 yield rollout
