@@ -292,7 +292,7 @@ def test_an_output_that_answers_no_call_is_kept(tmp_path: Path) -> None:
 def test_a_line_of_an_unknown_type_is_counted_and_no_finding(tmp_path: Path) -> None:
     with opened(tmp_path, line("new_one"), line("new_one"), said("user", "go")) as session:
         assert session.verify() == []
-        assert [(note.name, note.count) for note in session.notes] == [("new_one", 2)]
+        assert [(note.type, note.count) for note in session.notes] == [("new_one", 2)]
         done = import_session(str(session.file), tmp_path / "out")
         assert (done.damage, done.entries) == ([], 3)
 
