@@ -22,7 +22,7 @@ from sessiontree.core.codec import decode
 from sessiontree.core.damage import MOST_FINDINGS, ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
-from sessiontree.core.message import calls_of
+from sessiontree.core.message import calls_of, message_in
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.engine.opening import Start, sniff_file
 from sessiontree.errors import SessionTreeError, SpilledError
@@ -308,8 +308,8 @@ class FileSearch:
         return self._tools[call_id]
 
     def _note_tools(self, body: Mapping[str, Any]) -> None:
-        message = body.get("message")
-        if isinstance(message, dict):
+        message = message_in(body)
+        if message is not None:
             self._tools.update((call.id, call.name) for call in calls_of(message))
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:

@@ -230,6 +230,18 @@ def is_result_block(block: Any) -> bool:
     )
 
 
+def message_in(keys: Mapping[str, Any]) -> Message | None:
+    """The message in an entry, given its keys as stored; None for an entry without one.
+
+    A block is a message of that block alone. It has the role that Anthropic's results have, so
+    that `calls_of` and `result_ids` read both kinds: the block itself does not name its role.
+    """
+    message, block = keys.get("message"), keys.get("block")
+    if isinstance(message, dict):
+        return message
+    return {"role": "user", "content": [block]} if isinstance(block, dict) else None
+
+
 def is_prompt(message: Message) -> bool:
     """Whether this is a user message with content that is not a tool result."""
     content = message.get("content") if message.get("role") == "user" else None

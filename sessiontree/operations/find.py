@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sessiontree.core.blocks import role_of_entry
 from sessiontree.core.entry import Entry
-from sessiontree.core.message import Message, calls_of, result_ids
+from sessiontree.core.message import Message, calls_of, message_in, result_ids
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import UsageError
 from sessiontree.operations.messages import with_messages
@@ -34,8 +34,7 @@ def _spelling(text: str) -> bytes | None:
 
 
 def _names_call(entry: Entry, resolved: Message | None, id: str) -> bool:
-    message = entry.message_as_stored if resolved is None else resolved
-    if not isinstance(message, dict):
-        block = entry.as_stored.get("block")
-        message = {"role": "assistant", "content": [block]}
+    message = message_in(entry.as_stored) if resolved is None else resolved
+    if message is None:
+        return False
     return id in result_ids(message) or any(call.id == id for call in calls_of(message))

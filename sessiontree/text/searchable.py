@@ -17,6 +17,7 @@ from sessiontree.core.message import (
     calls_of,
     is_result_block,
     kind_of,
+    message_in,
     result_ids,
 )
 from sessiontree.core.spill import OPAQUE, is_structure
@@ -62,8 +63,8 @@ def texts_of_tool(
     body: Mapping[str, Any], tool: str, name_of: Callable[[str], str | None]
 ) -> Iterator[str]:
     """The texts of a tool's calls and results; `name_of` gives the tool's name for a call's id."""
-    message = body.get("message")
-    if not isinstance(message, dict):
+    message = message_in(body)
+    if message is None:
         return
     for call in calls_of(message):
         if call.name == tool:

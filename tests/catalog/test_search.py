@@ -131,6 +131,24 @@ def test_a_result_that_names_its_call_alone_is_known_by_it(tmp_path: Path, shape
     assert snippets(file, "find me", tool="other") == []
 
 
+@pytest.mark.parametrize("shape", ["tool_use", "toolCall"])
+def test_a_tool_narrows_a_search_of_what_was_streamed_in_blocks(tmp_path: Path, shape: str) -> None:
+    file, key = tmp_path / "chat.jsonl", "input" if shape == "tool_use" else "arguments"
+    with Session.create(file) as session:
+        with session.stream_message(granularity="block") as answer:
+            answer.add({"type": "text", "text": "find me not"})
+            answer.add({"type": shape, "id": "t1", "name": "sh", key: {"c": "find me"}})
+        with session.stream_message(role="user", granularity="block") as results:
+            results.add({"type": "tool_result", "tool_use_id": "t1", "content": "then: find me"})
+        result = {"type": "tool_result", "tool_use_id": "t1", "content": "found: find me"}
+        session.append_message({"role": "user", "content": [result]})
+        assert len(session.find(tool_call_id="t1")) == 3
+    found = ["find me", "then: find me", "found: find me"]
+    assert snippets(file, "find me", tool="sh") == found
+    assert snippets(file, "find me", tool="sh", current=True) == found
+    assert snippets(file, "find me", tool="other") == []
+
+
 def test_only_entries_since_a_time_count(tmp_path: Path) -> None:
     times = ["2025-01-01T00:00:00Z", "2025-01-02T01:00:00+02:00", "2025-01-02T00:00:00.000Z", "?"]
     lines: list[dict[str, Any]] = [{"type": "session", "version": 2, "uuid": "h"}]
