@@ -4,7 +4,7 @@ Invariants: what a model sent before a stream broke off is kept, and marked. Wit
 granularity `block` each finished block is kept when `stop` returns, also where the process
 dies in the next one; with `message` the whole is one entry, kept when the stream ends. A
 message that broke off has the stop reason `aborted`; where the process died, it has no end. Either
-is marked as partial in a context.
+is marked as partial in a context. What a message cost is kept also where it has no content.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class MessageStream:
     Attributes:
         uuid: with granularity `block`, the `messageUuid` of each block entry; with `message`, the
             uuid of the entry.
-        entries: the entries written so far; after `end`, the last entry is the `message_end` entry
-            or the message entry.
+        entries: the entries written so far; after `end`, the last entry is the `message_end` entry,
+            the message entry or the `usage` entry.
         blocks: the blocks of the message, by index.
     """
 
@@ -82,7 +82,8 @@ class MessageStream:
 
         Give each event of the stream as it comes, as a dict or as the SDK's object; do not call
         `start`, `delta` and `stop` too. The last event ends the message. If no last event comes,
-        the message is stored with the stop reason `aborted`.
+        the message is stored with the stop reason `aborted`, or, if no content came, only its usage
+        as a `usage` entry.
 
         An answer of Anthropic is one message. Each item of OpenAI is an entry of its own, as the
         API gives it, and the usage of the response is a `usage` entry.
@@ -220,7 +221,9 @@ class MessageStream:
             facts: facts of the message, such as `usage`, `stopReason`, `model`, `provider`.
 
         Returns:
-            The `message_end` entry, or the message entry; None if the message has no block.
+            The `message_end` entry, or the message entry. A message without a block is a message
+            entry with no content if its stop reason is given and is not `aborted`; else None, and
+            the usage, if given, is kept in a `usage` entry.
         """
         self._check_open()
         if self._open is not None:
@@ -232,10 +235,11 @@ class MessageStream:
             found = {"provider": "anthropic", **self._events.facts}
             facts = {**found, **self._facts, **{k: v for k, v in facts.items() if v is not None}}
         self._is_ended = True
-        if not self.blocks:
-            return None
         facts = {**self._facts, **{k: v for k, v in facts.items() if v is not None}}
-        if self._in_blocks:
+        if not self.blocks and facts.get("stopReason", ABORTED) == ABORTED:
+            self._keep_usage(facts)
+            return None
+        if self._in_blocks and self.blocks:
             fields = {"messageUuid": self.uuid, "role": self._role, **facts}
             entry = self._session.append("message_end", metadata=self._metadata, **fields)
         else:
@@ -248,6 +252,24 @@ class MessageStream:
             )
         self.entries.append(entry)
         return entry
+
+    def _keep_usage(self, facts: Mapping[str, Any]) -> None:
+        """Keep the usage, if known, of an answer that has no content and did not end.
+
+        An entry of usage moves no leaf, so what was asked still waits for its answer.
+        """
+        usage = facts.get("usage")
+        if usage is None:
+            return
+        names = {"id": "responseId", "stopReason": "stopReason"}
+        about = {name: facts[key] for key, name in names.items() if key in facts}
+        entry = self._session.append_usage(
+            usage,
+            model=facts.get("model"),
+            provider=facts.get("provider"),
+            metadata={**(self._metadata or {}), **about} or None,
+        )
+        self.entries.append(entry)
 
     def _check_open(self) -> None:
         if self._is_ended:

@@ -248,6 +248,72 @@ def test_an_answer_of_anthropic_that_broke_off_is_kept(
     session.context().to_anthropic()
 
 
+REFUSED: Events = [
+    ANTHROPIC[0],
+    {"type": "message_delta", "delta": {"stop_reason": "refusal"}, "usage": {"output_tokens": 0}},
+    {"type": "message_stop"},
+]
+
+
+@either
+def test_an_answer_without_content_is_kept_and_left_out_of_requests(
+    session: Session, granularity: Granularity
+) -> None:
+    with session.stream_message(granularity=granularity) as answer:
+        entries = [entry for event in REFUSED for entry in answer.feed(event)]
+    assert entries == [session.leaf]
+    assert session.leaf.uuid == answer.uuid
+    message = session.context().messages[1]
+    facts = ("content", "id", "model", "provider", "stopReason")
+    assert [message[key] for key in facts] == [[], "msg_1", "claude-x", "anthropic", "refusal"]
+    usage = session.stats().usage
+    assert (usage.input, usage.output) == (9, 0)
+    assert session.verify() == []
+    session.append_message(user("go on"))
+    context = session.context()
+    assert context.warnings == []
+    for request in (context.to_anthropic(), context.to_openai(), context.to_openai("chat")):
+        (told,) = request.warnings
+        assert told.startswith("an answer without content was left out")
+        assert "assistant" not in json.dumps(request.params)
+
+
+@either
+def test_what_a_stream_cost_that_broke_off_before_its_content_is_kept(
+    session: Session, granularity: Granularity
+) -> None:
+    prompt = session.leaf
+    with session.stream_message(granularity=granularity) as answer:
+        answer.feed(ANTHROPIC[0])
+    (usage,) = answer.entries
+    assert (usage.type, usage["kind"], usage["model"]) == ("usage", "response", "claude-x")
+    assert usage["metadata"] == {"responseId": "msg_1", "stopReason": "aborted"}
+    assert session.stats().usage.input == 9
+    assert session.leaf == prompt
+    assert len(session.context().messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "types"),
+    [
+        ({}, []),
+        ({"model": "m"}, []),
+        ({"stopReason": "aborted"}, []),
+        ({"usage": {"input_tokens": 3}}, ["usage"]),
+        ({"stopReason": "stop", "usage": {"input_tokens": 3}}, ["message"]),
+    ],
+)
+@either
+def test_the_end_of_a_message_without_blocks_keeps_what_it_is_told(
+    session: Session, granularity: Granularity, facts: dict[str, Any], types: list[str]
+) -> None:
+    answer = session.stream_message(granularity=granularity)
+    entry = answer.end(**facts)
+    assert [entry.type for entry in answer.entries] == types
+    assert (entry is not None) == (types == ["message"])
+    assert session.stats().usage.input == (3 if "usage" in facts else 0)
+
+
 @pytest.mark.parametrize("cut", range(2, len(RESPONSES)))
 @either
 def test_an_answer_of_openai_that_broke_off_is_kept(

@@ -55,6 +55,7 @@ _SUMMARIES: Final = {
     "compactionSummary": "The earlier part of this conversation was replaced by this summary:",
     "branchSummary": "This summary tells of another branch of this conversation:",
 }
+_SAID: Final = ("content", "tool_calls", "function_call", "refusal", "audio")
 _ASSISTANTS: Final = frozenset({"assistant", "model"})
 
 
@@ -102,6 +103,8 @@ class Reading:
         elif role in _ASSISTANTS:
             if is_partial(message):
                 self.notes.add("a message that broke off was sent as far as it came")
+            elif is_empty(message):
+                self.notes.add("an answer without content was left out")
             yield from self._blocks(message, "assistant")
             yield from self._chat_calls(message)
             yield from self._texts(message.get("refusal"), "assistant")
@@ -298,6 +301,11 @@ class Reading:
         if found and found[1]:
             self.notes.add("bytes of a text that are not UTF-8 were replaced")
         return fenced(found[0]) if found else None
+
+
+def is_empty(message: Message) -> bool:
+    """Whether an assistant message says nothing, in any shape."""
+    return not any(message.get(key) for key in _SAID)
 
 
 def _summary_text(message: Message, lead: str) -> str:
