@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from sessiontree import UsageError
+from sessiontree import Session, UsageError
 from sessiontree.recording.stream import Granularity
 from tests.support.conversation import in_memory, said, talk, user
 
@@ -24,15 +25,109 @@ ITEM_BEGUN: list[dict[str, Any]] = [
 ]
 
 
-def test_a_request_tells_of_a_message_that_broke_off() -> None:
+HALF: dict[str, Any] = {"type": "text", "text": "I'll"}
+CALL: dict[str, Any] = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
+THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "Hm"}
+LEFT_OUT = "an answer that broke off at the end was left out: the model answers anew"
+SENT = "a message that broke off was sent as far as it came"
+ENDS = "the request ends with an answer of the model; some models refuse that"
+EMPTY = "an answer without content was left out"
+WITHOUT: dict[str, Any] = {"role": "assistant", "content": [], "stopReason": "refusal"}
+
+
+def killed(session: Session, *blocks: dict[str, Any]) -> None:
+    """What a process leaves that is killed in the middle of an answer."""
+    for index, block in enumerate(blocks):
+        session.append("block", messageUuid="m", index=index, block=block)
+
+
+def requests(session: Session) -> list[tuple[str, str, list[str]]]:
+    """For each API: the request as JSON, its last role, and what is told of answers."""
+    context = session.context()
+    made = [context.to_anthropic(), context.to_openai("chat"), context.to_openai()]
+    return [
+        (
+            json.dumps(messages := request.params.get("messages") or request.params["input"]),
+            messages[-1].get("role", messages[-1].get("type")),
+            [warning.split(" (")[0] for warning in request.warnings if "answer " in warning]
+            + [SENT for warning in request.warnings if SENT in warning],
+        )
+        for request in made
+    ]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "told"), [([HALF], [LEFT_OUT]), ([THOUGHT], [LEFT_OUT]), ([CALL, HALF], [SENT])]
+)
+def test_a_request_never_ends_with_an_answer_that_broke_off(
+    blocks: list[dict[str, Any]], told: list[str]
+) -> None:
     with in_memory() as session:
         talk(session, "hi")
-        block = {"type": "text", "text": "I'll"}
-        session.append("block", messageUuid="m", index=0, block=block)
+        killed(session, *blocks)
+        assert session.context().messages[1]["partial"] is True
+        for text, last, found in requests(session):
+            assert last in ("user", "tool", "function_call_output")
+            assert found == told
+            assert ("I'll" in text) == (told == [SENT])
+
+
+@pytest.mark.parametrize(("block", "told"), [(HALF, [SENT]), (THOUGHT, [])])
+def test_an_answer_that_broke_off_is_sent_in_the_middle_of_a_request(
+    block: dict[str, Any], told: list[str]
+) -> None:
+    with in_memory() as session:
+        talk(session, "hi")
+        killed(session, block)
+        session.append_message(user("go on"))
+        for text, last, found in requests(session):
+            assert ("I'll" in text, last, found) == (told == [SENT], "user", told)
+
+
+@pytest.mark.parametrize("shape", ["pieces", "aborted", "before an empty one"])
+def test_all_of_an_answer_that_broke_off_is_left_out(shape: str) -> None:
+    with in_memory() as session:
+        talk(session, "hi")
+        half = {"role": "assistant", "content": [HALF], "id": "m1", "stopReason": "aborted"}
+        if shape == "pieces":
+            session.append_message({"role": "assistant", "content": [HALF], "id": "m1"})
+        session.append_message(half)
+        if shape == "before an empty one":
+            session.append_message(WITHOUT)
+        for text, last, found in requests(session):
+            assert ("I'll" in text, last) == (False, "user")
+            assert LEFT_OUT in found
+            assert (EMPTY in found) == (shape == "before an empty one")
+
+
+def test_what_is_not_sent_does_not_hide_an_answer_that_broke_off() -> None:
+    with in_memory() as session:
+        talk(session, "hi")
+        killed(session, HALF)
+        command = {"role": "bashExecution", "command": "ls", "output": ""}
+        session.append_message({**command, "excludeFromContext": True})
+        for text, last, found in requests(session):
+            assert ("I'll" in text, last, found) == (False, "user", [LEFT_OUT])
+
+
+@pytest.mark.parametrize("key", ["stopReason", "stop_reason"])
+def test_a_request_that_ends_with_an_answer_says_so(key: str) -> None:
+    with in_memory() as session:
+        talk(session, "hi", "hello")
+        assert [found for _, _, found in requests(session)] == [[ENDS], [ENDS], []]
+        session.append_message(user("search"))
+        session.append_message({"role": "assistant", "content": [HALF], key: "pause_turn"})
+        assert [found for _, _, found in requests(session)] == [[], [], []]
+
+
+def test_a_turn_that_broke_off_is_asked_again() -> None:
+    with in_memory() as session:
+        talk(session, "hi")
+        killed(session, HALF)
+        session.branch(session.context().entries[-1].parent_uuid or "")
         context = session.context()
-        assert context.messages[1]["partial"] is True
-        for request in (context.to_anthropic(), context.to_openai(), context.to_openai("chat")):
-            assert any("broke off" in warning for warning in request.warnings)
+        assert said(context) == ["hi"]
+        assert (context.warnings, context.to_anthropic().warnings) == ([], [])
 
 
 @pytest.mark.parametrize("events", [(), BEGUN, ITEM_BEGUN], ids=["blocks", "anthropic", "openai"])

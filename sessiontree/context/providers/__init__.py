@@ -10,5 +10,6 @@ Invariants:
 - the next message of the user's side extends a conversation that ends with an assistant message,
   all calls answered, and changes nothing before it (except after a change of the model: see
   `Thinking` in `parts`);
+- no request ends with an answer that broke off;
 - content that a provider does not accept is replaced or left out, with a warning.
 """

@@ -27,7 +27,7 @@ from sessiontree.context.providers.parts import (
     cannot_be_sent,
     sent_name,
 )
-from sessiontree.context.providers.turns import Turn, media_apart, turns_of
+from sessiontree.context.providers.turns import Turn, media_apart, note_answer_at_end, turns_of
 from sessiontree.context.providers.values import (
     Notes,
     Request,
@@ -54,6 +54,7 @@ def request(
 ) -> Request:
     """`system` and `messages` of the Messages API, from the arguments of `turns_of`."""
     turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
+    note_answer_at_end(turns, messages, notes)
     if turns and turns[0].side == "assistant":
         notes.add("a first message of the user was put before the assistant's")
         turns.insert(0, Turn("user", [Text(_OPENING)]))

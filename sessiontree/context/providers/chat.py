@@ -22,7 +22,7 @@ from sessiontree.context.providers.parts import (
     Thinking,
     sent_name,
 )
-from sessiontree.context.providers.turns import Turn, media_apart, turns_of
+from sessiontree.context.providers.turns import Turn, media_apart, note_answer_at_end, turns_of
 from sessiontree.context.providers.values import Notes, Request, clean_system
 from sessiontree.core.message import Message, kind_of
 
@@ -34,6 +34,7 @@ def request(
 ) -> Request:
     """`messages` of the Chat Completions API, from the arguments of `turns_of`."""
     turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
+    note_answer_at_end(turns, messages, notes)
     text = clean_system(system)
     made: list[dict[str, Any]] = [{"role": "system", "content": text}] if text else []
     for turn in turns:

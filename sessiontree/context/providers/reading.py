@@ -56,7 +56,7 @@ _SUMMARIES: Final = {
     "branchSummary": "This summary tells of another branch of this conversation:",
 }
 _SAID: Final = ("content", "tool_calls", "function_call", "refusal", "audio")
-_ASSISTANTS: Final = frozenset({"assistant", "model"})
+ASSISTANTS: Final = frozenset({"assistant", "model"})
 
 
 class Reading:
@@ -100,19 +100,27 @@ class Reading:
             self.notes.add("a command was left out, as it was run to stay out of the context")
         elif role == "bashExecution":
             yield from self._texts(_command_text(message))
-        elif role in _ASSISTANTS:
-            if is_partial(message):
-                self.notes.add("a message that broke off was sent as far as it came")
-            elif is_empty(message):
-                self.notes.add("an answer without content was left out")
-            yield from self._blocks(message, "assistant")
-            yield from self._chat_calls(message)
-            yield from self._texts(message.get("refusal"), "assistant")
+        elif role in ASSISTANTS:
+            yield from self._answer(message)
         else:
             if role not in _CUSTOM and role not in ("user", "developer"):
                 self.notes.add(f"a message of the role {role!r} is sent as the user's")
             yield from self._blocks(message, "user")
             yield from self._chat_calls(message)
+
+    def _answer(self, message: Message) -> Iterator[tuple[Side, Part]]:
+        if _is_empty(message):
+            self.notes.add("an answer without content was left out")
+        said = (
+            *self._blocks(message, "assistant"),
+            *self._chat_calls(message),
+            *self._texts(message.get("refusal"), "assistant"),
+        )
+        # Thinking alone is never sent: it leads to nothing.
+        is_sent = any(isinstance(part, Text | Media | Call) for _, part in said)
+        if is_sent and is_partial(message):
+            self.notes.add("a message that broke off was sent as far as it came")
+        yield from said
 
     def _blocks(self, message: Message, side: Side) -> Iterator[tuple[Side, Part]]:
         content = message.get("content")
@@ -303,7 +311,7 @@ class Reading:
         return fenced(found[0]) if found else None
 
 
-def is_empty(message: Message) -> bool:
+def _is_empty(message: Message) -> bool:
     """Whether an assistant message says nothing, in any shape."""
     return not any(message.get(key) for key in _SAID)
 

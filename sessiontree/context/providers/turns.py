@@ -1,8 +1,8 @@
 """Turns: messages in turns that alternate, with every call answered.
 
-Invariants: sides alternate; no turn is empty; each call of an assistant's turn has exactly one
-result in the user's turn that follows, results first and in the order of the calls; there are no
-other results; ids are fit to be sent and no two calls share one.
+Invariants: sides alternate; no turn is empty; the last is no answer that broke off; each call of an
+assistant's turn has exactly one result in the user's turn that follows, results first and in the
+order of the calls; there are no other results; ids are fit to be sent and no two calls share one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Final
 
 from sessiontree.context.pairing import Pairing
 from sessiontree.context.providers.parts import Call, Media, Part, Result, Side, Text
-from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.reading import ASSISTANTS, Reading
 from sessiontree.context.providers.values import Ids, Notes
-from sessiontree.core.message import Message
+from sessiontree.core.message import Message, is_partial
 
+_PAUSED: Final = "pause_turn"  # Anthropic goes on with an answer of this stop reason
 _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
 
 
@@ -50,12 +51,50 @@ def turns_of(
     paired, sources, warnings = pairing.result()
     for warning in warnings:
         notes.add(warning)
+    paired, sources = _without_broken_end(paired, sources, model, notes)
     turns = _answered(_by_side(paired, sources, Reading(notes, model)), Ids(id_limit), notes)
     notes.uuid = ""
     turns = _joined(fit(turn, notes) for turn in turns)
     if not turns:
         notes.add("there is nothing to send: the context holds no message")
     return turns, notes
+
+
+def _without_broken_end(
+    messages: list[Message], uuids: list[str], model: str | None, notes: Notes
+) -> tuple[list[Message], list[str]]:
+    """The messages without an answer that broke off at their end, so that the model answers anew.
+
+    A request that ends with half an answer asks the model to go on in the middle of a sentence,
+    which newer models refuse. All pieces of the answer, of one `id`, are left out together.
+    Messages behind the answer that give nothing to send do not count.
+    """
+    trial = Reading(Notes(), model)
+    ids: set[str] = set()
+    left_out: set[int] = set()
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        id = message.get("id")
+        is_piece = isinstance(id, str) and id in ids
+        if message.get("role") in ASSISTANTS and (is_partial(message) or is_piece):
+            left_out.add(place)
+            ids |= {id} if isinstance(id, str) else set()
+        elif any(trial.parts_of(message)):
+            break
+    for place in sorted(left_out):
+        notes.uuid = uuids[place]
+        notes.add("an answer that broke off at the end was left out: the model answers anew")
+    kept = [place for place in range(len(messages)) if place not in left_out]
+    return [messages[place] for place in kept], [uuids[place] for place in kept]
+
+
+def note_answer_at_end(turns: Sequence[Turn], messages: Sequence[Message], notes: Notes) -> None:
+    """Note that a request ends with an answer, unless the provider wants to get it back so."""
+    if not turns or turns[-1].side != "assistant":
+        return
+    last = messages[-1]
+    if last.get("stopReason", last.get("stop_reason")) != _PAUSED:
+        notes.add("the request ends with an answer of the model; some models refuse that")
 
 
 def _joined(turns: Iterable[Turn]) -> list[Turn]:
