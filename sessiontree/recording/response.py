@@ -235,12 +235,13 @@ class Response:
         return self._stream
 
     def end(self) -> None:
-        """End the message, if it has blocks and has not ended so already."""
+        """End the message, unless it has neither blocks nor an end, or has ended so already."""
         self.is_streaming = False
         # A later piece of a message may end like the one before it.
         is_written = self._stream is None or self._granularity == "block"
         has_ended = is_written and self._ended == self.facts
-        if not self.blocks or not self.is_touched or has_ended:
+        says_anything = self.blocks or self.facts.get("stopReason", ABORTED) != ABORTED
+        if not says_anything or not self.is_touched or has_ended:
             self._stream = None
             return
         entry = self._writing().end(id=self.id, **self.facts)

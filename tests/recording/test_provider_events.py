@@ -279,6 +279,20 @@ def test_an_answer_without_content_is_kept_and_left_out_of_requests(
 
 
 @either
+def test_the_recorder_keeps_an_answer_without_content_once(
+    session: Session, granularity: Granularity
+) -> None:
+    for _ in range(2):
+        with StreamAccumulator(session, granularity=granularity) as recording:
+            for event in REFUSED:
+                recording.take(event)
+    assert [entry.type for entry in session.path()] == ["session", "message", "message"]
+    message = session.leaf["message"]
+    assert (message["content"], message["stopReason"]) == ([], "refusal")
+    assert session.stats().usage.input == 9
+
+
+@either
 def test_what_a_stream_cost_that_broke_off_before_its_content_is_kept(
     session: Session, granularity: Granularity
 ) -> None:
