@@ -72,7 +72,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "compact": (3, lambda session, _: session.compact("so far", first_kept="@")),
     "merge": (3, lambda session, _: session.merge("other")),
     "label": (3, lambda session, _: session.label("@", "here")),
-    "fork": (7, lambda session, folder: session.fork(folder / "copy.jsonl")),
+    "fork": (1, lambda session, folder: session.fork(folder / "copy.jsonl")),
     "repair": (1, lambda session, _: session.repair()),
     "gc": (1, lambda session, _: session.gc()),
     "close": (1, lambda session, _: session.close()),
@@ -83,7 +83,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "a setting": (2, lambda session, _: session.context().model),
     "a label that is taken": (2, lambda session, _: refused(session)),
     "fork of a branch": (
-        14,
+        8,
         lambda session, folder: session.export_branch("@", folder / "b.jsonl"),
     ),
     "pick of another": (2, lambda session, _: session.cherry_pick("@~1", session)),
