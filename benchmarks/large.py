@@ -32,6 +32,7 @@ from typing import IO, Any, Final, NamedTuple, Self
 
 import orjson
 
+from benchmarks.moves import BARE_TURN
 from benchmarks.peers.corpora import SESSION, lines_of
 from benchmarks.peers.shapes import ClaudeLines
 from sessiontree import Store
@@ -88,20 +89,6 @@ class Job(NamedTuple):
     code: int = 0
 
 
-def _stream() -> bytes:
-    """A short stream of Claude Code: a prompt, and its answer."""
-    base = {"session_id": "stream"}
-    said = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
-    usage = {"input_tokens": 3, "output_tokens": 2}
-    answer = {**said, "content": [{"type": "text", "text": "Yes."}], "usage": usage}
-    lines: list[dict[str, Any]] = [
-        {"type": "system", "subtype": "init", "cwd": "/project", **base},
-        {"type": "assistant", "message": answer, "parent_tool_use_id": None, **base},
-        {"type": "result", "subtype": "success", "result": "Yes.", "is_error": False, **base},
-    ]
-    return b"".join(orjson.dumps(line) + b"\n" for line in lines)
-
-
 _TRIED: Final = "append {file} --lane scratch/tried --text Tried"
 
 JOBS: Final = (
@@ -132,7 +119,7 @@ JOBS: Final = (
     Job("append {file} --scratch --text Tried"),
     Job("append {file} --parent {middle} --text Aside"),
     Job("append {file} --attach {attached}"),
-    Job("record {file} --prompt More?", stdin=_stream()),
+    Job("record {file} --prompt More?", stdin=BARE_TURN),
     Job("keep {file} scratch/tried", before=(_TRIED,)),
     Job("label {file} {middle} here"),
     Job("rename {file} Large"),

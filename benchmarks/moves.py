@@ -53,7 +53,7 @@ def _turn(uuid: Callable[[int], Any]) -> bytes:
 
 
 _TURN: Final = _turn(lambda at: f"0f0e0d0c-0b0a-4908-8706-05040302010{at}")
-_BARE_TURN: Final = _turn(lambda at: None)
+BARE_TURN: Final = _turn(lambda at: None)
 
 
 def _record(session: Any, stream: bytes) -> None:
@@ -78,7 +78,7 @@ OPERATIONS: Final[dict[str, Callable[[Any, dict[str, Any]], Any]]] = {
     "switch to a label": lambda session, _: session.switch("here"),
     "switch to a branch": lambda session, _: session.switch("aside"),
     "record": lambda session, _: _record(session, _TURN),
-    "record, no uuids": lambda session, _: _record(session, _BARE_TURN),
+    "record, no uuids": lambda session, _: _record(session, BARE_TURN),
     "push": lambda session, _: session.push("aside"),
     "pop": lambda session, _: session.pop(summary="Popped."),
     "rewind": lambda session, _: session.rewind(),

@@ -11,7 +11,6 @@ separator, a random value.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable
 from typing import Final
@@ -72,14 +71,6 @@ def _has_digit(match: re.Match[str]) -> bool:
 
 def _is_random(match: re.Match[str]) -> bool:
     return is_varied(match[0]) and looks_random(match[0])
-
-
-def _is_base64(match: re.Match[str]) -> bool:
-    body = match[0].rstrip("=")
-    try:
-        return len(base64.b64decode(body + "=" * (-len(body) % 4))) > 0
-    except ValueError:
-        return False
 
 
 _IDENTIFIERS: Final = """

@@ -15,10 +15,11 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from sessiontree.storage.files import INDEX, read_side_file
-from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.fs import FileSystem, Stat
 
 _ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _NAME: Final = re.compile(rf"rollout-[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
@@ -75,13 +76,22 @@ def index_line(path: str, fs: FileSystem) -> bytes | None:
     rollout = rollout_of(path)
     if rollout is None:
         return None
-    folder = home_of(path) or os.path.dirname(path)
-    content = read_side_file(fs, os.path.join(folder, INDEX))
+    index = os.path.join(home_of(path) or os.path.dirname(path), INDEX)
+    try:
+        content = _content_of(index, fs, fs.stat(index))  # type: ignore[arg-type]  # any object
+    except OSError:
+        content = None
     if content is None:
         return None
     at = content.rfind(b'"id":"%b"' % rollout.thread.encode())
     start = content.rfind(b"\n", 0, max(at, 0)) + 1
     return None if at < 0 else content[start:].partition(b"\n")[0]
+
+
+@lru_cache(maxsize=1)  # a list asks for each of its files
+def _content_of(index: str, fs: FileSystem, found: Stat) -> bytes | None:
+    """The bytes of the index, which had these times and this size."""
+    return read_side_file(fs, index)
 
 
 def rollouts_near(path: str) -> dict[str, Rollout]:

@@ -13,14 +13,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from tests.agents import codex_driver
+from tests.agents.cleaning import cleaned
 from tests.agents.codex_driver import Codex, Json, running
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents" / "codex"
-LONGEST = 160
-"""The characters of a text that are kept."""
+SHOWN = "/home/user/.codex"
 
 
 def played(codex: Codex) -> dict[str, Json]:
@@ -41,22 +40,10 @@ def played(codex: Codex) -> dict[str, Json]:
     return requests | {fork: codex.model.requests[-1]}
 
 
-def cleaned(value: Any, home: str) -> Any:
-    """A value with its long texts cut, and its paths replaced."""
-    if isinstance(value, dict):
-        return {key: cleaned(each, home) for key, each in value.items()}
-    if isinstance(value, list):
-        return [cleaned(each, home) for each in value]
-    if not isinstance(value, str):
-        return value
-    text = value.replace(home, "/home/user/.codex")
-    return text if len(text) <= LONGEST else text[:LONGEST].rstrip() + "…"
-
-
 def write(home: Path, requests: dict[str, Json], folder: Path) -> None:
     written: dict[str, list[bytes]] = {}
     for file in sorted(home.rglob("rollout-*.jsonl")):
-        lines = [cleaned(json.loads(line), str(home)) for line in file.open()]
+        lines = [cleaned(json.loads(line), str(home), SHOWN) for line in file.open()]
         base = lines[0]["payload"].get("history_base")
         if base is not None:  # the byte moved with the texts
             before = written[base["thread_id"]]
@@ -69,7 +56,8 @@ def write(home: Path, requests: dict[str, Json], folder: Path) -> None:
         target.write_bytes(b"".join(made))
     shutil.copyfile(home / "session_index.jsonl", folder / "session_index.jsonl")
     sent = {
-        thread: cleaned(request["input"][1:], str(home)) for thread, request in requests.items()
+        thread: cleaned(request["input"][1:], str(home), SHOWN)
+        for thread, request in requests.items()
     }
     (folder / "sent.json").write_text(json.dumps(sent, indent=1) + "\n")
 

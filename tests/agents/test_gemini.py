@@ -20,15 +20,13 @@ import pytest
 
 from sessiontree import Session, Store, import_session
 from sessiontree.formats.gemini.messages import content_of
+from tests.agents.cleaning import cleaned
 
 PROGRAM = os.environ.get("GEMINI_CLI", "")
 CHATS = int(os.environ.get("GEMINI_CHATS", "50"))
 """The random chats; a hundred take a second."""
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents" / "gemini" / "0.61.0"
-LONGEST = 160
-"""The characters of a text that are kept in a sample."""
-
 _installed = pytest.mark.skipif(
     not (PROGRAM and shutil.which("node")),
     reason="Gemini CLI is not installed: set GEMINI_CLI to the path of its gemini.js",
@@ -176,18 +174,6 @@ def test_the_samples_are_read_as_gemini_resumed_them() -> None:
         assert read(file) == resumed(histories[file.name])
 
 
-def cleaned(value: Any, home: str) -> Any:
-    """A value with its long texts cut, and its paths replaced."""
-    if isinstance(value, dict):
-        return {key: cleaned(each, home) for key, each in value.items()}
-    if isinstance(value, list):
-        return [cleaned(each, home) for each in value]
-    if not isinstance(value, str):
-        return value
-    text = value.replace(home, "/home/user")
-    return text if len(text) <= LONGEST else text[:LONGEST].rstrip() + "…"
-
-
 def write_samples(home: Path) -> None:
     play(home)
     shutil.rmtree(SAMPLES, ignore_errors=True)
@@ -196,7 +182,10 @@ def write_samples(home: Path) -> None:
     for file in sorted((chats / "chats").glob("*.jsonl")):
         made = SAMPLES / "tmp" / "project" / "chats" / file.name
         made.parent.mkdir(parents=True, exist_ok=True)
-        lines = [cleaned(json.loads(line), str(home)) for line in file.read_text().splitlines()]
+        lines = [
+            cleaned(json.loads(line), str(home), "/home/user")
+            for line in file.read_text().splitlines()
+        ]
         made.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
         (asked,) = said_by("gemini_history", made)
         histories[file.name] = asked["history"]

@@ -59,7 +59,7 @@ class Results:
         """Note what one more answer of the conversation has beside its responses."""
         for call in calls_of(message):
             extras = (part for part in parts_of(call.get("result")) if _response_in(part) is None)
-            self._extras.update(text for part in extras if (text := _json_of(part)) is not None)
+            self._extras.update(text for part in extras if (text := json_of(part)) is not None)
 
     def add(self, calls: Iterable[str]) -> None:
         """Note the calls that have a result."""
@@ -92,7 +92,7 @@ class Results:
         return results, rest
 
     def _is_extra(self, part: Any) -> bool:
-        return bool(self._extras) and _json_of(part) in self._extras
+        return bool(self._extras) and json_of(part) in self._extras
 
 
 def messages_of(message: Part, known: Results) -> list[Part]:
@@ -135,7 +135,7 @@ def meaning(message: Part) -> bytes | None:
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
     kept = [block for block in blocks if block != {"type": "text", "text": ""}]
-    return _json_of([message["role"], message.get("toolCallId"), kept])
+    return json_of([message["role"], message.get("toolCallId"), kept])
 
 
 def _answer(message: Part) -> Part:
@@ -267,7 +267,7 @@ def is_text(part: Any) -> bool:
     return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
-def _json_of(value: Any) -> bytes | None:
+def json_of(value: Any) -> bytes | None:
     """A value as JSON; None for one that is nested too deeply."""
     try:
         return orjson.dumps(value)

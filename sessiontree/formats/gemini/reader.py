@@ -17,7 +17,6 @@ The chats of subagents are in a folder named by the session's id; each is a lane
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
@@ -37,6 +36,7 @@ from sessiontree.formats.gemini.messages import (
     content_of,
     is_ignored,
     is_snapshot,
+    json_of,
     meaning,
     messages_of,
 )
@@ -219,7 +219,7 @@ class _Chat:
         """
         self._results = Results()
         texts = {
-            message["id"]: _line_of(message)
+            message["id"]: json_of(message)
             for message in messages
             if isinstance(message, dict) and isinstance(message.get("id"), str)
         }
@@ -381,7 +381,7 @@ def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
     results.add(answered)
     said = ((meaning(each) or line.text) for each in made)
     digests = tuple(blake2b(each, digest_size=16).digest() for each in said)
-    return _Turn(id, line, tuple(_line_of(each) or b"null" for each in made), digests, answered)
+    return _Turn(id, line, tuple(json_of(each) or b"null" for each in made), digests, answered)
 
 
 def _message_in(turn: _Turn) -> dict[str, Any]:
@@ -429,18 +429,6 @@ def _beside(new: list[_Turn], old: list[_Turn]) -> Iterator[tuple[_Turn, _Turn]]
         yield turn, above
         for _ in turn.meaning:
             above = next(said, above)
-
-
-def _line_of(message: Any) -> bytes | None:
-    """A value as JSON; None for one that is nested too deeply."""
-    try:
-        return orjson.dumps(message)
-    except TypeError:  # a lone surrogate, an integer of more than 64 bits, a deep nesting
-        pass
-    try:
-        return json.dumps(message).encode()
-    except RecursionError:
-        return None
 
 
 def _first(head: bytes) -> base.Values:
