@@ -41,7 +41,7 @@ from sessiontree.storage.log import FileLog
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import Pattern, Span, lines_with
-from sessiontree.text.preview import role
+from sessiontree.text.preview import role, speaker
 from sessiontree.text.searchable import texts, texts_of_tool
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
         session: the id of the session.
         ref: the uuid of the entry.
         type, timestamp, lane: the type, the timestamp and the lane of the entry.
-        role: the role of the entry, or None.
+        role: the role of the entry as stored, or None.
         snippet: the text around the first match, on one line.
         match: the start and the end of the match in the snippet.
+        speaker: the role as people read it: `tool` for results of tools in any shape.
     """
 
     file: str
@@ -96,6 +97,7 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     lane: str | None
     snippet: str
     match: Span
+    speaker: str | None = None
 
 
 class FileSearch:
@@ -331,6 +333,7 @@ class FileSearch:
             lane=entry.lane,
             snippet=before + match + after,
             match=(len(before), len(before) + len(match)),
+            speaker=speaker(entry),
         )
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:

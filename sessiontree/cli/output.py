@@ -18,10 +18,10 @@ from sessiontree.cli.terminal import out, short, tell, write
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
-from sessiontree.core.message import Message, block_preview, blocks_of, preview_of, role_of
+from sessiontree.core.message import Message, block_preview, blocks_of, preview_of, speaker_of
 from sessiontree.text.preview import preview as entry_preview
-from sessiontree.text.preview import role as entry_role
 from sessiontree.text.preview import shown
+from sessiontree.text.preview import speaker as entry_speaker
 
 
 def out_json(value: Any) -> None:
@@ -96,8 +96,8 @@ def describe(entry: Entry) -> str:
 
 
 def speaker(entry: Entry, message: Message | None = None) -> str:
-    """The role of an entry's message, which a handle resolves to; else the type of the entry."""
-    return one_line(entry_role(entry, message) or entry.type)
+    """Who speaks in an entry, which a handle resolves to; else the type of the entry."""
+    return one_line(entry_speaker(entry, message) or entry.type)
 
 
 def out_entry_row(entry: Entry, message: Message | None = None) -> None:
@@ -115,7 +115,7 @@ def out_written(entry: Entry, done: str, *, as_json: bool) -> None:
 def out_message(message: Message) -> None:
     """Print a message: its role, and its text beside it."""
     first, *others = text_of_message(message).split("\n")
-    out(f"{one_line(role_of(message)):<18}{first}".rstrip())
+    out(f"{one_line(speaker_of(message)):<18}{first}".rstrip())
     for line in others:
         out(f"{'':18}{line}".rstrip())
 

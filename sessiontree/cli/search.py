@@ -117,7 +117,7 @@ def out_hits(hits: Iterable[SearchHit]) -> int:
             file = hit.file
             out(f"{one_line(relative_path(file), 1000)}  session {short(hit.session)}")
         start, end = hit.match
-        role = one_line(hit.role or hit.type)
+        role = one_line(hit.speaker or hit.type)
         before, match, after = hit.snippet[:start], hit.snippet[start:end], hit.snippet[end:]
         out_marked(f"  {short(hit.ref):<8}  {role:<10}  {before}", match, after)
     return count

@@ -107,6 +107,27 @@ def role_of(message: Message) -> str:
     return "user" if kind == "mcp_approval_response" else "assistant"
 
 
+TOOL: Final = "tool"
+"""The role of results of tools, as people read it."""
+
+
+def speaker_of(message: Message) -> str:
+    """The role as people read it: `tool` for results of tools, however their shape names them."""
+    role = role_of(message)
+    if role == "user" and _is_all_results(message.get("content")):
+        return TOOL
+    return speaker_named(role)
+
+
+def speaker_named(role: str) -> str:
+    """A role as people read it, where no message is known."""
+    return TOOL if role == "toolResult" else role
+
+
+def _is_all_results(content: Any) -> bool:
+    return isinstance(content, list) and bool(content) and all(map(is_result_block, content))
+
+
 def kind_of(block: Mapping[str, Any]) -> str:
     """The `type` of a content block or an item; empty where it is not a string."""
     kind = block.get("type")

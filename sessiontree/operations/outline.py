@@ -28,7 +28,7 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.refs import Names
 from sessiontree.engine.view import View
 from sessiontree.operations.messages import AT_ONCE, Messages, may_be_prompt, with_messages
-from sessiontree.text.preview import is_unclear, preview, role
+from sessiontree.text.preview import is_unclear, preview, role, speaker
 
 FOLD_LONGER_THAN: Final = 8  # rows
 FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
@@ -481,8 +481,8 @@ class _Picture:
         entry = self._outline.entry(row)
         mark = "●" if self._on_path[row] else "○"
         message = self._handles.message(entry)
-        speaker = one_line(role(entry, message) or entry.type)
-        parts = [f"{columns}{mark} {speaker}", preview(entry, message), one_line(entry.uuid[:8])]
+        who = one_line(speaker(entry, message) or entry.type)
+        parts = [f"{columns}{mark} {who}", preview(entry, message), one_line(entry.uuid[:8])]
         label = self._outline.names.labels.get(entry.uuid)
         parts += [f"[{one_line(label)}]"] if label else []
         parts += [f"({one_line(name)})" for name in names]

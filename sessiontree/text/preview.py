@@ -18,11 +18,14 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
     RESULT_BLOCKS,
+    TOOL,
     Message,
     block_preview,
     kind_of,
     preview_of,
     role_of,
+    speaker_named,
+    speaker_of,
 )
 from sessiontree.core.spill import beginnings, restore
 from sessiontree.errors import SpilledError
@@ -183,3 +186,18 @@ def role(entry: Entry, message: Message | None = None) -> str | None:
         own = found if isinstance(found, str) and found else None
         return role_of(message) if own is None and message is not None else own
     return {"block": "assistant", "custom_message": "custom"}.get(entry.type)
+
+
+def speaker(entry: Entry, message: Message | None = None) -> str | None:
+    """The role of an entry as people read it; None for one without; `message` as for `preview`.
+
+    It is `tool` for results of tools, which some agents store as messages of the user.
+    """
+    own = entry.message_as_stored if entry.type == "message" else message
+    if isinstance(own, dict):
+        return speaker_of(own)
+    block = entry.as_stored.get("block") if entry.type == "block" else None
+    if isinstance(block, dict) and kind_of(block) in RESULT_BLOCKS:
+        return TOOL
+    found = role(entry)
+    return None if found is None else speaker_named(found)

@@ -149,7 +149,7 @@ def test_search_looks_in_all_sessions_unless_told_otherwise(store: Store) -> Non
 
 def test_search_json_has_all_of_a_hit(store: Store) -> None:
     (hit,) = printed_json("search", "deploy")
-    assert " ".join(hit) == "file session ref type role timestamp lane snippet match"
+    assert " ".join(hit) == "file session ref type role timestamp lane snippet match speaker"
     with Session.open(hit["file"], readonly=True) as session:
         assert session.entry(hit["ref"])["message"]["content"] == "deploy it"
     assert hit["snippet"][slice(*hit["match"])] == "deploy"

@@ -20,6 +20,7 @@ from sessiontree.core.message import (
     preview_of,
     result_ids,
     role_of,
+    speaker_of,
     system_text,
     text_of,
 )
@@ -36,6 +37,19 @@ def test_calls_and_results_are_understood_in_every_shape(shape: str) -> None:
     assert result_ids(result(shape, "a")) == ["a"]
     assert calls_of(result(shape, "a")) == []
     assert result_ids(call(shape, "a")) == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_result_is_a_tools_in_every_shape(shape: str) -> None:
+    assert speaker_of(result(shape, "a")) == "tool"
+    assert speaker_of(call(shape, "a")) == "assistant"
+
+
+def test_a_message_with_a_result_and_a_text_is_the_users() -> None:
+    results = [{"type": "tool_result", "tool_use_id": "a", "content": "done"}]
+    text = {"type": "text", "text": "go on"}
+    assert speaker_of({"role": "user", "content": [*results, text]}) == "user"
+    assert speaker_of({"role": "user", "content": []}) == "user"
 
 
 def test_a_custom_tool_of_openai_is_a_call_too() -> None:
