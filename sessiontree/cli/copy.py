@@ -130,7 +130,7 @@ def _tell_redaction(redaction: Redaction) -> None:
 @click.option(
     "--remote-images",
     is_flag=True,
-    help="Keep the images that the texts name as images, not as links.",
+    help="Show an image that a text gives by its address as an image, not as a link.",
 )
 @_redact_options
 @arguments.root
@@ -148,8 +148,9 @@ def export(
     the messages that a compaction replaced in the context. To share the session file with
     masked secrets, use 'export-branch --redact'.
 
-    An image that a text names is a link in the transcript. With --remote-images, the image stays an
-    image: a viewer loads it, which tells the image's server who reads the transcript, and when.
+    An image that a text gives by its address becomes a link in the transcript. With
+    --remote-images, it stays an image: a viewer loads it, which tells the image's server who reads
+    the transcript, and when.
     """
     arguments.refuse_more(_EXPORT_BRANCH)
     if as_json and output is None:
@@ -191,8 +192,8 @@ def fork(
     as_json: bool,
 ) -> None:
     """REF is the last entry to copy [default: the current leaf]. Without NEWFILE, the copy is a new
-    session of the store, listed by 'ls' with the other sessions of its working directory. To name
-    the entry then, use --at. FILE does not change. If a blob of FILE is missing or damaged, the
+    session of the store, which 'ls' lists with the other sessions of its working directory, and
+    --at gives REF. FILE does not change. If a blob of FILE is missing or damaged, the
     copy is made without the blob, and the exit code is 1.
     """
     refs, newfile = list(words[:-1]), words[-1] if words else None
