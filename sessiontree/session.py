@@ -566,13 +566,14 @@ class Session:
         """Yield each entry that any writer adds from now on, until the session is closed.
 
         Only lines that end with a newline count. `Session.damage` has the damage in these lines.
+        Another agent's file is read anew after a change, and gives the entries that are new in it.
 
         Args:
             damaged: also called with each damage found in the new lines.
             stop: an event that ends the iteration too when it is set.
 
         Raises:
-            UsageError: the session is in memory, or the file belongs to another agent.
+            UsageError: the session is in memory.
             FileReplacedError: the file was rewritten in place, or now has another session.
         """
         from sessiontree.operations import follow  # few sessions are followed
@@ -582,8 +583,6 @@ class Session:
         file = self._file
         if self.file is None:
             raise UsageError("a session in memory has no file to follow")
-        if file.not_followed:
-            raise UsageError(file.not_followed)
         self.reader.log.size()  # raises if the session is closed
 
         def note(identity: tuple[int, int], damage: Damage) -> None:
@@ -594,6 +593,8 @@ class Session:
         known = file.original.identity, view.complete if file.is_current else file.size
         ends = self._closing if stop is None else follow.Either(stop, self._closing)
         options = follow.Options(note, known, self.reader.fetch, ends)
+        if file.ends_by_rule:
+            return follow.follow_translated(file, options)
         return follow.follow(file.original.to_read(), view, self.reader.log, options)
 
     # Write

@@ -206,9 +206,10 @@ def context(
 @arguments.file_command("follow", json="each entry on a line of its own")
 def follow(file: str, as_json: bool) -> None:
     """The command runs until you interrupt it. If the file is migrated or repaired, the command
-    continues. The command reports new damage on standard error. A file of another agent cannot be
-    followed: import that file first. If two writers are on the same lane, the command warns if
-    the parent of a new entry is not the entry that was the leaf of the lane before.
+    continues. The command reports new damage on standard error. The file may be another agent's:
+    the command reads it again when the agent has written. If two writers are on the same lane, the
+    command warns if the parent of a new entry is not the entry that was the leaf of the lane
+    before.
     """
     with Session.open(file, readonly=True) as session:
         leaves = _Leaves(session.leaf)

@@ -29,7 +29,6 @@ class Headless:
 
     is_current = False
     ends_by_rule = False
-    not_followed = ""
     notes = ()
 
     def __init__(self, original: Log, stand_in: HeaderStandIn) -> None:

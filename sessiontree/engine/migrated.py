@@ -32,7 +32,6 @@ class Migrated:
 
     is_current = False
     ends_by_rule = False
-    not_followed = ""
     notes = ()
 
     def __init__(self, original: Log) -> None:

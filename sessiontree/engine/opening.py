@@ -184,14 +184,12 @@ class SessionFile(Protocol):
         is_current: whether `log` is the file itself, to which a writer appends.
         ends_by_rule: whether the leaf comes from another agent's rule, and may move to an
             entry that was there before.
-        not_followed: why entries added to the file cannot be followed; empty if they can.
         size: the bytes of the original that `log` shows.
         notes: the lines of the original whose types no reader knows.
     """
 
     is_current: bool
     ends_by_rule: bool
-    not_followed: str
 
     @property
     def log(self) -> Log: ...
@@ -224,7 +222,6 @@ class Current:
 
     is_current = True
     ends_by_rule = False
-    not_followed = ""
     notes = ()
 
     def __init__(self, log: Log) -> None:

@@ -49,6 +49,7 @@ class Translated:
     def __init__(self, original: Log, format: Format) -> None:
         self.original = original
         self.size = original.size()
+        self._beside = self._sizes_beside()
         self._format = format
         self._source = SourceFile(original, index_line(original.name, original.blobs.fs))
         self._damage: list[Damage] = []
@@ -61,10 +62,6 @@ class Translated:
         self.log.ended = (
             f"a file of {format.program} is read in place and never written; import it to go on "
             f"with it ('sessiontree import {original.name}')"
-        )
-        self.not_followed = (
-            f"{original.name} is another agent's, and is not followed; import it to follow "
-            "that, or open it and refresh now and then"
         )
 
     def _blocks(self) -> Iterator[bytes]:
@@ -121,7 +118,17 @@ class Translated:
         return self._source.numbered(place.source).value_at(place.offset)
 
     def is_outdated(self) -> bool:
-        return self.original.was_replaced() or self.original.size() != self.size
+        if self.original.was_replaced() or self.original.size() != self.size:
+            return True
+        return self._beside != self._sizes_beside()
+
+    def _sizes_beside(self) -> list[tuple[str, int]]:
+        """The transcripts of subagents, which grow while the file does not, with their sizes."""
+        found = []
+        for path in agent_files(self.original.name, lambda cause: None):
+            with suppress(OSError):  # it was removed this moment
+                found.append((path, self.original.blobs.fs.stat(path).size))
+        return found
 
 
 class SourceFile:

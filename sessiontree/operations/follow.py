@@ -9,6 +9,9 @@ Invariants:
 - After a file was replaced (migrated, repaired) the new file is read. Entries that were in
   the old one are not given again.
 - Damage in what is added is reported.
+- Another agent's file is read anew after each change, and gives the entries that it did not have
+  before. Reading takes at most a fifth of the time. An end that is being written is no damage. A
+  move of the leaf is given with the entry that follows it.
 - Following ends with the task of asyncio that began it: a thread that waits for an entry would
   keep the event loop from closing.
 """
@@ -26,7 +29,13 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import Entry
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
-from sessiontree.engine.opening import foreign_refusal, sniff_file
+from sessiontree.engine.opening import (
+    SessionFile,
+    foreign_refusal,
+    open_file,
+    reopened,
+    sniff_file,
+)
 from sessiontree.engine.view import View
 from sessiontree.engine.writer import current_task
 from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFoundError
@@ -35,6 +44,14 @@ from sessiontree.storage.log import Log
 
 GONE_SECONDS: Final = 2.0  # without a session: some programs remove a file and make it anew
 _TAIL_LENGTH: Final = 64
+
+_START_LENGTH: Final = 512
+
+_PAUSE: Final = 4
+"""The pause after another agent's file was read, as a multiple of the time that this took."""
+
+_BEING_WRITTEN: Final = frozenset({"cut short"})
+"""Kinds of damage that an agent's next write may end."""
 
 
 class Options(NamedTuple):
@@ -92,6 +109,107 @@ def _follow(
             yield from follower.entries()
     finally:
         follower.file.log.close()
+
+
+def follow_translated(file: SessionFile, options: Options) -> Iterator[Entry]:
+    """The entries added to another agent's file from now on; see `follow`.
+
+    Args:
+        file: the file as the session has it open; it is opened again for this follower alone.
+    """
+    entries = _follow_translated(file, options, current_task())
+    next(entries)
+    return entries
+
+
+def _follow_translated(
+    file: SessionFile, options: Options, task: object
+) -> Generator[Any, None, None]:
+    known = {entry.uuid for entry in _Lines(file.log).entries(file.log.size())}
+    told = {_name(damage) for damage in file.damage_in_original([])}
+    log = file.original.to_read()
+    try:
+        follower = _Rereader(open_file(log, migrate=False), known, told, options)
+        yield None
+        yield from follower.entries()
+        for _ in log.changes(options.stop):
+            if _is_done(task):
+                return
+            yield from follower.new_entries()
+    finally:
+        log.close()
+
+
+class _Rereader:
+    """Gives the entries that another agent's file did not have when it was last read.
+
+    The translation of a line may depend on any other line, and an agent may write a file anew, so
+    the file is read whole.
+    """
+
+    def __init__(
+        self, file: SessionFile, known: set[str], told: set[Finding], options: Options
+    ) -> None:
+        self._file = file
+        self._start = file.original.read(0, _START_LENGTH)
+        self._known = known
+        self._told = told
+        self._options = options
+        self._next = 0.0
+        self._gone_since: float | None = None
+
+    def new_entries(self) -> Iterator[Entry]:
+        """The entries added since the last call, unless it is too early to look."""
+        started = time.monotonic()
+        if started < self._next or not self._is_changed(started):
+            return
+        found = list(self.entries())
+        self._next = time.monotonic() + _PAUSE * (time.monotonic() - started)
+        yield from found
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries of the file as it was last read, but for the known ones."""
+        log = self._file.log
+        found = list(_Lines(log).entries(log.size()))
+        start, self._start = self._start, self._file.original.read(0, _START_LENGTH)
+        is_other = not self._start.startswith(start)
+        if is_other and self._known.isdisjoint(entry.uuid for entry in found):
+            raise FileReplacedError(
+                f"{log.name} was replaced by another session; follow that one", log.name
+            )
+        for damage in self._file.damage_in_original([]):
+            if damage.kind not in _BEING_WRITTEN and _name(damage) not in self._told:
+                self._told.add(_name(damage))
+                self._options.report(self._file.original.identity, damage)
+        ends = {entry.lane: entry for entry in found}
+        for entry in found:
+            # A branch at the end may only say which entry the leaf is by the agent's own rule.
+            if entry.type == "branch" and entry is ends[entry.lane]:
+                continue
+            if entry.uuid not in self._known:
+                self._known.add(entry.uuid)
+                yield entry
+
+    def _is_changed(self, now: float) -> bool:
+        """Read the file again if it changed; a file that is being written anew is waited for."""
+        try:
+            if not self._file.is_outdated():
+                return False
+            self._file = reopened(self._file)
+        except (SessionNotFoundError, NotASessionError):
+            self._gone_since = self._gone_since or now
+            if now - self._gone_since > GONE_SECONDS:
+                raise
+            return False
+        self._gone_since = None
+        return True
+
+
+Finding = tuple[str, int, str]
+
+
+def _name(damage: Damage) -> Finding:
+    return damage.file, damage.offset, damage.kind
 
 
 def _is_done(task: object) -> bool:
