@@ -4,19 +4,23 @@
 
 Draws mutants of `sessiontree/` (`benchmarks.mutations`), a third of them in the modules that
 write, sync, rename, lock and delete. Each draw takes a kind of mutation first and then one of
-its places, so that rare kinds are drawn too. Each mutant is applied alone, in a copy of the
-project; the checkout is never written. The tests run in this order until one fails:
+its places, so that rare kinds are drawn too. Mutants are applied in copies of the project; the
+checkout is never written. The tests run in this order until one fails:
 
-- `line`: the quick tests that reach the changed line, those of the module's folder first; all
-  quick tests for a line that runs when the module is imported;
-- `rest`: the other quick tests;
-- `slow`: the slow tests of the module's folder.
+- `line`: the first quick tests that reach the changed line, those of the module's folder first,
+  for each mutant alone;
+- `rest`: all quick tests, for all mutants left together. A test that fails then runs against
+  each of them alone, which tells the mutants that it notices;
+- `slow`: the slow tests of the modules' folders, in the same way.
 
-The first run in a folder makes a map from lines to tests with `coverage` (two minutes); with
-`--folder` the next run finds it, until a file changes. A test that runs ten times as long as
-it did for the map, and 30 seconds, notices the mutant too. `--stages line` is a first look:
-the map also knows the lines that processes started by a test run, so the other stages
-rarely find more. `--only 3 17` repeats these mutants of a draw.
+The first run in a folder makes a map from lines to tests with `coverage` (three minutes). With
+`--folder` the next run finds it, and runs again only the test files that changed. A test that
+runs ten times as long as it did for the map, and 30 seconds, notices the mutant too.
+`--stages line` is a first look. `--only 3 17` repeats these mutants of a draw. `--within
+sessiontree/importing/` draws from these modules alone.
+
+At the end the tests that noticed something run without a mutant. One that fails then proves
+nothing, and is named.
 
 A survivor is a hole in the tests, or a mutant that changes no behaviour. A person decides it.
 """
@@ -24,6 +28,7 @@ A survivor is a hole in the tests, or a mutant that changes no behaviour. A pers
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
 import json
 import os
@@ -36,9 +41,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -67,7 +72,7 @@ FOLDERS: Final = {"sessiontree/session.py": "session", "sessiontree/store.py": "
 STAGES: Final = ("line", "rest", "slow")
 
 FIRST: Final = 120
-"""So many tests are tried before all the others that reach the line are collected."""
+"""So many of the tests that reach a line are tried for its mutant alone."""
 
 GRACE: Final = 30.0
 """Seconds that a test may take, added to ten times its time without a mutant."""
@@ -104,7 +109,7 @@ class Kept(NamedTuple):
             found = set(self.seconds)
         own = f"tests/{folder_of(mutant.module)}/"
         return sorted(
-            found,
+            found & self.seconds.keys(),
             key=lambda test: (test not in near, not test.startswith(own), self.seconds[test], test),
         )
 
@@ -113,7 +118,7 @@ class Kept(NamedTuple):
 class Verdict:
     """What became of a mutant."""
 
-    killer: str | None
+    killer: Killer | None
     seconds: float
 
 
@@ -150,34 +155,89 @@ def pytest(*arguments: str) -> list[str]:
 # The map
 
 
-def digest(project: Path) -> str:
-    """What the map depends on: the code and the tests."""
-    found = hashlib.sha256()
-    for folder in ("sessiontree", "tests", "fixtures"):
-        for path in sorted((project / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                found.update(f"{path.relative_to(project)}\0".encode())
-                found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
-
-
 def the_map(folder: Path, project: Path) -> Kept:
-    """The map of an earlier run of the same files, or a new one."""
-    path, wanted = folder / "map.json", digest(project)
-    if path.exists():
+    """The map of an earlier run, with what changed since measured again; or a new one."""
+    path, files, texts = folder / "map.json", test_files(project), sources(project)
+    if not path.exists():
+        kept = make_map(folder, project, [])
+    else:
         stored = json.loads(path.read_bytes())
-        if stored["digest"] == wanted:
-            return from_json(stored)
-    kept = make_map(folder, project)
+        kept = moved(from_json(stored), stored["texts"], texts)
+        changed = [file for file, text in files.items() if stored["files"].get(file) != text]
+        gone = {*changed, *(stored["files"].keys() - files.keys())}
+        if gone:
+            kept = joined(without(kept, gone), make_map(folder, project, changed))
     names = list(kept.seconds)
     number = {test: at for at, test in enumerate(names)}
     reaching = {
         module: {line: [number[test] for test in tests] for line, tests in lines.items()}
         for module, lines in kept.reaching.items()
     }
-    stored = {"digest": wanted, "tests": list(kept.seconds.items()), "reaching": reaching}
-    path.write_text(json.dumps(stored), encoding="utf-8")
+    made = {"files": files, "texts": texts, "tests": list(kept.seconds.items())}
+    path.write_text(json.dumps(made | {"reaching": reaching}), encoding="utf-8")
     return kept
+
+
+def test_files(project: Path) -> dict[str, str]:
+    """The files of tests, each with a digest."""
+    return {
+        str(path.relative_to(project)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((project / "tests").rglob("test_*.py"))
+    }
+
+
+def sources(project: Path) -> dict[str, str]:
+    """The modules, each with its text."""
+    return {
+        str(path.relative_to(project)): path.read_text("utf-8")
+        for path in sorted((project / "sessiontree").rglob("*.py"))
+    }
+
+
+def moved(kept: Kept, before: dict[str, str], after: dict[str, str]) -> Kept:
+    """The map for modules whose lines moved; a changed line has the tests of what it replaced."""
+    reaching = {}
+    for module, text in after.items():
+        lines = kept.reaching.get(module, {})
+        old, new = before.get(module, "").splitlines(), text.splitlines()
+        if old == new:
+            reaching[module] = lines
+            continue
+        found: dict[int, list[str]] = {}
+        for _, i, j, k, m in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+            for at in range(k, m):
+                same = j - i == m - k
+                near = range(i + at - k, i + at - k + 1) if same else range(i - 1, j + 1)
+                tests = {test for line in near for test in lines.get(line + 1, ())}
+                found[at + 1] = sorted(tests)
+        reaching[module] = found
+    return Kept(kept.seconds, reaching)
+
+
+def without(kept: Kept, files: set[str]) -> Kept:
+    """The map without the tests of some files."""
+
+    def stays(test: str) -> bool:
+        return test.partition("::")[0] not in files
+
+    return Kept(
+        {test: seconds for test, seconds in kept.seconds.items() if stays(test)},
+        {
+            module: {line: list(filter(stays, tests)) for line, tests in lines.items()}
+            for module, lines in kept.reaching.items()
+        },
+    )
+
+
+def joined(one: Kept, other: Kept) -> Kept:
+    """Two maps of different tests as one."""
+    reaching: dict[str, dict[int, list[str]]] = {}
+    for module in one.reaching.keys() | other.reaching.keys():
+        here, there = one.reaching.get(module, {}), other.reaching.get(module, {})
+        reaching[module] = {
+            line: [*here.get(line, ()), *there.get(line, ())] for line in here.keys() | there.keys()
+        }
+    return Kept(one.seconds | other.seconds, reaching)
 
 
 def from_json(stored: dict[str, Any]) -> Kept:
@@ -193,19 +253,21 @@ def from_json(stored: dict[str, Any]) -> Kept:
     )
 
 
-def make_map(folder: Path, project: Path) -> Kept:
-    """Run the quick tests once, and note for each line the tests that reach it."""
-    say("the map of lines to tests is made")
+def make_map(folder: Path, project: Path, files: Sequence[str]) -> Kept:
+    """Run quick tests once, by default all, and note for each line the tests that reach it."""
+    say(f"the map of lines to tests is made: {len(files) or 'all'} files of tests")
     with tempfile.TemporaryDirectory(dir=folder) as made:
         rc, data, times = Path(made, "rc"), Path(made, "reach"), Path(made, "times")
         rc.write_text(COVERAGE.format(project=project, data=data), encoding="utf-8")
         measured = {"COVERAGE_PROCESS_START": str(rc), TIMES: str(times)}
-        command = pytest("-n", "2", "-m", "not slow")
+        command = pytest("-n", "2", "-m", "not slow", *files)
         quiet(command, project, environment(project, **measured))
+        if not times.stat().st_size:
+            return Kept({}, {})  # all of them are slow
         quiet([sys.executable, "-m", "coverage", "combine", f"--rcfile={rc}"], project, None)
         ran = [json.loads(line) for line in times.read_text("utf-8").splitlines()]
         failing = {test for test, _, passed in ran if not passed}
-        for test in sorted(failing & alone(project, failing)):
+        for test in sorted(failing & failing_alone(project, failing)):
             say(f"left out: {test} fails without a mutant")
             failing.discard(test)
             ran = [row for row in ran if row[0] != test]
@@ -213,15 +275,15 @@ def make_map(folder: Path, project: Path) -> Kept:
         return Kept(seconds, reached(data, project, seconds.keys() - failing))
 
 
-def alone(project: Path, tests: set[str]) -> set[str]:
-    """Those of some tests that fail where nothing is measured either."""
-    if not tests:
-        return set()
-    killers = set()
-    for test in tests:
-        if Run(project, {}).killer([test], "not soak"):
-            killers.add(test)
-    return killers
+def failing_alone(project: Path, tests: Iterable[str]) -> set[str]:
+    """Those of some tests that fail without a mutant, and where nothing is measured."""
+    found, left = set[str](), sorted(tests)
+    while failing := Run(project, {}).killer(left, "not soak"):
+        if failing.test not in left:
+            break
+        found.add(failing.test)
+        left = left[left.index(failing.test) + 1 :]
+    return found
 
 
 def reached(data: Path, project: Path, tests: Iterable[str]) -> dict[str, dict[int, list[str]]]:
@@ -249,7 +311,17 @@ def quiet(command: Sequence[str], project: Path, env: dict[str, str] | None) -> 
     subprocess.run(command, cwd=project, env=env, stdout=subprocess.DEVNULL, check=False)
 
 
-# One mutant
+# The tests of a mutant
+
+
+class Killer(NamedTuple):
+    """The test that failed, and how if it did not fail by itself."""
+
+    test: str
+    how: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.test}`{self.how}"
 
 
 class Run:
@@ -259,27 +331,18 @@ class Run:
         self.project = project
         self.seconds = seconds
 
-    def killer(self, tests: list[str], marks: str = "not slow") -> str | None:
+    def killer(self, tests: Sequence[str], marks: str = "not slow") -> Killer | None:
         """The first of some tests that fails, does not end, or cannot be collected."""
         if not tests:
             return None
         chosen = self.project.parent / f"{self.project.name}-chosen"
         chosen.write_text("\n".join(tests), encoding="utf-8")
         files = sorted({test.partition("::")[0] for test in tests})
-        return self._watched(["-m", marks, *files], {CHOSEN: str(chosen)})
-
-    def slow(self, folder: str) -> str | None:
-        """The first slow test of a folder that fails or does not end."""
-        if not (self.project / "tests" / folder).is_dir():
-            return None
-        return self._watched(["-m", "slow and not soak", f"tests/{folder}"], {})
-
-    def _watched(self, arguments: list[str], variables: dict[str, str]) -> str | None:
         reader, writer = os.pipe()
         process = subprocess.Popen(
-            pytest("-n", "0", "-x", "--tb=no", *arguments),
+            pytest("-n", "0", "-x", "--tb=no", "-m", marks, *files),
             cwd=self.project,
-            env=environment(self.project, **variables, **{PIPE: str(writer)}),
+            env=environment(self.project, **{CHOSEN: str(chosen), PIPE: str(writer)}),
             pass_fds=[writer],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -294,7 +357,19 @@ class Run:
             end(process)
             shutil.rmtree(scratch_of(self.project), ignore_errors=True)
 
-    def _told(self, reader: int, process: subprocess.Popen[bytes]) -> str | None:
+    def slow_tests(self, folders: Iterable[str]) -> list[str]:
+        """The slow tests of some folders."""
+        there = [f"tests/{name}" for name in folders if (self.project / "tests" / name).is_dir()]
+        if not there:
+            return []
+        command = pytest("-n", "0", "--collect-only", "-m", "slow and not soak", *there)
+        env = environment(self.project)
+        ended = subprocess.run(
+            command, cwd=self.project, env=env, stdout=subprocess.PIPE, text=True
+        )
+        return [line for line in ended.stdout.splitlines() if "::" in line]
+
+    def _told(self, reader: int, process: subprocess.Popen[bytes]) -> Killer | None:
         """What the pipe tells: the failing test, or the test that takes too long."""
         running, limit, rest = "the start", SLOW, b""
         while select.select([reader], [], [], limit)[0]:
@@ -304,12 +379,12 @@ class Run:
             for line in lines:
                 kind, _, test = line.decode().partition(" ")
                 if kind == "fail":
-                    return test
+                    return Killer(test)
                 running, limit = test, GRACE + 10 * self.seconds.get(test, SLOW / 10)
         else:
-            return f"{running} (time)"
+            return Killer(running, " (time)")
         # No test failed: 0 is success, 5 is that no test was found.
-        return None if process.wait() in (0, 5) else f"{running} (ended)"
+        return None if process.wait() in (0, 5) else Killer(running, " (ended)")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -319,30 +394,69 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def verdict(mutant: Mutant, run: Run, kept: Kept, stages: Sequence[str]) -> Verdict:
-    """Apply a mutant in a copy, run the tests, and take the mutant back."""
-    started = time.monotonic()
-    path = run.project / mutant.module
-    source = path.read_bytes()
+@contextmanager
+def applied(project: Path, faults: Iterable[Mutant]) -> Iterator[None]:
+    """Apply mutants in a copy, and take them back."""
+    modules: dict[Path, list[Mutant]] = defaultdict(list)
+    for mutant in faults:
+        modules[project / mutant.module].append(mutant)
+    sources = {path: path.read_bytes() for path in modules}
     try:
-        written(path, mutant.applied(source))
-        killers = (killer for stage in stages for killer in stage_of(stage, mutant, run, kept))
-        killer = next((found for found in killers if found), None)
+        for path, found in modules.items():
+            text = sources[path]
+            for mutant in sorted(found, key=lambda mutant: -mutant.start):
+                text = mutant.applied(text)
+            written(path, text)
+        yield
     finally:
-        written(path, source)
+        for path, text in sources.items():
+            written(path, text)
+
+
+def verdict(mutant: Mutant, run: Run, kept: Kept) -> Verdict:
+    """Run the first tests that reach a mutant."""
+    started = time.monotonic()
+    with applied(run.project, [mutant]):
+        killer = run.killer(kept.tests(mutant)[:FIRST])
     return Verdict(killer, time.monotonic() - started)
 
 
-def stage_of(stage: str, mutant: Mutant, run: Run, kept: Kept) -> Iterator[str | None]:
-    """The killers that a stage finds, a few tests first."""
-    tests = kept.tests(mutant)
-    if stage == "line":
-        yield run.killer(tests[:FIRST])
-        yield run.killer(tests[FIRST:])
-    elif stage == "rest":
-        yield run.killer(sorted(kept.seconds.keys() - set(tests), key=kept.seconds.__getitem__))
-    else:
-        yield run.slow(folder_of(mutant.module))
+def together(
+    faults: Sequence[Mutant], tests: list[str], run: Run, marks: str
+) -> dict[Mutant, Killer]:
+    """The mutants that some tests notice; all are applied at once until a test fails."""
+    noticed: dict[Mutant, Killer] = {}
+    for group in apart(faults):
+        left = tests
+        while left and (waiting := [mutant for mutant in group if mutant not in noticed]):
+            with applied(run.project, waiting):
+                failing = run.killer(left, marks)
+            if failing is None:
+                break
+            tried = left if failing.test not in left else [failing.test]
+            for mutant in waiting:
+                with applied(run.project, [mutant]):
+                    if found := run.killer(tried, marks):
+                        noticed[mutant] = found
+            left = [] if tried is left else left[left.index(failing.test) + 1 :]
+    return noticed
+
+
+def apart(faults: Iterable[Mutant]) -> list[list[Mutant]]:
+    """Groups of mutants, of which no two change the same bytes."""
+    groups: list[list[Mutant]] = []
+    for mutant in faults:
+        for group in groups:
+            if not any(overlap(mutant, other) for other in group):
+                group.append(mutant)
+                break
+        else:
+            groups.append([mutant])
+    return groups
+
+
+def overlap(one: Mutant, other: Mutant) -> bool:
+    return one.module == other.module and one.start < other.end and other.start < one.end
 
 
 def written(path: Path, source: bytes) -> None:
@@ -355,7 +469,7 @@ def written(path: Path, source: bytes) -> None:
 # The sample
 
 
-def draw(seed: int, count: int) -> list[Mutant]:
+def draw(seed: int, count: int, within: tuple[str, ...]) -> list[Mutant]:
     """Some mutants of the checkout: a third of them where it writes, no two in one line."""
     groups: dict[bool, dict[str, list[Mutant]]] = {
         True: defaultdict(list),
@@ -363,13 +477,14 @@ def draw(seed: int, count: int) -> list[Mutant]:
     }
     for path in sorted((CHECKOUT / "sessiontree").rglob("*.py")):
         module = str(path.relative_to(CHECKOUT))
-        for mutant in mutants(module, path.read_bytes()):
-            groups[module.startswith(WRITING)][mutant.kind].append(mutant)
+        if module.startswith(within):
+            for mutant in mutants(module, path.read_bytes()):
+                groups[module.startswith(WRITING)][mutant.kind].append(mutant)
     chance = random.Random(seed)
     drawn: list[Mutant] = []
     places = set[str]()
     while len(drawn) < count:
-        kinds = groups[len(drawn) % 3 == 0]
+        kinds = groups[len(drawn) % 3 == 0] or groups[False] or groups[True]
         mutant = chance.choice(kinds[chance.choice(sorted(kinds))])
         if mutant.place not in places:
             places.add(mutant.place)
@@ -381,34 +496,96 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def judged(
-    drawn: Sequence[tuple[int, Mutant]], workers: int, judge: Callable[[Mutant], Verdict]
-) -> Iterator[tuple[int, Mutant, Verdict]]:
-    """Each mutant with its verdict, in the order of the draw."""
-    with ThreadPoolExecutor(workers) as pool:
-        for (number, mutant), found in zip(
-            drawn, pool.map(judge, [mutant for _, mutant in drawn]), strict=True
-        ):
-            yield number, mutant, found
+class Sample:
+    """Mutants with their numbers in the draw, and the table that grows."""
 
+    def __init__(self, drawn: list[tuple[int, Mutant]], kept: Kept, projects: list[Path]) -> None:
+        self.drawn = drawn
+        self.kept = kept
+        self.projects: SimpleQueue[Path] = SimpleQueue()
+        for project in projects:
+            self.projects.put(project)
+        self.workers = len(projects)
+        self.noticed: dict[Mutant, Killer] = {}
 
-def report(results: Iterable[tuple[int, Mutant, Verdict]]) -> None:
-    """Print the table as it grows, then the shares."""
-    print("| # | place | mutation | killed by | seconds |\n|---|---|---|---|---|")
-    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for number, mutant, found in results:
-        killed = f"`{found.killer}`" if found.killer else "**survived**"
+    @contextmanager
+    def run(self) -> Iterator[Run]:
+        project = self.projects.get()
+        try:
+            yield Run(project, self.kept.seconds)
+        finally:
+            self.projects.put(project)
+
+    @property
+    def left(self) -> list[Mutant]:
+        return [mutant for _, mutant in self.drawn if mutant not in self.noticed]
+
+    def line(self) -> None:
+        """Each mutant alone, against the first tests that reach it."""
+
+        def judge(mutant: Mutant) -> Verdict:
+            with self.run() as run:
+                return verdict(mutant, run, self.kept)
+
+        print("| # | place | mutation | killed by | seconds |\n|---|---|---|---|---|")
+        with ThreadPoolExecutor(self.workers) as pool:
+            verdicts = pool.map(judge, [mutant for _, mutant in self.drawn])
+            for (number, mutant), found in zip(self.drawn, verdicts, strict=True):
+                if found.killer:
+                    self.noticed[mutant] = found.killer
+                self.row(number, mutant, f"{found.seconds:.0f}")
+
+    def rest(self) -> None:
+        """All mutants that are left, against all quick tests."""
+        seconds = self.kept.seconds
+        self._together(sorted(seconds, key=seconds.__getitem__), "not slow")
+
+    def slow(self) -> None:
+        """All mutants that are left, against the slow tests of their folders."""
+        with self.run() as run:
+            tests = run.slow_tests(sorted({folder_of(mutant.module) for mutant in self.left}))
+        self._together(tests, "slow and not soak")
+
+    def _together(self, tests: list[str], marks: str) -> None:
+        shares = [tests[at :: self.workers] for at in range(self.workers)]
+        faults = self.left
+
+        def judge(share: list[str]) -> dict[Mutant, Killer]:
+            with self.run() as run:
+                return together(faults, share, run, marks)
+
+        with ThreadPoolExecutor(self.workers) as pool:
+            for found in pool.map(judge, shares):
+                self.noticed |= found
+        for number, mutant in self.drawn:
+            if mutant in faults and mutant in self.noticed:
+                self.row(number, mutant, "")
+
+    def row(self, number: int, mutant: Mutant, seconds: str) -> None:
+        killer = self.noticed.get(mutant, "**survived**")
         change = mutant.change.replace("|", "\\|")
-        print(
-            f"| {number} | {mutant.place} | {change} | {killed} | {found.seconds:.0f} |", flush=True
-        )
-        group = "writing" if mutant.module.startswith(WRITING) else "the others"
-        for name in (group, "all"):
-            counts[name][0] += 1
-            counts[name][1] += found.killer is not None
-    print("\n| modules | drawn | killed | survived | share |\n|---|---|---|---|---|")
-    for name, (tried, noticed) in sorted(counts.items(), reverse=True):
-        print(f"| {name} | {tried} | {noticed} | {tried - noticed} | {noticed / tried:.0%} |")
+        print(f"| {number} | {mutant.place} | {change} | {killer} | {seconds} |", flush=True)
+
+    def shares(self) -> None:
+        """Name what proves nothing, then print the survivors and the shares."""
+        killers = {killer.test for killer in self.noticed.values()}
+        with self.run() as run:
+            failing = failing_alone(run.project, killers)
+        print("\nSurvivors:\n")
+        counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for number, mutant in self.drawn:
+            killer = self.noticed.get(mutant)
+            if killer and killer.test in failing:
+                print(f"{number} was killed by {killer}, which fails without a mutant too")
+                killer = None
+            if not killer:
+                print(f"{number} {mutant.place} {mutant.change}")
+            for name in ("writing" if mutant.module.startswith(WRITING) else "the others", "all"):
+                counts[name][0] += 1
+                counts[name][1] += killer is not None
+        print("\n| modules | drawn | killed | survived | share |\n|---|---|---|---|---|")
+        for name, (tried, killed) in sorted(counts.items(), reverse=True):
+            print(f"| {name} | {tried} | {killed} | {tried - killed} | {killed / tried:.0%} |")
 
 
 def main() -> None:
@@ -419,27 +596,22 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="keeps the copies and the map")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     parser.add_argument("--only", nargs="+", type=int, help="numbers of the draw")
+    parser.add_argument("--within", nargs="+", default=[""], help="starts of paths of modules")
     options = parser.parse_args()
-    drawn = list(enumerate(draw(options.seed, options.count), start=1))
+    drawn = list(enumerate(draw(options.seed, options.count, tuple(options.within)), start=1))
     if options.only:
         drawn = [(number, mutant) for number, mutant in drawn if number in options.only]
     with tempfile.TemporaryDirectory() as made:
         folder = (options.folder or Path(made)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        projects: SimpleQueue[Path] = SimpleQueue()
-        for number in range(options.workers):
-            shutil.rmtree(folder / f"copy-{number}", ignore_errors=True)
-            projects.put(copy_project(folder / f"copy-{number}"))
-        kept = the_map(folder, folder / "copy-0")
-
-        def judge(mutant: Mutant) -> Verdict:
-            project = projects.get()
-            try:
-                return verdict(mutant, Run(project, kept.seconds), kept, options.stages)
-            finally:
-                projects.put(project)
-
-        report(judged(drawn, options.workers, judge))
+        projects = [folder / f"copy-{number}" for number in range(options.workers)]
+        for project in projects:
+            shutil.rmtree(project, ignore_errors=True)
+            copy_project(project)
+        sample = Sample(drawn, the_map(folder, projects[0]), projects)
+        for stage in options.stages:
+            {"line": sample.line, "rest": sample.rest, "slow": sample.slow}[stage]()
+        sample.shares()
 
 
 if __name__ == "__main__":

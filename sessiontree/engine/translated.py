@@ -66,14 +66,16 @@ class Translated:
 
     def _blocks(self) -> Iterator[bytes]:
         start = 0
-        for place, line in self._format.translate(self._source, self._report):
-            self._starts.append(start)
-            for column, value in zip(self._places, place, strict=True):
-                column.append(value)
-            start += len(line) + 1
-            yield line + b"\n"
-        for source in self._source.opened:
-            source.close()
+        try:
+            for place, line in self._format.translate(self._source, self._report):
+                self._starts.append(start)
+                for column, value in zip(self._places, place, strict=True):
+                    column.append(value)
+                start += len(line) + 1
+                yield line + b"\n"
+        finally:
+            for source in self._source.opened:
+                source.close()
 
     def _report(self, kind: str, place: Place, cause: str) -> None:
         file = self._source.numbered(place.source).path
@@ -214,12 +216,12 @@ class SourceFile:
 
     def beside(self) -> Sequence[Source]:
         for path in agent_files(self.path, self._note_not_read):
+            fs = self._log.blobs.fs
             try:
-                log = FileLog(self._log.blobs.fs, path, readonly=True)
+                beside = _opened(fs, path, sidecar_of(path, fs))
             except SessionTreeError as error:  # the main file still has its calls and results
                 self._note_not_read(str(error))
                 continue
-            beside = SourceFile(log, sidecar_of(path, self._log.blobs.fs))
             beside.passed = self.passed
             self.opened.append(beside)
         return self.opened
@@ -238,12 +240,7 @@ class SourceFile:
         found = rollout_near(self.path, id)
         if found is None:
             return None
-        log = FileLog(self._log.blobs.fs, found.path, readonly=True)
-        try:
-            segment = SourceFile(log)
-        except SessionTreeError:
-            log.close()
-            raise
+        segment = _opened(self._log.blobs.fs, found.path)
         segment.passed = self.passed
         self.opened.append(segment)
         return len(self.opened), segment
@@ -290,9 +287,19 @@ def described(facts: Facts, path: str, fs: FileSystem) -> Facts:
     return facts
 
 
+def _opened(fs: FileSystem, path: str, sidecar: bytes | None = None) -> SourceFile:
+    """A file that is open as long as it is needed, or not at all."""
+    log = FileLog(fs, path, readonly=True)
+    try:
+        return SourceFile(log, sidecar)
+    except BaseException:
+        log.close()
+        raise
+
+
 @contextmanager
 def _source_at(path: str, fs: FileSystem) -> Iterator[SourceFile]:
-    source = SourceFile(FileLog(fs, path, readonly=True))
+    source = _opened(fs, path)
     try:
         yield source
     finally:

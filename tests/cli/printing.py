@@ -122,12 +122,12 @@ VARYING: Final = re.compile(
 def printed(case: Path) -> str:
     """What all commands print about a case, with times of UTC."""
     commands = RECORDING if case.name == "stream" else READING + MORE[case.name]
-    with _utc():
+    with utc():
         return "\n".join(_played(case, line) for line in commands.split("\n") if line)
 
 
 @contextmanager
-def _utc() -> Iterator[None]:
+def utc() -> Iterator[None]:
     before = os.environ.get("TZ")
     try:
         os.environ["TZ"] = "UTC"
@@ -142,29 +142,37 @@ def _utc() -> Iterator[None]:
 
 def _played(case: Path, line: str) -> str:
     """What some commands print, and the files that differ afterwards."""
+    with copied(case) as here:
+        said = re.sub(f"{re.escape(here.rstrip('x'))}x+", "HERE", _said(line))  # or its start
+    return steady(said, case)
+
+
+@contextmanager
+def copied(case: Path) -> Iterator[str]:
+    """A copy of a case, as the working directory, that is as old as all its files."""
     with tempfile.TemporaryDirectory() as folder:
         made = os.path.join(folder, "x" * (LENGTH - len(folder)))
         shutil.copytree(case, made)
-        said = re.sub(f"{re.escape(folder)}/x+", "HERE", _said_in(made, line))  # or its start
-        return _steady(said, case)
+        with chdir(made):
+            for path in Path().rglob("*"):
+                os.utime(path, (LONG_AGO, LONG_AGO))
+            yield made
 
 
-def _said_in(made: str, line: str) -> str:
-    with chdir(made):
-        for path in Path().rglob("*"):
-            os.utime(path, (LONG_AGO, LONG_AGO))
-        before = dict(_files())
-        said = [_run(each) for each in line.replace("FILE", "session.jsonl").split("; ")]
-        for name, content in _files():
-            if (old := before.pop(name, None)) != content:
-                start = len(old) if old and content.startswith(old) else 0
-                added = content[start:].decode("utf-8", "backslashreplace").replace("\0", "\\0")
-                said.append(f"--- {name} from {start}\n{added}\n")
-        said += [f"--- {name} is gone\n" for name in before]
-        return "".join(said)
+def _said(line: str) -> str:
+    before = dict(_files())
+    said = [run_line(each) for each in line.replace("FILE", "session.jsonl").split("; ")]
+    for name, content in _files():
+        if (old := before.pop(name, None)) != content:
+            start = len(old) if old and content.startswith(old) else 0
+            added = content[start:].decode("utf-8", "backslashreplace").replace("\0", "\\0")
+            said.append(f"--- {name} from {start}\n{added}\n")
+    said += [f"--- {name} is gone\n" for name in before]
+    return "".join(said)
 
 
-def _run(line: str) -> str:
+def run_line(line: str) -> str:
+    """What a command prints, below the command."""
     words, _, stdin = line.partition(" < ")
     named = [name for word in words.split() for name in (sorted(glob(word)) or [word])]
     result = run(*named, input=Path(stdin).read_bytes() if stdin else None)
@@ -178,7 +186,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
             yield str(path), path.read_bytes()
 
 
-def _steady(text: str, case: Path) -> str:
+def steady(text: str, case: Path) -> str:
     """A text without what differs in each run: new uuids, checksums and times."""
     given = b"".join(p.read_bytes() for p in case.rglob("*.jsonl")).decode("utf-8", "replace")
     numbers: dict[str, str] = {}
