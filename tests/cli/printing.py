@@ -93,8 +93,29 @@ record FILE --granularity message < events.jsonl; convert FILE --to pi -o -; tre
 record FILE < events.jsonl; convert FILE --to claude-code -o new.jsonl; verify FILE
 """
 
+CONVERTING: Final = """
+convert FILE --to pi -o new.jsonl
+convert FILE --to claude-code -o new.jsonl
+convert FILE --to atif -o new.json
+export FILE
+context FILE --json
+context FILE --to anthropic
+context FILE --to openai-responses
+context FILE --to openai-chat
+stats FILE
+tree FILE --all
+branches FILE
+verify FILE
+fork FILE new.jsonl
+export-branch FILE @~5 new.jsonl
+convert FILE --to pi -o new.jsonl; import new.jsonl -o made
+"""
+
 MORE: Final = {"own": WRITING, "damaged": WRITING, "version-1": "migrate FILE\nrepair FILE\n"}
 """The commands that write, where they meet the most."""
+
+ALONE: Final = {"stream": RECORDING, "any": CONVERTING, "shaped": CONVERTING}
+"""The commands of the other cases. `any` and `shaped` grew at random."""
 
 LENGTH: Final = 150
 """How long the path of the folder is: files that name it have a size that is printed."""
@@ -121,7 +142,7 @@ VARYING: Final = re.compile(
 
 def printed(case: Path) -> str:
     """What all commands print about a case, with times of UTC."""
-    commands = RECORDING if case.name == "stream" else READING + MORE[case.name]
+    commands = ALONE.get(case.name) or READING + MORE[case.name]
     with utc():
         return "\n".join(_played(case, line) for line in commands.split("\n") if line)
 
