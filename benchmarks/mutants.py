@@ -71,7 +71,7 @@ FOLDERS: Final = {"sessiontree/session.py": "session", "sessiontree/store.py": "
 
 STAGES: Final = ("line", "rest", "slow")
 
-FIRST: Final = 120
+FIRST: Final = 300
 """So many of the tests that reach a line are tried for its mutant alone."""
 
 GRACE: Final = 30.0

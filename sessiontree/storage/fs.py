@@ -284,17 +284,22 @@ class Memory:
         return Stat(len(found.content), (0, found.identity), S_IFREG | 0o600)
 
     def replace(self, source: str, target: str) -> None:
-        self._names[target] = self._names.pop(source)
+        self._names[target] = self._named(source)
+        del self._names[source]
 
     def link(self, source: str, target: str) -> None:
         if target in self._names:
             raise _taken(target)
-        self._names[target] = self._names[source]
+        self._names[target] = self._named(source)
 
     def unlink(self, path: str) -> None:
+        self._named(path)
+        del self._names[path]
+
+    def _named(self, path: str) -> _File:
         if path not in self._names:
             raise _missing(path)
-        del self._names[path]
+        return self._names[path]
 
     def make_folder(self, path: str) -> None:
         if path in self._folders or path in self._names:

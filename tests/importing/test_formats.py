@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.importing import import_session
+from tests.fixtures.test_conformance import FIXTURES
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
 from tests.formats.test_bad_input import ALL, Make
@@ -199,3 +201,17 @@ def test_the_header_keeps_the_rest_of_its_source_line(tmp_path: Path, out: Path)
     chat = test_gemini.document(folder / "session-1.json", *test_gemini.MESSAGES)
     with Session.open(import_session(chat, out).file, readonly=True) as session:
         assert session.header["original"] == {"lastUpdated": test_gemini.META["lastUpdated"]}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("foreign-*/")))
+def test_progress_goes_up_to_the_whole_of_all_files(name: str, tmp_path: Path, out: Path) -> None:
+    file = shutil.copytree(FIXTURES / name, tmp_path / "t") / "session.jsonl"
+    seen: list[tuple[int, int]] = []
+    import_session(file, out, progress=lambda done, total: seen.append((done, total)))
+    told = [done for done, _ in seen]
+    assert told == sorted(told)
+    assert seen[-1][1] * 0.9 <= told[-1] <= seen[-1][1]
+    assert seen[-1][1] >= file.stat().st_size
+    again: list[tuple[int, int]] = []
+    done = import_session(file, out, progress=lambda *each: again.append(each))
+    assert (done.entries, again) == (None, [])

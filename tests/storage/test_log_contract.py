@@ -594,3 +594,63 @@ def test_a_power_cut_costs_a_file_nothing_that_an_append_acknowledged(
                 assert content(log)[:offset].endswith(b"\n")
     record_property("crash states", states)
     assert states > 40
+
+
+class Interleaved(Disk):
+    """A disk on which a program without the lock writes just before a block, once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.foreign = b""
+
+    def write(self, fd: int, block: bytes) -> int:
+        if self.foreign:
+            self._path.write_bytes(self._path.read_bytes() + self.foreign)
+            self.foreign = b""
+        return super().write(fd, block)
+
+
+@pytest.mark.parametrize("torn", [b"", TORN])
+@pytest.mark.parametrize(
+    ("foreign", "before"),
+    [(b"\n", 1), (b"x\n", 2), (OTHER, len(OTHER)), (b"x", None), (b"\nx", None)],
+)
+def test_a_block_behind_what_another_program_appended_is_found_or_refused(
+    tmp_path: Path, torn: bytes, foreign: bytes, before: int | None
+) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(HEADER + torn)
+    disk = Interleaved(path)
+    log = FileLog(disk, str(path))
+    disk.foreign = foreign
+    end = log.size()
+    if before is None and not torn:  # behind a torn line the block starts with a newline
+        with pytest.raises(WriteFailedError, match="shares a line with that"):
+            log.append(LINE, end)
+        with pytest.raises(WriteFailedError, match="shares a line with that"):
+            log.append(LINE, log.size())
+    else:
+        at = log.append(LINE, end)
+        assert at == end + len(foreign) + bool(torn)
+        assert log.read(at, len(LINE)) == LINE
+        assert log.append(LINE, log.size()) == at + len(LINE)
+    assert path.read_bytes().startswith(HEADER + torn + foreign)
+    log.close()
+
+
+def test_a_file_that_is_cut_while_it_is_written_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(HEADER)
+
+    class Cut(Disk):
+        def write(self, fd: int, block: bytes) -> int:
+            done = super().write(fd, block)
+            path.write_bytes(b"x" * (len(HEADER) + len(block) + 1))
+            return done
+
+    log = FileLog(Cut(), str(path))
+    with pytest.raises(WriteFailedError, match="is not at its end"):
+        log.append(LINE, len(HEADER))
+    with pytest.raises(WriteFailedError, match="is not at its end"):
+        log.append(LINE, log.size())
+    log.close()

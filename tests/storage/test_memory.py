@@ -1,0 +1,70 @@
+"""Files in memory follow the rules of the disk, in results and in errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree.storage.fs import APPEND, CREATE, OVERWRITE, READ, Disk, FileSystem, Memory
+
+STEPS: list[tuple[Any, ...]] = [
+    *(("open", "a", READ), ("stat", "a"), ("unlink", "a"), ("replace", "a", "b")),
+    *(("list", "f"), ("remove_folder", "f"), ("make_folder", "f"), ("make_folder", "f")),
+    *(("open", "f/a", CREATE), ("write", 0, b"abc"), ("write", 0, b"de"), ("size", 0)),
+    *(("read", 0, 3, 1), ("read", 0, 9, 4), ("read", 0, 9, 9), ("open", "f/a", CREATE)),
+    *(("make_folder", "f/a"), ("link", "f/a", "f/b"), ("link", "f/a", "f/b"), ("list", "f")),
+    *(("remove_folder", "f"), ("open", "f/b", APPEND), ("write", 1, b"f"), ("size", 0)),
+    *(("open", "f/b", OVERWRITE), ("size", 0), ("open", "f/c", CREATE), ("write", 3, b"c")),
+    *(("replace", "f/c", "f/a"), ("stat", "f/a"), ("stat", "f/b"), ("list", "f"), ("size", 0)),
+    *(("unlink", "f/a"), ("unlink", "f/a"), ("unlink", "f/b"), ("size", 3), ("lock", 3)),
+    *(("sync", 3), ("unlock", 3), ("close", 3), ("list", "f"), ("remove_folder", "f")),
+    *(("stat", "f/a"), ("link", "f/a", "f/b"), ("list", "f")),
+]
+
+
+def results(fs: FileSystem, folder: str) -> list[Any]:
+    """What each step gives; a number names an opened file, a text a path in the folder."""
+    opened: list[int] = []
+    found: list[Any] = []
+    for kind, file, *more in STEPS:
+        given = [f"{folder}/{one}" if isinstance(one, str) else one for one in more]
+        target = f"{folder}/{file}" if isinstance(file, str) else opened[file]
+        try:
+            result = getattr(fs, kind)(target, *given)
+        except OSError as error:
+            found.append((kind, file, type(error), error.errno))
+            continue
+        if kind == "open":
+            opened.append(result)
+            result = None
+        elif kind == "list":
+            result = sorted(result)
+        elif kind == "stat":
+            result = (result.size, result.is_folder, result.is_stream)
+        found.append((kind, file, result))
+    for fd in opened[:3]:
+        fs.close(fd)
+    return found
+
+
+def test_files_in_memory_follow_the_rules_of_the_disk(tmp_path: Path) -> None:
+    assert results(Memory(), str(tmp_path)) == results(Disk(), str(tmp_path))
+
+
+def test_a_file_in_memory_is_itself_under_each_name(tmp_path: Path) -> None:
+    memory = Memory()
+    memory.open("a", CREATE)
+    memory.open("c", CREATE)
+    memory.link("a", "b")
+    assert memory.stat("a").identity == memory.stat("b").identity != memory.stat("c").identity
+
+
+@pytest.mark.parametrize("kind", ["read", "size", "close"])
+def test_a_closed_file_in_memory_is_gone(kind: str) -> None:
+    memory = Memory()
+    fd = memory.open("a", CREATE)
+    memory.close(fd)
+    with pytest.raises(KeyError):
+        getattr(memory, kind)(fd, *((1, 0) if kind == "read" else ()))
