@@ -1,6 +1,6 @@
 """What the commands print about a few sessions, and what they write into the files.
 
-A case is a folder of `printed/`. Its expectation is `printed/expected/CASE.txt`.
+A case is a folder of `printed/`, or a session of another agent in `fixtures/`. Its expectation is `printed/expected/CASE.txt`.
 `python -m tests.cli.printing` writes all expectations again; a change of an output then shows as a
 difference of these files.
 """
@@ -20,9 +20,11 @@ from typing import Final
 
 from tests.support.terminal import run
 
+FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 HERE: Final = Path(__file__).parent / "printed"
 EXPECTED: Final = HERE / "expected"
-CASES: Final = {path.name: path for path in sorted(HERE.glob("*/")) if path != EXPECTED}
+FOREIGN: Final = {path.name: path for path in sorted(FIXTURES.glob("foreign-*/"))}
+CASES: Final = {path.name: path for path in sorted(HERE.glob("*/")) if path != EXPECTED} | FOREIGN
 
 READING: Final = """
 show FILE
@@ -111,6 +113,11 @@ export-branch FILE @~5 new.jsonl
 convert FILE --to pi -o new.jsonl; import new.jsonl -o made
 """
 
+IMPORTING: Final = """
+import FILE -o made; import FILE -o made
+import FILE --dry-run --json
+"""
+
 MORE: Final = {"own": WRITING, "damaged": WRITING, "version-1": "migrate FILE\nrepair FILE\n"}
 """The commands that write, where they meet the most."""
 
@@ -142,7 +149,8 @@ VARYING: Final = re.compile(
 
 def printed(case: Path) -> str:
     """What all commands print about a case, with times of UTC."""
-    commands = ALONE.get(case.name) or READING + MORE[case.name]
+    name = case.name
+    commands = IMPORTING if name in FOREIGN else ALONE.get(name) or READING + MORE[name]
     with utc():
         return "\n".join(_played(case, line) for line in commands.split("\n") if line)
 
