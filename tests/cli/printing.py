@@ -1,8 +1,8 @@
 """What the commands print about a few sessions, and what they write into the files.
 
-A case is a folder of `printed/`, or a session of another agent in `fixtures/`. Its expectation is `printed/expected/CASE.txt`.
-`python -m tests.cli.printing` writes all expectations again; a change of an output then shows as a
-difference of these files.
+A case is a folder of `printed/`, or a session of another agent in `fixtures/`. Its expectation
+is `printed/expected/CASE.txt`. `python -m tests.cli.printing` writes all expectations again; a
+change of an output then shows as a difference of these files.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.engine import repair
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 
 
@@ -56,3 +59,24 @@ def test_what_only_a_checksum_tells_is_found_in_every_share(
     found = findings(file, 3)
     assert [kind for _, kind, _ in found] == ["crc"] * 60
     assert found == findings(file, 1)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_a_file_is_shared_if_it_is_larger_than_a_share(
+    sound: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: int
+) -> None:
+    monkeypatch.setattr(repair, "SHARE", len(sound) - over)
+    file = tmp_path / "s.jsonl"
+    file.write_bytes(sound)
+    taken: list[tuple[int, int]] = []
+
+    def find(shares: list[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+        taken.extend(shares)
+        return iter([()] * len(shares))
+
+    log = FileLog(DISK, str(file), readonly=True)
+    seen: list[tuple[int, int]] = []
+    assert repair.verify(log, lambda *each: seen.append(each), find) == []
+    log.close()
+    assert (taken[:1], len(taken)) == (([(0, len(sound))], 1) if over > 0 else ([], 0))
+    assert seen[-1] == (len(sound), len(sound))
