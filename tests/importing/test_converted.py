@@ -211,3 +211,15 @@ def test_new_messages_of_a_converted_subagent_go_to_its_lane(session: Path, tmp_
     assert messages(session) == before
     assert messages(session, "reviewer")[1] == [*on_lane, line["message"]]
     assert import_session(file, session.parent).new == 0
+
+
+def test_a_line_that_is_told_again_adds_nothing_to_a_copy(session: Path, tmp_path: Path) -> None:
+    file = converted(session, "claude-code", tmp_path / "for")
+    copy = import_session(file, tmp_path / "elsewhere").file
+    before = messages(copy)
+    last = [line for line in lines_of(file) if line.get("uuid")][-1]
+    again = {"uuid": "00000000-0000-4000-8000-0000000000ff", "parentUuid": last["uuid"]}
+    with file.open("a") as opened:
+        opened.write(json.dumps({**last, **again}) + "\n")
+    assert import_session(file, tmp_path / "elsewhere").new == 0
+    assert messages(copy) == before

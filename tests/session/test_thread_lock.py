@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree import Handle, InvalidNameError, Session
+from sessiontree import Entry, Handle, InvalidNameError, Session
 from sessiontree.storage.fs import Disk, Stat
 from tests.support.conversation import talk
 
@@ -146,6 +146,41 @@ def test_an_operation_reads_and_writes_under_one_lock(
         disk.unlocked, Counted.times = 0, 0
         operation(session, tmp_path)
         assert (name, Counted.times) == (name, most)
+        assert disk.unlocked == 0 or name in AFTERWARDS
+
+
+class Hooked:
+    """A hook, with which an entry is written in more steps."""
+
+    def after_append(self, session: Session, entry: Entry) -> None:
+        pass
+
+
+HOOKED: dict[str, int] = {
+    "append": 1,
+    "branch": 4,
+    "pop": 3,
+    "compact": 3,
+    "merge": 3,
+    "label": 3,
+    "pick of another": 2,
+    "keep": 7,
+    "batch": 1,
+}
+"""How often each takes the lock in a session with a hook."""
+
+
+@pytest.mark.parametrize("name", HOOKED)
+def test_an_operation_reads_and_writes_under_the_lock_also_with_hooks(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    made(file)
+    count_locks(monkeypatch)
+    disk = Watched()
+    with Session.open(file, fs=disk, hooks=[Hooked()]) as session:
+        disk.unlocked, Counted.times = 0, 0
+        OPERATIONS[name][1](session, tmp_path)
+        assert (name, Counted.times) == (name, HOOKED[name])
         assert disk.unlocked == 0 or name in AFTERWARDS
 
 
