@@ -113,12 +113,141 @@ export-branch FILE @~5 new.jsonl
 convert FILE --to pi -o new.jsonl; import new.jsonl -o made
 """
 
+OPTIONS: Final = """
+new a.jsonl --name title --cwd /here --id my-id --metadata {"a":1} --json; show a.jsonl --json
+append FILE --role assistant --text hi --metadata {"a":1} --json
+append FILE --attach notes.md --preview notes; show FILE; blob ls FILE --json
+append FILE --text see --attach notes.md --json
+append FILE --handle file@1.0.0::path:notes.md --preview notes; handle resolve FILE --root . --json
+append FILE --text a --lane scratch/a; append FILE --text b --lane scratch/a; keep FILE scratch/a --json
+append FILE --text b --lane b; keep FILE b; tree FILE; branches FILE --json
+label FILE @~1 mark --json; label FILE mark --clear --json
+rename FILE title --json
+edit-context FILE @~1 --text new --json; context FILE; show FILE @~1
+edit-context FILE @~1 --content [{"type":"text","text":"x"}]; context FILE
+path FILE @~3 --json
+context FILE --root . --to anthropic
+handle schemas; handle schemas --json
+handle resolve FILE --json
+handle resolve file@1.0.0::path:notes.md --session FILE --root .
+blob cat FILE 0bb6; blob verify FILE; blob verify FILE --json
+fork FILE new.jsonl; ls . --sort name; ls . --sort size --json; ls . --limit 1
+search E . --ignore-case --limit 2
+search e FILE --role assistant
+search e FILE --tool read --json
+search e FILE --since 2026-02-11
+search e FILE --current --blobs
+search e . --cwd /project --limit 1 --json
+search x{50} FILE --regex --blobs
+branch FILE @~2 --name other --json; switch FILE other --json; branches FILE
+branch FILE @~2 --summary left --lane second; tree FILE
+branch FILE @~2 --scratch --json
+branch FILE @~2 --summarizer cat; show FILE
+branch-here FILE @~2 --name here; show FILE here
+switch FILE @~1 --lane second --json
+rewind FILE --json; rewind FILE --scratch
+push FILE --note why --json; append FILE --text deep; pop FILE --summarizer cat --json
+compact FILE --first-kept @~2 --summary short --json; context FILE
+compact FILE --plan; compact FILE --plan --json --keep 100; compact FILE --keep 100 --summarizer cat
+fork FILE other.jsonl; cherry-pick FILE @~1 --from other.jsonl --json
+append FILE --text aside --lane side; merge FILE side --summary both --json; context FILE
+append FILE --text aside --lane side; merge FILE side; merge FILE side
+fork FILE new.jsonl --at @~3 --cwd /other --json; show new.jsonl --json
+export-branch FILE @~3 new.jsonl --json; verify new.jsonl; stats new.jsonl
+export FILE --format markdown -o a.md --redact --json
+export FILE --remote-images --root .
+convert FILE --to pi --root . --json
+trash FILE --store . --json; trash --empty --older-than 0m --store . --dry-run
+trash FILE --store .; trash --empty --older-than 0m --store . --json
+gc --store . --dry-run --as-of 2030-01-01; gc --store . --json
+import FILE -o made; import notes.md -o made; import . -o made --dry-run
+"""
+
+REFUSED: Final = """
+new FILE
+new a.jsonl --metadata [1]
+new a.jsonl --name a\x1bb
+append FILE
+append FILE --text hello --parent nope
+append FILE --text hello --lane a~b
+append FILE --text hello --lane a --scratch
+append FILE --handle nonsense
+append FILE --attach nope.md
+append FILE --text hello --metadata 5
+append nope.jsonl --text hello
+append FILE --role tool < notes.md
+label FILE @ a~1
+label FILE nope mark
+label FILE @~1 mark; label FILE @~2 mark
+label FILE mark --clear
+edit-context FILE @~1
+edit-context FILE @~1 --drop --text x
+edit-context FILE 752f --content {}
+show FILE ffff
+show notes.md
+show .
+tree nope.jsonl
+context FILE @~999
+context FILE --to nope
+branch FILE @
+branch FILE nope
+branch FILE @~1 --name @
+branch FILE @~1 --summary a --summarizer cat
+branch FILE @~1 --summarizer false
+switch FILE nope
+rewind FILE @~99
+pop FILE
+compact FILE --keep 0
+compact FILE --keep 1 --first-kept @
+compact FILE --first-kept nope --summary s
+compact FILE --summarizer false --keep 10
+cherry-pick FILE nope
+cherry-pick FILE @ --from nope.jsonl
+merge FILE @
+merge FILE @~1
+keep FILE main
+keep FILE nope
+fork FILE FILE
+fork FILE new.jsonl --at nope
+export-branch FILE @ FILE
+export FILE -o FILE
+export FILE --json
+export FILE --rules nope.toml
+convert FILE --to pi -o FILE
+convert notes.md --to pi -o new.jsonl
+blob cat FILE ffff
+blob cat FILE 0
+handle resolve nonsense
+handle resolve file@1.0.0::path:../x --root .
+search [ FILE --regex
+search e nope.jsonl
+ls nope
+import FILE
+import nope -o made
+import notes.md -o made
+trash nope.jsonl --store .
+trash --empty --store .
+trash FILE --empty --older-than 7d --store .
+restore nope --store .
+restore latest --store .
+move-project /project /project --store .
+gc nope.jsonl
+gc FILE --as-of yesterday
+verify nope.jsonl
+repair nope.jsonl
+migrate FILE
+migrate notes.md
+record nope.jsonl < notes.md
+record FILE --lane a --scratch < notes.md
+follow nope.jsonl
+"""
+
 IMPORTING: Final = """
 import FILE -o made; import FILE -o made
 import FILE --dry-run --json
 """
 
-MORE: Final = {"own": WRITING, "damaged": WRITING, "version-1": "migrate FILE\nrepair FILE\n"}
+MORE: Final = {"own": WRITING + OPTIONS + REFUSED, "damaged": WRITING, "version-1": "migrate FILE\nrepair FILE\n"}
 """The commands that write, where they meet the most."""
 
 ALONE: Final = {"stream": RECORDING, "any": CONVERTING, "shaped": CONVERTING}
@@ -140,7 +269,7 @@ VARYING: Final = re.compile(
             r"\b1[7-9]\d{11}\b",
             r"\d{8}T\d{6}\.\d+Z",
             r"2\d{3}-\d\d-\d\dT\d\d-\d\d-\d\d(?:-\d{3}Z)?",
-            r"2\d{3}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d+Z)?)?",
+            r"2\d{3}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+Z)?)?)?",
         )
     )
 )
