@@ -96,15 +96,19 @@ class Kept(NamedTuple):
     seconds: dict[str, float]
     reaching: dict[str, dict[int, list[str]]]
 
+    def reach(self, mutant: Mutant) -> list[str]:
+        """The tests that are known to reach a line."""
+        return self.reaching.get(mutant.module, {}).get(mutant.line, [])
+
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that reach a line; those of its folder first.
+        """The tests that may reach a line; those of its folder first.
 
         What an import runs is noted for the test that happened to import the module, or for
         none. All tests may reach it, those that reach the module first.
         """
         lines = self.reaching.get(mutant.module, {})
         near = {test for line in lines.values() for test in line}
-        found = set(lines.get(mutant.line, ()))
+        found = set(self.reach(mutant))
         if mutant.at_import or not found:
             found = set(self.seconds)
         own = f"tests/{folder_of(mutant.module)}/"
@@ -422,9 +426,13 @@ def verdict(mutant: Mutant, run: Run, kept: Kept) -> Verdict:
 
 
 def together(
-    faults: Sequence[Mutant], tests: list[str], run: Run, marks: str
+    faults: Sequence[Mutant], tests: list[str], run: Run, kept: Kept, marks: str
 ) -> dict[Mutant, Killer]:
-    """The mutants that some tests notice; all are applied at once until a test fails."""
+    """The mutants that some tests notice; all are applied at once until a test fails.
+
+    That test then runs against each mutant that it reaches alone, and against the others only if
+    it notices none of these.
+    """
     noticed: dict[Mutant, Killer] = {}
     for group in apart(faults):
         left = tests
@@ -433,13 +441,21 @@ def together(
                 failing = run.killer(left, marks)
             if failing is None:
                 break
-            tried = left if failing.test not in left else [failing.test]
-            for mutant in waiting:
-                with applied(run.project, [mutant]):
-                    if found := run.killer(tried, marks):
-                        noticed[mutant] = found
-            left = [] if tried is left else left[left.index(failing.test) + 1 :]
+            is_known = failing.test in left
+            tried = [failing.test] if is_known else left
+            reached = [mutant for mutant in waiting if failing.test in kept.reach(mutant)]
+            for some in (reached, [mutant for mutant in waiting if mutant not in reached]):
+                found = [(mutant, alone(mutant, tried, run, marks)) for mutant in some]
+                noticed |= {mutant: killer for mutant, killer in found if killer}
+                if any(killer for _, killer in found):
+                    break
+            left = left[left.index(failing.test) + 1 :] if is_known else []
     return noticed
+
+
+def alone(mutant: Mutant, tests: list[str], run: Run, marks: str) -> Killer | None:
+    with applied(run.project, [mutant]):
+        return run.killer(tests, marks)
 
 
 def apart(faults: Iterable[Mutant]) -> list[list[Mutant]]:
@@ -552,7 +568,7 @@ class Sample:
 
         def judge(share: list[str]) -> dict[Mutant, Killer]:
             with self.run() as run:
-                return together(faults, share, run, marks)
+                return together(faults, share, run, self.kept, marks)
 
         with ThreadPoolExecutor(self.workers) as pool:
             for found in pool.map(judge, shares):
