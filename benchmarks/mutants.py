@@ -11,7 +11,8 @@ checkout is never written. The tests run in this order until one fails:
   for each mutant alone;
 - `rest`: all quick tests, for all mutants left together. A test that fails then runs against
   each of them alone, which tells the mutants that it notices;
-- `slow`: the slow tests of the modules' folders, in the same way.
+- `slow`: the slow tests of the modules' folders, and those of crashes and processes for modules
+  that write, in the same way.
 
 The first run in a folder makes a map from lines to tests with `coverage` (three minutes). With
 `--folder` the next run finds it, and runs again only the test files that changed. A test that
@@ -68,6 +69,9 @@ WRITING: Final = (
 
 FOLDERS: Final = {"sessiontree/session.py": "session", "sessiontree/store.py": "catalog"}
 """The folder of tests of a module that stands in no package."""
+
+OF_WRITING: Final = ("crash", "processes")
+"""The folders of tests of the modules that write, beside those of their packages."""
 
 STAGES: Final = ("line", "rest", "slow")
 
@@ -558,8 +562,11 @@ class Sample:
 
     def slow(self) -> None:
         """All mutants that are left, against the slow tests of their folders."""
+        folders = {folder_of(mutant.module) for mutant in self.left}
+        if any(mutant.module.startswith(WRITING) for mutant in self.left):
+            folders |= set(OF_WRITING)
         with self.run() as run:
-            tests = run.slow_tests(sorted({folder_of(mutant.module) for mutant in self.left}))
+            tests = run.slow_tests(sorted(folders))
         self._together(tests, "slow and not soak")
 
     def _together(self, tests: list[str], marks: str) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.catalog.search import Wanted, search
+from sessiontree.catalog.search_foreign import objects_in
 from sessiontree.storage.lines import BLOCK
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.searchable import texts
@@ -189,3 +190,27 @@ def test_a_response_is_searched_wherever_a_block_ends(tmp_path: Path, made: Made
         assert file.stat().st_size > BLOCK
         found = search(Pattern('"code": 1}'), [str(file)], Wanted(), pytest.fail)
         assert len(list(found)) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [
+        (b"", 0),
+        (b"{}\n", 1),
+        (b'{"a":"}{"}\n{"b":[]}\n', 2),
+        (b"{}{}\n", None),
+        (b"{}\n\n", None),
+        (b"{}\n[]\n", None),
+        (b'{"a":\n1}\n', None),
+        (b'{"a":1\n', None),
+        (b'{"a":\xff}\n', None),
+        (b"{}\n" * 200_000, 200_000),
+    ],
+)
+def test_the_lines_of_objects_are_counted_or_it_is_said_that_they_are_not(
+    content: bytes, count: int | None
+) -> None:
+    def read(offset: int, size: int) -> bytes:
+        return content[offset : offset + size]
+
+    assert objects_in(read, 0, len(content)) == count

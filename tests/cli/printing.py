@@ -119,7 +119,7 @@ append FILE --role assistant --text hi --metadata {"a":1} --json
 append FILE --attach notes.md --preview notes; show FILE; blob ls FILE --json
 append FILE --text see --attach notes.md --json
 append FILE --handle file@1.0.0::path:notes.md --preview notes; handle resolve FILE --root . --json
-append FILE --text a --lane scratch/a; append FILE --text b --lane scratch/a; keep FILE scratch/a --json
+append FILE --text a --lane scratch/a; keep FILE scratch/a --json
 append FILE --text b --lane b; keep FILE b; tree FILE; branches FILE --json
 label FILE @~1 mark --json; label FILE mark --clear --json
 rename FILE title --json
@@ -247,7 +247,11 @@ import FILE -o made; import FILE -o made
 import FILE --dry-run --json
 """
 
-MORE: Final = {"own": WRITING + OPTIONS + REFUSED, "damaged": WRITING, "version-1": "migrate FILE\nrepair FILE\n"}
+MORE: Final = {
+    "own": WRITING + OPTIONS + REFUSED,
+    "damaged": WRITING,
+    "version-1": "migrate FILE\nrepair FILE\n",
+}
 """The commands that write, where they meet the most."""
 
 ALONE: Final = {"stream": RECORDING, "any": CONVERTING, "shaped": CONVERTING}

@@ -172,6 +172,18 @@ def test_a_new_title_is_imported_unless_the_user_set_a_name(tmp_path: Path, out:
         assert session.name == "Mine"
 
 
+def test_a_source_that_lost_its_name_takes_none_away(tmp_path: Path, out: Path) -> None:
+    title = {"type": "ai-title", "aiTitle": "One", "sessionId": SESSION}
+    file = written(tmp_path / "t" / "s.jsonl", [*TURNS[:2], title])
+    done = imported(file, out)
+    for lines in (TURNS[:3], [*TURNS[:3], title], TURNS[:4]):
+        import_session(written(file, lines), out)
+        with Session.open(done.file, readonly=True) as session:
+            assert session.name == "One"
+            assert session.metadata["importedFrom"].get("name") in (None, "One")
+            assert [entry["name"] for entry in session.entries() if "name" in entry] == ["One"]
+
+
 def test_a_source_that_shrank_removes_nothing(tmp_path: Path, out: Path) -> None:
     file = written(tmp_path / "t" / "s.jsonl", TURNS)
     done = imported(file, out)

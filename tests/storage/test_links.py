@@ -15,6 +15,7 @@ from sessiontree import Session, SessionExistsError, StorageError
 from sessiontree.cli import main
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 
 LATER = datetime.now(UTC) + timedelta(days=30)
@@ -168,3 +169,22 @@ def test_a_blob_is_readable_through_a_linked_folder(evil: Path, victim: Path) ->
     sha256, content = next(iter(contents(victim).items()))
     with Session.open(evil, readonly=True) as session:
         assert session.blobs.read(sha256, len(content)) == content
+
+
+@pytest.mark.parametrize("leads", [True, False], ids=["to a file", "nowhere"])
+def test_a_log_reads_and_writes_no_part_through_a_link(tmp_path: Path, leads: bool) -> None:
+    file, outside = tmp_path / "chat.jsonl", tmp_path / "outside"
+    file.write_bytes(b"{}\n")
+    if leads:
+        outside.write_text("precious")
+    link = Path(f"{file}.part")
+    link.symlink_to(outside)
+    log = FileLog(DISK, str(file))
+    for use in (lambda: log.write_part(".part", iter([b"x"])), lambda: [*log.read_part(".part")]):
+        with pytest.raises(SessionExistsError, match=r"\.part is a link"):
+            use()
+    if leads:
+        assert log.part_size(".part") == -1
+    log.remove_part(".part")
+    log.close()
+    assert (link.is_symlink(), outside.exists()) == (False, leads)
