@@ -1,4 +1,4 @@
-"""What the commands ask of the disk, and what they say and do where one of these calls fails.
+"""What commands and the library ask of the disk, and what comes of each call that fails.
 
 Each case is a line of commands on a copy of a folder of `printed/`. Its expectation lists the
 calls that change the disk, in order. Then each call fails alone, in a copy of its own: what the
@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from sessiontree import Handle, Session, SessionTreeError
 from sessiontree.storage.fs import Disk
 from tests.cli.printing import CASES, UUID, copied, run_line, steady, utc
 
@@ -68,6 +70,85 @@ COMMANDS: Final = {
     "blob": "own: blob cat FILE 0bb6",
 }
 
+FILE: Final = "session.jsonl"
+HELLO: Final[dict[str, Any]] = {"role": "user", "content": "hello"}
+LARGE: Final[dict[str, Any]] = {"role": "user", "content": "w" * 40_000}
+
+
+def exclusive() -> None:
+    with Session.open(FILE, exclusive=True) as session:
+        session.append_message(HELLO)
+        os.unlink(f"{FILE}.lock")
+        session.append_message(HELLO)
+
+
+def batch() -> None:
+    with Session.open(FILE) as session, session.batch():
+        session.append_message(HELLO)
+        session.label("@", "here")
+        session.append_message(LARGE)
+
+
+def spill() -> None:
+    with Session.open(FILE, durability="os") as session:
+        session.append_message(LARGE)
+        session.append_message(LARGE)
+
+
+def two_writers() -> None:
+    with Session.open(FILE) as one, Session.open(FILE) as other:
+        one.append_message(HELLO)
+        other.append_message(HELLO)
+        one.append_message(HELLO)
+
+
+def replaced() -> None:
+    with Session.open(FILE) as session:
+        shutil.copy(FILE, "copy")
+        os.replace("copy", FILE)
+        session.append_message(HELLO)
+        session.append_message(HELLO)
+
+
+def torn() -> None:
+    with open(FILE, "ab") as file:
+        file.write(b'{"type":"mess')
+    with Session.open(FILE) as session:
+        session.append_message(HELLO)
+        session.repair()
+        session.append_message(HELLO)
+
+
+def lanes() -> None:
+    with Session.open(FILE) as session, session.scratch() as trial:
+        trial.append_message(HELLO)
+        session.append_message(HELLO)
+        trial.keep()
+
+
+def created() -> None:
+    with Session.create("a.jsonl", cwd="/project", exclusive=True) as session:
+        session.append_message(LARGE)
+        session.fork("b.jsonl")
+        session.gc()
+
+
+def attached() -> None:
+    with Session.open(FILE) as session:
+        stored = session.blobs.put(b"content")
+        session.blobs.put(b"content")
+        session.append_handle(Handle.blob(*stored, "text/plain"))
+        session.gc()
+
+
+LIBRARY: Final[dict[str, Callable[[], None]]] = {
+    work.__name__: work
+    for work in (*(exclusive, batch, spill, two_writers, replaced, torn, lanes, created, attached),)
+}
+"""What is done without a command, on a copy of `own`."""
+
+CASE: Final = {name: f"own: ={name}" for name in LIBRARY} | COMMANDS
+
 CHANGING: Final = (
     *("write", "sync", "sync_folder", "replace", "link", "unlink"),
     *("make_folder", "remove_folder", "lock", "unlock"),
@@ -77,6 +158,7 @@ ERRORS: Final = {"EIO": errno.EIO, "ENOENT": errno.ENOENT}
 
 VARYING: Final = {
     re.compile(r"\.\d+-[0-9a-f]{8}(?=\.)"): ".TEMPORARY",
+    re.compile(r"(?<=/)\d+-[0-9a-f]{16}(?=\.)"): "TEMPORARY",
     re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z(_[0-9a-f]{8})?"): "STAMP",
     re.compile(r"\d{8}T\d{6}\.\d+Z"): "STAMP",
     re.compile(r"(?<=trashed )[-0-9]+ [0-9:]+"): "STAMP",
@@ -172,6 +254,7 @@ def _watched(watch: Watch, kind: str, real: Callable[..., Any]) -> Callable[...,
 def watching(watch: Watch) -> Iterator[None]:
     """Note all calls of the disk."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sessiontree.storage.lock.SETTLED_SECONDS", 1e9)  # however long it takes
         for kind in ("open", *CHANGING, *READING):
             patch.setattr(Disk, kind, _watched(watch, kind, getattr(Disk, kind)))
         yield
@@ -182,7 +265,7 @@ def called(name: str) -> str:
     with utc():
         sound, watch = _played(name, None)
         calls = [f"  {call}" for call in watch.calls if call.changes]
-        text = [f"$ {COMMANDS[name]}", *calls, *_after(watch), sound]
+        text = [f"$ {CASE[name]}", *calls, *_after(watch), sound]
         outcomes: dict[str, list[str]] = {}
         for call, error in _faults(watch.calls):
             said, failed = _played(name, (call, ERRORS[error]))
@@ -215,7 +298,7 @@ def _short(lines: list[str]) -> list[str]:
 
 def _played(name: str, failing: tuple[Call, int] | None) -> tuple[str, Watch]:
     """What the last command prints, with the names it leaves, and its calls."""
-    case, _, line = COMMANDS[name].partition(": ")
+    case, _, line = CASE[name].partition(": ")
     *before, last = line.replace("FILE", "session.jsonl").split("; ")
     with copied(CASES[case]) as here:
         for each in before:
@@ -223,7 +306,7 @@ def _played(name: str, failing: tuple[Call, int] | None) -> tuple[str, Watch]:
         names = _names()
         watch = Watch(os.path.realpath(here), failing)
         with watching(watch):
-            said = run_line(last).split("\n", 1)[1]
+            said = done(last[1:]) if last.startswith("=") else run_line(last).split("\n", 1)[1]
         after = _names()
         left = [f"+ {name}" for name in sorted(after - names)]
         left += [f"- {name}" for name in sorted(names - after)]
@@ -233,6 +316,17 @@ def _played(name: str, failing: tuple[Call, int] | None) -> tuple[str, Watch]:
         said = SHORT.sub(partial(_known, CASES[case]), steady(_plain(said), CASES[case]))
         lines = [f"  | {line}" for line in said.splitlines()]
         return "\n".join([*(f"  {each}" for each in left), *_short(lines)]), watch
+
+
+def done(name: str) -> str:
+    """The error of what is done without a command, or nothing."""
+    try:
+        LIBRARY[name]()
+    except SessionTreeError as error:
+        return f"{type(error).__name__}: {error}\n"
+    except OSError as error:
+        return f"{error!r}\n"
+    return ""
 
 
 def _known(case: Path, short: re.Match[str]) -> str:
@@ -260,7 +354,7 @@ def _after(watch: Watch) -> list[str]:
 
 def main() -> None:
     EXPECTED.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or COMMANDS:
+    for name in sys.argv[1:] or CASE:
         (EXPECTED / f"{name}.txt").write_text(called(name), encoding="utf-8")
 
 

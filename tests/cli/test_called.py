@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.calling import COMMANDS, EXPECTED, called
+from tests.cli.calling import CASE, EXPECTED, called
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", CASE)
 def test_a_command_calls_the_disk_as_expected_also_where_a_call_fails(name: str) -> None:
     """`python -m tests.cli.calling` writes the expectations again, after a change on purpose."""
     expected = (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
