@@ -391,7 +391,7 @@ class RecordedLane:
         if not is_prompt(message):
             return None
         last = self.session.cursor.nearest(lambda entry: entry.is_content)
-        if last is None or last.type != "message" or last.uuid in self._own:
+        if last is None or last.uuid in self._own:
             return None
         prompt = last.get("message")
         is_same = isinstance(prompt, Mapping) and is_prompt(prompt)

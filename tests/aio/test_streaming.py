@@ -10,6 +10,7 @@ import pytest
 from sessiontree import (
     AsyncSession,
     AsyncStreamAccumulator,
+    EntryError,
     MessageStream,
     StreamAccumulator,
     UsageError,
@@ -43,6 +44,19 @@ async def test_each_finished_block_is_kept(path: Path) -> None:
         assert message.blocks[0]["text"] == "In Rust."
         context = await session.context(verbatim=True)
         assert context.messages[-1]["stopReason"] == "tool_use"
+
+
+@in_each_loop
+async def test_a_refused_block_is_an_error_and_the_message_goes_on(path: Path) -> None:
+    async with AsyncSession.open(path) as session:
+        async with session.stream_message(granularity="block") as message:
+            for _ in range(2):
+                with pytest.raises(EntryError):
+                    await message.add({"type": "text", "text": float("nan")})
+            await message.start("text")
+            await message.delta("on")
+            await message.stop()
+        assert said(await session.context())[-1] == "on"
 
 
 @in_each_loop

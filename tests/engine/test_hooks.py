@@ -128,6 +128,17 @@ def test_a_hook_may_append_before_and_its_entry_comes_first() -> None:
         assert session.leaf == second
 
 
+def test_an_entry_with_a_parent_stays_below_it_wherever_a_hook_goes() -> None:
+    def stamp(session: Session, entry: Entry) -> None:
+        if entry.type == "message":
+            session.append("custom", customType="stamp")
+
+    with in_memory(hooks=[SimpleNamespace(before_append=stamp)]) as session:
+        first, *_ = talk(session, "p1", "a1")
+        assert session.append_message(user("p2"), parent=first).parent_uuid == first.uuid
+        assert session.append_message(user("p3")).parent_uuid == session.path()[-2].uuid
+
+
 def test_a_hook_may_branch_compact_and_build_contexts() -> None:
     class Busy:
         def __init__(self) -> None:

@@ -20,7 +20,7 @@ from sessiontree.engine.reader import TreeReader
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
 from tests.engine.test_walk import BLOCKS, DAMAGED, HEADER, LONG, Blocks, spelled
-from tests.support.conversation import user
+from tests.support.conversation import talk, user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
 
@@ -233,3 +233,19 @@ def test_many_names_are_not_repeated(file: Path) -> None:
             for number, entry in enumerate(entries):
                 session.append("label", targetUuid=entry.uuid, label=f"l{number}")
         assert not {"names", "uuids"} & session.compact("short", keep=0)["state"].keys()
+
+
+def test_a_compaction_below_too_many_entries_repeats_no_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(naming, "_MOST_MARKS", 4)
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        first = talk(session, "p1", "a1")[0]
+        session.compact("s", first_kept="@")
+        talk(session, *"pqrstu")
+        session.compact("t", first_kept="@")
+    with Session.open(file, readonly=True) as session:
+        marks = ["uuids" in entry["state"] for entry in session.find(type="compaction")]
+        assert marks == [True, False]
+        assert session.entry(first.uuid[:12]).uuid == first.uuid

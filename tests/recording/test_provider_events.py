@@ -441,3 +441,19 @@ def test_usage_has_a_place_of_its_own(session: Session) -> None:
     assert session.stats().usage.output == 12
     with pytest.raises(EntryError, match="usage"):
         session.append_usage(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
+@pytest.mark.parametrize(
+    ("kind", "ends"), [("completed", True), ("incomplete", True), ("failed", False)]
+)
+def test_the_last_event_of_a_response_has_all_its_items_and_may_end_it(
+    session: Session, kind: str, ends: bool
+) -> None:
+    last = {"type": f"response.{kind}", "response": response(kind, output=ITEMS, usage=USAGE)}
+    with session.stream_message() as answer:
+        for event in (RESPONSES[0], last):
+            answer.feed(event)
+        assert bool(session.find(type="usage")) is ends
+    stored = [entry["message"] for entry in session.path()[2:] if entry.type == "message"]
+    assert known(stored, ITEMS) == ITEMS

@@ -235,7 +235,9 @@ def test_it_waits_for_the_batch_of_another_thread(file: Path, name: str) -> None
         thread = threading.Thread(target=lambda: WAITING[name](session))
         with session.batch():
             session.append_message({"role": "user", "content": "in the batch"})
+            before = file.read_bytes()
             thread.start()
             thread.join(0.1)
             assert thread.is_alive()
+            assert file.read_bytes() == before
         thread.join()

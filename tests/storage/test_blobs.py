@@ -447,3 +447,27 @@ def test_after_a_removal_it_is_gone(blobs: Blobs) -> None:
     assert list(blobs.blobs()) == []
     with pytest.raises(BlobMissingError):
         blobs.read(*BLOB)
+
+
+@pytest.mark.parametrize(
+    ("put", "cause"),
+    [
+        (os.mkdir, "a folder is in its place"),
+        (os.mkfifo, "a pipe or a device is in its place"),
+        (lambda path: Path(path).write_bytes(b"x"), f"it was cut off: 1 of {BLOB.size:,} bytes"),
+        (
+            lambda path: Path(path).write_bytes(b"x" * 20_000),
+            f"it had something added: 20,000 of {BLOB.size:,} bytes",
+        ),
+    ],
+)
+def test_what_stands_in_the_place_of_a_blob_is_named(
+    tmp_path: Path, put: Callable[[str], object], cause: str
+) -> None:
+    blobs = blobs_in(tmp_path)
+    blobs.put(CONTENT)
+    path = path_of(blobs)
+    path.unlink()
+    put(str(path))
+    with pytest.raises(BlobDamagedError, match=cause):
+        blobs.read(*BLOB)
