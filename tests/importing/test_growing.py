@@ -174,13 +174,13 @@ def test_a_new_title_is_imported_unless_the_user_set_a_name(tmp_path: Path, out:
 
 def test_a_source_that_lost_its_name_takes_none_away(tmp_path: Path, out: Path) -> None:
     title = {"type": "ai-title", "aiTitle": "One", "sessionId": SESSION}
-    file = written(tmp_path / "t" / "s.jsonl", [*TURNS[:2], title])
+    file = written(tmp_path / "t" / "s.jsonl", TURNS[:1])
     done = imported(file, out)
-    for lines in (TURNS[:3], [*TURNS[:3], title], TURNS[:4]):
+    for lines in ([*TURNS[:2], title], TURNS[:3], [*TURNS[:3], title], TURNS[:4]):
         import_session(written(file, lines), out)
         with Session.open(done.file, readonly=True) as session:
             assert session.name == "One"
-            assert session.metadata["importedFrom"].get("name") in (None, "One")
+            assert session.metadata["importedFrom"].get("name") == "One"
             assert [entry["name"] for entry in session.entries() if "name" in entry] == ["One"]
 
 
