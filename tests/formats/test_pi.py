@@ -290,6 +290,18 @@ def test_a_system_prompt_is_the_one_that_pi_renders(
         assert (session.context().system or "") == prompt
 
 
+@pytest.mark.parametrize("role", ["user", "assistant", "toolResult"])
+@pytest.mark.parametrize("more", [{}, {"content": None}])
+def test_a_message_without_content_has_an_empty_one(
+    tmp_path: Path, role: str, more: dict[str, None]
+) -> None:
+    message = {"role": role, "toolCallId": "c", **more}
+    lines = [HEADER, entry("a", None, "message", message=message)]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert session.leaf["message"] == {**message, "content": []}
+        assert session.verify() == []
+
+
 def test_a_custom_message_without_content_has_an_empty_one(tmp_path: Path) -> None:
     lines = [HEADER, entry("a", None, "custom_message", customType="c", display=True)]
     with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:

@@ -421,12 +421,18 @@ PDF = b"%PDF-1.7\n" + bytes(range(256)) * 9
 LOG = b"started\n" * 40 + b"half a char\xe2\x82 and on\n"
 
 
-def test_a_pdf_reaches_the_model_of_every_provider(stored: Session) -> None:
-    stored.attach(io.BytesIO(PDF), preview="the plan")
+@pytest.mark.parametrize(
+    ("preview", "name"),
+    [("the plan", "the plan.pdf"), ("the plan.PDF", "the plan.PDF"), (None, "document.pdf")],
+)
+def test_a_pdf_reaches_the_model_of_every_provider(
+    stored: Session, preview: str | None, name: str
+) -> None:
+    stored.attach(io.BytesIO(PDF), preview=preview)
     context = stored.context()
     spelled = base64.b64encode(PDF).decode()
     source = {"type": "base64", "media_type": "application/pdf", "data": spelled}
-    file = {"filename": "the plan.pdf", "file_data": f"data:application/pdf;base64,{spelled}"}
+    file = {"filename": name, "file_data": f"data:application/pdf;base64,{spelled}"}
     anthropic, chat = context.to_anthropic(), context.to_openai("chat")
     responses = context.to_openai()
     assert anthropic.params["messages"][0]["content"] == [{"type": "document", "source": source}]

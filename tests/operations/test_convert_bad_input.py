@@ -282,6 +282,19 @@ def test_a_conversion_that_fails_at_the_end_leaves_no_side_file(tmp_path: Path) 
     assert not (tmp_path / "made.json").exists()
 
 
+def test_a_file_in_the_place_of_a_folder_of_side_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "made").write_text("mine")
+    with Session.create(tmp_path / "s.jsonl") as session:
+        talk(session, "a")
+        with session.lane("one") as lane:
+            talk(lane, "b")
+        session.refresh()
+        with pytest.raises(SessionExistsError, match="made is there already"):
+            session.convert("claude-code", tmp_path / "made.jsonl")
+    assert (tmp_path / "made").read_text() == "mine"
+    assert not (tmp_path / "made.jsonl").exists()
+
+
 class Noting(Disk):
     """A disk that notes which folders were synced."""
 
