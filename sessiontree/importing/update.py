@@ -33,8 +33,10 @@ from sessiontree.storage.log import FileLog
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source changed: the uuid of the earlier one."""
 
-_NOT_COMPARED: Final = frozenset({"uuid", "parentUuid", "lane", "timestamp", "crc", ORIGINAL})
-"""The keys of an entry that are not its content."""
+_NOT_COMPARED: Final = frozenset(
+    {"uuid", "parentUuid", "lane", "timestamp", "crc", "metadata", ORIGINAL}
+)
+"""The keys of an entry that are not its content; `metadata` is what the reader noted about it."""
 
 _OF_PROGRAM: Final = frozenset(
     {
@@ -163,11 +165,15 @@ class Update:
         """
         stored = self._view.read(self._tree.offsets[row])
         above = self._tree.row(entry.parent)
-        if stored is None or stored.type != entry.type or above == NO_ROW:
+        if stored is None or above == NO_ROW:
             return False
         if self._content_above(self._tree.parents[row]) != self._content_above(above):
             return False
         there, here = stored.as_stored, decode_object(entry.line(target.handle_of))
+        if stored.type == "custom" and entry.type == "message":  # an older version kept the line
+            return _has_all(there.get("data"), here.get(ORIGINAL))
+        if stored.type != entry.type:
+            return False
         keys = (key for key in here if key not in _NOT_COMPARED)
         return all(key in there and there[key] == here[key] for key in keys) and _has_all(
             there.get(ORIGINAL), here.get(ORIGINAL)

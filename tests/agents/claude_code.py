@@ -12,18 +12,29 @@ import os
 import re
 import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.examples.provider import Provider, provider
+from tests.examples.provider import Provider, Refused, provider
 
 Message = dict[str, Any]
 
 _REMINDER = re.compile(r"\s*<(system-reminder|task-notification)>.*?</\1>\s*", re.DOTALL)
-_HIDDEN = re.compile(r"<local-command-caveat>.*?</local-command-caveat>", re.DOTALL)
+_TYPED = re.compile(
+    r"<system-reminder>\nThe user sent a new message while you were working:\n"
+    r"(.*?)\n\nThis is how .*?</system-reminder>",
+    re.DOTALL,
+)
+_COMMANDS = {
+    ".claude/commands/look.md": "READ 0 $ARGUMENTS\n",
+    ".claude/skills/greet/SKILL.md": "---\nname: greet\ndescription: greets\n---\nHELLO skill\n",
+}
+"""The slash command `/look` and the skill `/greet` of each project."""
+
 _COMPACTS = "Respond with TEXT ONLY"
 _TOOLS = "Read,Agent,Task,Bash"
 
@@ -40,13 +51,17 @@ def program() -> Path | None:
 class Conversation:
     """One session of the program in a folder of its own, and the requests of its model."""
 
-    def __init__(self, folder: Path, served: Provider) -> None:
+    def __init__(self, folder: Path, served: Provider, model: _Model) -> None:
+        self._model = model
         self.id = str(uuid.uuid4())
         self._config, self._home, self._project = folder / "c", folder / "h", folder / "project"
         for each in (self._config, self._home, self._project):
             each.mkdir()
         for number in range(4):
             (self._project / f"{number}.txt").write_text(f"content {number}\n")
+        for path, text in _COMMANDS.items():
+            (self._project / path).parent.mkdir(parents=True)
+            (self._project / path).write_text(text)
         self._served = served
         self._is_new = True
 
@@ -55,12 +70,57 @@ class Conversation:
         (found,) = self._config.glob(f"projects/*/{self.id}.jsonl")
         return found
 
-    def say(self, prompt: str, *options: str) -> None:
+    def say(self, prompt: str, *options: str, fails: bool = False) -> None:
         """Type a prompt; wait for the end of the turn."""
-        at = ("--session-id", self.id) if self._is_new else ("--resume", self.id)
-        self._is_new = False
         command = [str(program()), "-p", prompt, "--output-format", "json"]
-        environment = {
+        done = subprocess.run(
+            [*command, "--allowedTools", _TOOLS, *self._at(), *options],
+            cwd=self._project,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert (done.returncode != 0) == fails, done.stdout[-2000:] + done.stderr[-2000:]
+
+    def say_during(self, prompt: str, typed: str) -> None:
+        """Type a prompt, and another while the model answers; wait for the end of the turn."""
+        command = [str(program()), "-p", "--verbose", "--allowedTools", _TOOLS, *self._at()]
+        command += ["--input-format", "stream-json", "--output-format", "stream-json"]
+        count = len(self._served.requests)
+        with subprocess.Popen(
+            command,
+            cwd=self._project,
+            env=self._environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as running:
+            assert running.stdin is not None
+            assert running.stdout is not None
+            self._model.may_answer.clear()
+            for text in (prompt, typed):
+                message = {"role": "user", "content": text}
+                running.stdin.write(json.dumps({"type": "user", "message": message}) + "\n")
+                running.stdin.flush()
+                while len(self._served.requests) == count:
+                    time.sleep(0.02)
+            time.sleep(1)  # the program takes the second prompt from its input
+            self._model.may_answer.set()
+            for line in running.stdout:
+                if json.loads(line)["type"] == "result":
+                    running.stdin.close()
+        assert running.returncode == 0
+
+    def _at(self) -> tuple[str, str]:
+        found = ("--session-id", self.id) if self._is_new else ("--resume", self.id)
+        self._is_new = False
+        return found
+
+    def _environment(self) -> dict[str, str]:
+        return {
             **self._served.environment(),
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
@@ -68,17 +128,6 @@ class Conversation:
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
         }
-        done = subprocess.run(
-            [*command, "--allowedTools", _TOOLS, *at, *options],
-            cwd=self._project,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
     def go_back(self, entry: str, prompt: str) -> None:
         """Go on from an earlier entry, as the user does with /rewind."""
@@ -93,8 +142,9 @@ class Conversation:
 
 @contextmanager
 def conversation(folder: Path) -> Iterator[tuple[Conversation, Provider]]:
-    with provider(_Model().answer) as served:
-        yield Conversation(folder, served), served
+    model = _Model()
+    with provider(model.answer) as served:
+        yield Conversation(folder, served, model), served
 
 
 class _Model:
@@ -104,8 +154,11 @@ class _Model:
         self._calls = 0
         self._answers = 0
         self._lock = threading.Lock()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
     def answer(self, request: dict[str, Any]) -> list[Message]:
+        assert self.may_answer.wait(60)
         with self._lock:
             last = seen(request["messages"])[-1]["content"]
             texts = [block["text"] for block in last if block["type"] == "text"]
@@ -114,6 +167,8 @@ class _Model:
                 return [{"type": "text", "text": "<summary>They talked.</summary>"}]
             if any(block["type"] == "tool_result" for block in last):
                 return [self._text("done")]
+            if word == "REFUSE":
+                raise Refused
             if word == "READ":
                 return [self._text("reading"), *map(self._read, rest.split())]
             if word == "ASK":
@@ -139,21 +194,24 @@ class _Model:
 def seen(messages: list[Message]) -> list[Message]:
     """Messages of a request without what the program adds for the model alone.
 
-    Left out: system messages, reminders, notes of tasks, marks of the cache, and the caveat of
-    local commands.
+    Left out: system messages, reminders, notes of tasks, and marks of the cache. A reminder of what
+    the user typed during a turn is the user's message.
     Messages of one role in a row are one, and results are in the order of their calls' ids.
     """
     found: list[Message] = []
     for message in messages:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        kept = [block for block in map(_bare, blocks) if block is not None]
-        if message["role"] == "system" or not kept:
+        role = message["role"]
+        if role == "system":
+            role, blocks = "user", [b for b in blocks if _TYPED.search(b["text"])]
+        kept = [bare for block in blocks for bare in _bare(block)]
+        if not kept:
             continue
-        if found and found[-1]["role"] == message["role"]:
+        if found and found[-1]["role"] == role:
             found[-1]["content"] += kept
         else:
-            found.append({"role": message["role"], "content": kept})
+            found.append({"role": role, "content": kept})
     for message in found:
         message["content"].sort(key=lambda block: block.get("tool_use_id", "z"))
     return found
@@ -165,17 +223,26 @@ def _bare_summary(text: str) -> str:
     return text.partition("<summary>\n")[2].removesuffix("\n</summary>") if framed else text
 
 
-def _bare(block: Message) -> Message | None:
+def _bare(block: Message) -> Iterator[Message]:
     bare = {key: value for key, value in block.items() if key not in ("cache_control", "is_error")}
     if block["type"] == "text":
-        text = _HIDDEN.sub("", _REMINDER.sub("", _bare_summary(block["text"]))).strip()
-        return {**bare, "text": text} if text else None
-    if block["type"] == "tool_result":
-        inside = seen([{"role": "user", "content": block.get("content") or ""}])
-        return {**bare, "content": inside[0]["content"] if inside else []}
-    if block["type"] == "tool_use":
-        return {key: bare[key] for key in ("type", "id", "name", "input")}
-    return bare
+        text = _REMINDER.sub("", _TYPED.sub(r"\1", _bare_summary(block["text"]))).strip()
+        if text:
+            yield {**bare, "text": text}
+    elif block["type"] == "tool_result":
+        content = block.get("content") or ""
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        inside = (
+            part | {"text": _REMINDER.sub("", part.get("text", "")).strip()} for part in parts
+        )
+        yield {**bare, "content": [part for part in inside if part["text"]]}
+        for typed in (found for text in texts for found in _TYPED.findall(text)):
+            yield {"type": "text", "text": typed}
+    elif block["type"] == "tool_use":
+        yield {key: bare[key] for key in ("type", "id", "name", "input")}
+    else:
+        yield bare
 
 
 def sent(served: Provider) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
+from sessiontree.core.message import text_of
 from sessiontree.importing import import_session
 from tests.agents.claude_code import Conversation, conversation, program, seen, sent
 
@@ -17,8 +18,14 @@ pytestmark = pytest.mark.skipif(
     program() is None, reason="Claude Code is not installed: it is in the wheel of claude-agent-sdk"
 )
 
+PROMPTS = ["HELLO", "READ 0", "READ 3 1 2", "ASK fork", "back", "/compact", "/compact"]
+PROMPTS += ["/look 1", "/greet", "/usage"]
 RANDOM = int(os.environ.get("SESSIONTREE_AGENT_SESSIONS", "2"))
 """The number of random sessions; 50 take a few minutes."""
+
+
+REFUSED = json.dumps([{"text": "REFUSE", "type": "text"}])[1:] + ', "role": "user"}]'
+"""The end of a request that the model refuses."""
 
 
 def read(file: Path) -> list[str]:
@@ -70,23 +77,43 @@ def test_going_back_is_the_only_branch(tmp_path: Path) -> None:
         check(talk, tmp_path, branches=2)
 
 
+def test_what_no_prompt_and_no_answer_says_is_sent_or_not(tmp_path: Path) -> None:
+    with conversation(tmp_path) as (talk, served):
+        talk.say("HELLO")
+        talk.say("/compact")
+        talk.say("/compact")  # refused: there is nothing to compact
+        for prompt in ("/look 1", "/greet", "/usage", "/nothing"):
+            talk.say(prompt)
+        talk.say("REFUSE", fails=True)
+        talk.say_during("READ 2", "HELLO meanwhile")
+        talk.say("HELLO again")
+        assert read(talk.file) == [each for each in sent(served) if not each.endswith(REFUSED)]
+        check(talk, tmp_path, branches=1)
+        with Session.open(talk.file, readonly=True) as session:
+            said = [text_of(prompt["message"]).partition("\n")[0] for prompt, *_ in session.turns()]
+    assert said == ["HELLO", "/nothing", "REFUSE", "READ 2", "HELLO meanwhile", "HELLO again"]
+
+
 @pytest.mark.parametrize("seed", range(RANDOM))
 def test_random_sessions(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     with conversation(tmp_path) as (talk, served):
         branches, answers = 1, list[str]()
-        for _ in range(dice.randint(2, 6)):
-            chosen = dice.choice(["HELLO", "READ 0", "READ 3 1 2", "ASK fork", "back", "/compact"])
+        talk.say("HELLO")
+        for _ in range(dice.randint(1, 6)):
+            chosen = dice.choice(PROMPTS)
             if chosen == "back" and len(answers) > 1:
                 at = dice.randrange(len(answers) - 1)
                 talk.go_back(answers[at], "READ 0 3")
                 del answers[at + 1 :]
                 branches += 1
             else:
-                talk.say("HELLO" if chosen == "back" or not answers else chosen)
+                talk.say("HELLO" if chosen == "back" else chosen)
             if chosen == "/compact":
                 answers.clear()
             with Session.open(talk.file, readonly=True) as session:
-                answers.append(session.context().entries[-1].uuid)
+                last = session.context().entries[-1]
+            if last.get("message", {}).get("role") == "assistant":
+                answers.append(last.uuid)
         assert read(talk.file) == sent(served)
         check(talk, tmp_path, branches)

@@ -19,6 +19,13 @@ _NUMBERS = count()
 Script = Callable[[dict[str, Any]], list[dict[str, Any]]]
 
 
+REFUSAL = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}})
+
+
+class Refused(Exception):
+    """What a script raises to refuse a request, as a provider does with an invalid one."""
+
+
 class Provider:
     """The address of the model, and the requests that it got, in order."""
 
@@ -54,7 +61,10 @@ def provider(script: Script) -> Iterator[Provider]:
             served.faults += faults
             if faults:
                 return self.reply(400, "application/json", json.dumps({"error": faults}))
-            blocks = served.script(request)
+            try:
+                blocks = served.script(request)
+            except Refused:
+                return self.reply(400, "application/json", REFUSAL)
             if is_openai:
                 return self.reply(200, "application/json", json.dumps(_response(blocks)))
             if request.get("stream"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,11 +23,22 @@ Told = list[tuple[str, Any]]
 """Messages as pairs of their role and content."""
 
 
-def conversation(file: Path, lane: str = "main") -> Told:
+def conversation(file: Path, lane: str = "main", *, verbatim: bool = True) -> Told:
     """What sessiontree reads of a transcript, as `sdk` gives it."""
     with Session.open(file, readonly=True, lane=lane) as session:
-        told = session.context(verbatim=True).messages
+        context = session.context(verbatim=verbatim)
+        told = [
+            message
+            for message, entry in zip(context.messages, context.entries, strict=True)
+            if not is_hidden(json.loads(session.original(entry.uuid)))
+        ]
     return [("user" if m["role"] == "compactionSummary" else m["role"], m["content"]) for m in told]
+
+
+def is_hidden(line: dict[str, Any]) -> bool:
+    """Whether claude-agent-sdk hides a line that Claude Code sends to its model."""
+    is_meta = line.get("isMeta") and not line["isSidechain"]
+    return bool(is_meta or line["type"] in ("system", "attachment"))
 
 
 def texts_of(content: Any) -> list[str]:

@@ -64,7 +64,11 @@ def continued(file: Path, count: int) -> list[str]:
                 parent = line["id"]
                 opened.write(json.dumps({**line, "message": message}) + "\n")
             return told
-        said = [line for line in lines if line["type"] in ("user", "assistant")]
+        said = [
+            line
+            for line in lines
+            if line["type"] in ("user", "assistant") or line.get("subtype") == "local_command"
+        ]
         parent, id = said[-1]["uuid"], said[-1]["sessionId"]
         for number, text in enumerate(told):
             uuid = f"00000000-0000-4000-8000-{number:012}"

@@ -9,7 +9,8 @@ file names the entry that it goes on from (`fork-context-ref`); its lane hangs b
 Other side lines count too: `continued-in` and `derived-from` name other sessions, which are in the
 header's metadata; `cost-state` has the cost so far, and what it adds becomes `usage`.
 
-A message keeps its uuid, and is the API's message as stored. The context of the main lane is the
+A message keeps its uuid, and is the API's message as stored; the output of a local command and a
+prompt typed during a turn become messages of the user. The context of the main lane is the
 conversation that `formats.claude_code.threads` finds; only the entries of parallel tool calls get
 another parent, on each branch and in each subagent. A line that is not part of the conversation
 becomes a `custom` entry that holds the whole line, below its parent or else below the line before.
@@ -31,9 +32,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
+import orjson
+
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import slash_command, text_of
 from sessiontree.formats import base
+from sessiontree.formats.claude_code.lines import (
+    GENERATED,
+    LINE,
+    LOCAL_COMMAND,
+    META,
+    QUEUED_COMMAND,
+)
 from sessiontree.formats.claude_code.threads import (
     CHAIN,
     Node,
@@ -69,11 +79,6 @@ _SIDE_TYPES: Final = frozenset(
 _LINES_TO_RECOGNISE: Final = 20
 _HIDDEN: Final = ("isMeta", "isCompactSummary", "isSidechain", "teamName")
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
-_GENERATED: Final = re.compile(
-    r"<(local-command|command-|session-start-hook|tick|goal|ide_|bash-|task-notification)"
-    r"|\[Request interrupted|Caveat:"
-)
-"""The starts of user messages that Claude Code generates."""
 
 
 class ClaudeCode:
@@ -379,9 +384,9 @@ class _Transcript:
                 if mark in self._tokens:
                     kept["tokensBefore"] = self._tokens[mark]
                 return lines.entry("compaction", line, uuid, kept, **more)
-        fields: dict[str, Any] = {"message": found.fragment("message")}
-        if node.type == "user" and not node.has_result and _is_meta(node, found):
-            fields["metadata"] = {"isMeta": True}
+        fields: dict[str, Any] = {"message": _message_of(node, found)}
+        if metadata := _metadata_of(node, found):
+            fields["metadata"] = metadata
         if node.has_result and (files := self._result_files(found.raw("message"))):
             fields["metadata"] = {"toolResults": files}
         return lines.entry("message", line, uuid, fields, **more)
@@ -414,9 +419,9 @@ class _Transcript:
     def _is_in_conversation(self, node: Node, lane: str | None) -> bool:
         if not node.is_message:
             return False
-        if self._is_subagents or lane is not None:
+        if self._is_subagents or lane is not None or self._is_teams:
             return True
-        return not node.meta if self._is_teams else node.is_main
+        return not (node.sidechain or node.team)
 
     def _mark_of(self, summary: Node) -> str | None:
         """The uuid of a summary's compaction mark, or its own uuid if nothing is above it.
@@ -438,12 +443,34 @@ class _Transcript:
         return [f"{self.folder}/tool-results/{name}" for name in names]
 
 
+def _message_of(node: Node, line: base.Values) -> orjson.Fragment:
+    """The message of a line, as Claude Code sends it."""
+    if node.says == "message":
+        return line.fragment("message")
+    is_typed = node.says == "attachment"
+    content = line.inside("attachment").raw("prompt") if is_typed else line.raw("content")
+    return orjson.Fragment(b'{"role":"user","content":%b}' % content)
+
+
+def _metadata_of(node: Node, line: base.Values) -> dict[str, Any]:
+    """The metadata of a message of the user: whether the program wrote it, and in what line."""
+    if node.type == "assistant" or node.has_result:
+        return {}
+    if node.type == "system":
+        return {"isMeta": True, LINE: LOCAL_COMMAND}
+    if node.type == "attachment":
+        return {LINE: QUEUED_COMMAND}
+    if not _is_meta(node, line):
+        return {}
+    return {"isMeta": True, **({LINE: META} if node.meta else {})}
+
+
 def _is_meta(node: Node, line: base.Values) -> bool:
-    """Whether the program wrote a user message."""
+    """Whether the program wrote a message in a line of the user."""
     if node.meta or node.summary or line.text("promptSource") == "system":
         return True
     message = line.value("message")
-    return isinstance(message, dict) and bool(_GENERATED.match(text_of(message).lstrip()))
+    return isinstance(message, dict) and bool(GENERATED.match(text_of(message).lstrip()))
 
 
 class _CollectedFacts:
@@ -495,7 +522,7 @@ class _CollectedFacts:
         text = base.prompt_text(message)
         if text is None:
             return
-        if not _GENERATED.match(text):
+        if not GENERATED.match(text):
             self.prompt = text
         elif self._command is None:
             self._command = slash_command(text)

@@ -14,6 +14,12 @@ is found from its end, as Claude Code's own readers find it:
 - It stops above at the mark of a compaction. The compacted part is a conversation of its own,
   found in the same way from the entry that the mark names.
 
+The messages of a conversation are those that Claude Code sends to its model: `user` and `assistant`
+entries, also those that it wrote itself (`isMeta`: the text of a skill or of a slash command); the
+output of a local command (`system`, `local_command`); a prompt that was typed during a turn
+(`attachment`, `queued_command`). It sends no entry marked as for display alone, no virtual message,
+and no message that stands for an error of the API.
+
 A line is a node if it has a `uuid` and either a type with a place in the tree or a parent. Only the
 keys that determine its place are decoded; a value of a wrong type counts as absent.
 """
@@ -51,10 +57,11 @@ class Node(msgspec.Struct, gc=False):
     results: tuple[str, ...]  # the ids of the calls whose results it holds
     has_result: bool  # whether it holds a result, even one that names no call
     source: str | None  # the uuid of the assistant's entry that it answers
+    says: str | None  # the key that holds what is sent to the model, or None
 
     @property
     def is_message(self) -> bool:
-        return self.type in ("user", "assistant")
+        return self.says is not None
 
     @property
     def is_main(self) -> bool:
@@ -70,7 +77,19 @@ class _Block(msgspec.Struct, gc=False):
 
 class _Message(msgspec.Struct, gc=False):
     id: str | None = None
+    model: str | None = None
     content: list[_Block] | str | None = None
+
+
+class _Origin(msgspec.Struct, gc=False):
+    kind: str | None = None
+
+
+class _Attachment(msgspec.Struct, rename="camel", gc=False):
+    type: str | None = None
+    command_mode: str | None = None
+    is_meta: bool | None = None
+    origin: _Origin | None = None
 
 
 class _Line(msgspec.Struct, rename="camel", gc=False):
@@ -84,12 +103,20 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     team_name: str | None = None
     agent_id: str | None = None
     subtype: str | None = None
+    is_display_only: bool | None = None
+    is_virtual: bool | None = None
+    is_api_error_message: bool | None = None
+    retired_by_no_persons_input: bool | None = None
+    attachment: _Attachment | None = None
     timestamp: str | None = None
     source_tool_assistant_uuid: str | None = msgspec.field(
         default=None, name="sourceToolAssistantUUID"
     )
     message: _Message | None = None
 
+
+_SYNTHETIC: Final = "<synthetic>"
+"""The model of messages that Claude Code wrote in the name of the assistant."""
 
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
@@ -127,7 +154,36 @@ def node_of(line: bytes, place: int) -> Node | None:
         ),
         has_result=any(b.type == "tool_result" for b in blocks),
         source=found.source_tool_assistant_uuid,
+        says=_said_by(found, message),
     )
+
+
+def _said_by(line: _Line, message: _Message) -> str | None:
+    """The value of `Node.says`."""
+    if line.type == "system":
+        is_output = line.subtype == "local_command" and not line.is_display_only
+        return "content" if is_output else None
+    if line.type == "attachment":
+        return "attachment" if _is_typed(line.attachment) else None
+    if line.type not in ("user", "assistant") or line.is_virtual:
+        return None
+    is_error = line.is_api_error_message and message.model == _SYNTHETIC
+    return None if is_error or line.retired_by_no_persons_input else "message"
+
+
+def _is_typed(queued: _Attachment | None) -> bool:
+    """Whether an attachment is a prompt that the user typed during a turn."""
+    if queued is None or queued.type != "queued_command" or queued.command_mode != "prompt":
+        return False
+    return not queued.is_meta and (queued.origin is None or queued.origin.kind == "human")
+
+
+_FLAGS: Final = {
+    found.encode_name: found.name
+    for found in msgspec.structs.fields(_Line)
+    if found.name.startswith(("is_", "retired_"))
+}
+"""The names of the fields of `_Line` that are true or false, by their keys."""
 
 
 def _decode_leniently(line: bytes) -> _Line | None:
@@ -135,16 +191,20 @@ def _decode_leniently(line: bytes) -> _Line | None:
     whole = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf").strip())
     if not isinstance(whole, dict):
         return None
-    flags: dict[str, Any] = {
-        "is_sidechain": bool(whole.get("isSidechain")),
-        "is_meta": bool(whole.get("isMeta")),
-        "is_compact_summary": bool(whole.get("isCompactSummary")),
-        "team_name": str(whole.get("teamName") or ""),
-    }
+    flags: dict[str, Any] = {name: bool(whole.get(key)) for key, name in _FLAGS.items()}
+    flags["team_name"] = str(whole.get("teamName") or "")
+    if isinstance(attachment := whole.get("attachment"), dict):
+        origin = attachment.get("origin")
+        flags["attachment"] = _Attachment(
+            **_texts(attachment, _Attachment),
+            is_meta=bool(attachment.get("isMeta")),
+            origin=_Origin(**_texts(origin, _Origin)) if origin is not None else None,
+        )
     message = whole.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     blocks = [_Block(**_texts(b, _Block)) for b in content] if isinstance(content, list) else None
-    made = _Message(_texts(message, _Message).get("id"), blocks)
+    made = _Message(**_texts(message, _Message))
+    made.content = blocks
     return _Line(**{**_texts(whole, _Line), **flags, "message": made})
 
 

@@ -34,6 +34,7 @@ from sessiontree.formats.claude_code.conversations import (
     is_summary,
     translated,
 )
+from sessiontree.formats.claude_code.lines import as_line, is_carried
 from sessiontree.formats.claude_code.messages import AnthropicMessages
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -170,8 +171,9 @@ class ClaudeCodeWriter:
         message = entry.message_as_stored
         if isinstance(message, dict) and message.get("role") == "system":
             self._losses.add(_LOSS_OF_SYSTEM)
-        self._losses.keys(entry, ("message", "toolResults"))
         metadata = entry.get("metadata")
+        carried = ("metadata",) if is_carried(metadata) else ()
+        self._losses.keys(entry, ("message", "toolResults", *carried))
         if "toolResults" in entry or (isinstance(metadata, dict) and "toolResults" in metadata):
             self._losses.add("a result that Claude Code stored in tool-results/ is its preview")
 
@@ -480,10 +482,12 @@ class _Transcript:
         for uuid, made in zip(uuids, translated(node, message, messages), strict=True):
             if made.get("id") in self._shared:
                 made = {key: value for key, value in made.items() if key != "id"}
-            fields: dict[str, Any] = {"message": made, "uuid": uuid}
+            fields: dict[str, Any] = as_line(made, None if is_compacted else entry.get("metadata"))
+            kind = fields.pop("type")
+            fields["uuid"] = uuid
             if is_compacted:
                 fields |= {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
-            found.append(self._line(node, entry, made["role"], parent, fields))
+            found.append(self._line(node, entry, kind, parent, fields))
             parent = uuid
         return found
 
