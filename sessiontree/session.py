@@ -41,6 +41,7 @@ from sessiontree.storage.fs import DISK, Durability, FileSystem
 from sessiontree.storage.log import FileLog, Log, MemoryLog
 
 if TYPE_CHECKING:
+    from sessiontree.context.providers.values import Request
     from sessiontree.context.resolved import ResolvedHandle
     from sessiontree.core.handle import Handle, Kind
     from sessiontree.engine.gc import GcResult
@@ -511,6 +512,28 @@ class Session:
         In another agent's file, the line has the format of that agent.
         """
         return self._file.original_line(self.entry(ref))
+
+    def sent_request(self, ref: Ref | None = None) -> Request:
+        """Return the request to which an answer was the response, as the agent recorded it.
+
+        Claude Code records its requests since version 2.1.330, in its transcripts and so in imports
+        of them. `ref` is an answer, by default the last one, or the id of a request.
+
+        The `params` of the result have the system prompt, the tools, the messages and the
+        settings. `warnings` says what was left out or changed.
+
+        Raises:
+            UsageError: the session, or the answer, has no record of a request.
+            FileError: a part of the record is missing, or the records form a loop.
+            TooMuchError: the messages of the request have more than 128 MiB.
+        """
+        from sessiontree.operations.requests import is_answer, sent_request  # rarely needed
+
+        def entry() -> Entry | None:
+            return self.cursor.nearest(is_answer) if ref is None else self.entry(ref)
+
+        with self.reader.alone():
+            return sent_request(self.cursor, self._file.original_line, entry, ref)
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """Return what a handle points to.

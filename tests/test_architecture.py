@@ -297,6 +297,7 @@ LATE: Final = {
         "operations.export": "few sessions are copied",
         "operations.find": "few sessions are searched",
         "operations.follow": "few sessions are followed",
+        "operations.requests": "few sessions have records of requests",
         "operations.stats": "few sessions are ever counted",
         "operations.transcript": "few sessions are printed",
         "operations.verify": "few sessions are ever verified",

@@ -244,6 +244,7 @@ class AsyncSession:
     block = _awaited(Session.block)
     stats = _awaited(Session.stats)
     original = _awaited(Session.original)
+    sent_request = _awaited(Session.sent_request)
     resolve = _awaited(Session.resolve)
     resolve_many = _awaited(Session.resolve_many)
     resolved_path = _awaited(Session.resolved_path)

@@ -40,9 +40,21 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
 
 @arguments.file_command("show", json="the facts, or the entry as stored")
 @arguments.optional_ref
-def show(file: str, ref: str | None, as_json: bool) -> None:
+@click.option(
+    "--request",
+    is_flag=True,
+    help="Print the request to the model as it was sent, as JSON: the request that REF answered, "
+    "or the request with the id REF [default: that of the last answer]. Claude Code records "
+    "requests, since 2.1.330.",
+)
+def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
     """With REF, the command shows the whole entry. Without REF, it shows facts of the session."""
     with reading(file) as session:
+        if request:
+            sent = session.sent_request(ref)
+            out_json(sent.params)
+            tell_each("Warning", sent.warnings)
+            return
         if ref is not None:
             entry = session.entry(ref)
             out_json(entry) if as_json else _out_entry(session, entry)

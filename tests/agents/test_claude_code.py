@@ -6,6 +6,7 @@ import json
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,37 @@ def test_parallel_calls_subagents_forks_and_a_compaction(tmp_path: Path) -> None
         talk.say("HELLO again")
         assert read(talk.file) == sent(served)
         check(talk, tmp_path, branches=1)
+
+
+def test_each_recorded_request_is_the_one_that_was_sent(tmp_path: Path) -> None:
+    with conversation(tmp_path) as (talk, served):
+        for prompt in ("HELLO", "READ 0 1", "ASK general-purpose", "/compact", "HELLO again"):
+            talk.say(prompt)
+        wanted = [as_recorded(request) for request in served.requests]
+        imported = import_session(talk.file, tmp_path / "store").file
+        for file in (talk.file, Path(imported)):
+            with Session.open(file, readonly=True) as session:
+                found = [
+                    session.sent_request(entry.uuid)
+                    for entry in session.find(type="message")
+                    if entry["message"]["role"] == "assistant"
+                ]
+            assert len(found) >= 8
+            assert not [warning for request in found for warning in request.warnings]
+            assert all(as_recorded(request.params) in wanted for request in found)
+
+
+def as_recorded(request: dict[str, Any]) -> dict[str, Any]:
+    """A request without what is not recorded, and with each text as a block."""
+    left_out = ("metadata", "stream", "betas")
+    made = {key: value for key, value in request.items() if key not in left_out}
+    system = [block for block in made["system"] if "billing-header" not in block["text"]]
+    messages = []
+    for message in made["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        messages.append({**message, "content": blocks})
+    return {**made, "system": system, "messages": messages}
 
 
 def test_going_back_is_the_only_branch(tmp_path: Path) -> None:

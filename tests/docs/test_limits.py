@@ -11,7 +11,7 @@ from sessiontree.core import damage, message
 from sessiontree.engine import translated
 from sessiontree.formats import base, writing
 from sessiontree.formats.codex import reader as codex
-from sessiontree.operations import export, own_rules
+from sessiontree.operations import export, own_rules, requests
 from sessiontree.redact import redaction
 from sessiontree.storage import files, zstd
 from tests.docs.examples import ROOT
@@ -26,6 +26,7 @@ LIMITS = {
     "lines of lanes": f"{writing._LINES_AGAIN:,}",
     "bytes of a session for each line": f"each {writing._SIZE_OF_EACH_LINE} bytes",
     "repeated bytes": f"{writing._BYTES_AGAIN // MIB} MiB of repeated lines",
+    "request": f"{requests._MOST_BYTES // MIB} MiB of messages",
     "times": f"{writing._TIMES} times the lines",
     "bytes of a session for each": str(writing._SIZE_OF_EACH),
     "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
