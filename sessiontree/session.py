@@ -1098,8 +1098,9 @@ class Session:
     ) -> str:
         """Copy the path to an entry into a new session file; returns the path of the copy.
 
-        An agent's own session id in the metadata is not copied. A lost or damaged blob gives a
-        ContentLostWarning.
+        Each `usage` entry is copied with the last entry of its lane before it in the file,
+        annotations aside: the copy has the costs of its path. An agent's own session id in the
+        metadata is not copied. A lost or damaged blob gives a ContentLostWarning.
 
         Args:
             file: the new file; `Store.fork` chooses a file in a store.

@@ -73,6 +73,7 @@ _PLAIN: Final = re.compile(r"""[ !#-\[\]-~]+""")
 _ESCAPE: Final = b"\\u00"
 _LONGEST_ESCAPE: Final = b"\\u0020"
 _SEARCHED: Final = 512 * 1024
+_FIRST: Final = 8 * 1024  # bytes of lines that are read in a row
 _PRINTABLE_ESCAPE: Final = re.compile(rb"\\u00[2-7]")
 
 Line = tuple[Head | Entry, bytes, int]
@@ -480,6 +481,12 @@ class Naming:
             found.append(entry)
         return found
 
+    def on_lane(self, lane: str | None, start: int) -> Iterator[tuple[Head | Entry, int]]:
+        """Yield the structure of the entries of a lane from an offset on, and their offsets."""
+        for found, _, offset in self._lines_from(start):
+            if (None if found.lane == MAIN else found.lane) == lane:
+                yield found, offset
+
     def _search(self, name: str) -> Meaning | None:
         """Search the raw bytes for what a name means; None where they do not tell."""
         is_uuid = False
@@ -549,6 +556,10 @@ class Naming:
 
     def _blocks_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
         view = self._view
+        near = min(offset + _FIRST, view.complete)  # often enough
+        for at, block in whole_lines(self._read, offset, near):
+            yield at, block
+            offset = at + len(block)
         yield from whole_lines(self._read, offset, view.complete)
         if view.complete < view.size:
             yield view.complete, self._read(view.complete, view.size - view.complete)

@@ -4,9 +4,10 @@ Invariants:
 
 - Entries are copied byte for byte and keep their parents. The new header takes the uuid
   that the top entry names as its parent.
-- Copied too are the branches that copied merges took in, the labels of copied entries,
-  and the blobs of all that, before the new file has its name. Scratch lanes that were
-  never kept are left out, unless one is asked for.
+- Copied too are the branches that copied merges took in, the usage beside copied entries
+  (`beside`), the labels of copied entries, and the blobs of all that, before the new file has its
+  name. Scratch lanes that were never kept are left out, unless one is asked for.
+- Lines keep their order. If the last one is not the leaf, a `branch` entry goes back to it.
 - The new file is made whole or not at all, and never over another.
 - With `inline`, an entry that was spilled or is a handle is written anew with its content,
   under the same uuid. Spilled content is checked, or nothing is copied; a handle that
@@ -58,6 +59,7 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
+from sessiontree.operations.beside import add_usage
 from sessiontree.operations.lineage import Lineage, Lines
 from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
@@ -197,11 +199,14 @@ def _lines_on_path(original: Original, leaf: Entry) -> Lines:
 
 
 def _lines_of(original: Original, rows: bytearray, leaf: int) -> Lines:
-    """The lines of rows, of the branches that these merge, and of the labels of all of them."""
+    """The lines of rows, of the branches that these merge, and of the usage and labels of them."""
     reader = original.reader
     tree = reader.index()
     rows.extend(bytes(len(tree) - len(rows)))
+    has_header = rows[HEADER_ROW]
     _add_merged(original, rows)
+    rows[HEADER_ROW] = has_header
+    add_usage(tree, rows)
     rows[HEADER_ROW] = 0
     _add_labels(original, rows)
     copied = [row for row, is_copied in enumerate(rows) if is_copied]

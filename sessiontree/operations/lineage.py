@@ -1,7 +1,8 @@
 """Lineage: the lines that a fork copies, found by walking up from its last entry.
 
-They are those of the path, of the branches that merges on it took in, and of the labels of all
-these. What is on no such way is searched through as raw bytes at most, for labels.
+They are those of the path, of the branches that merges on it took in, of the usage beside all these
+(`beside`), and of the labels of all these. What is on no such way is searched through as raw bytes
+at most, for labels and usage.
 
 Invariants: the lines are those that the index of the whole file gives.
 """
@@ -21,6 +22,7 @@ from sessiontree.core.blob import MARK
 from sessiontree.core.entry import Entry
 from sessiontree.engine.naming import Told
 from sessiontree.engine.reader import TreeReader
+from sessiontree.operations.beside import Beside
 
 _MOST_STEPS: Final = 1_000_000
 """How many entries are passed that a merge took in before; the index costs less then."""
@@ -74,11 +76,13 @@ class Lineage:
         self._beside: dict[int, tuple[int, int]] = {}
         """By the offset of each merged entry the hash of its uuid, and the offset of its parent."""
         self._with_blobs = array("q")
+        self._usage = Beside(reader)
         self._steps = 0
 
     def lines(self) -> Lines | None:
         """Return the lines; None where only the index tells, or there are none."""
         merges: list[int] = []
+        below: Entry | None = None
         for entry in self._up(self._leaf):
             offset = entry.offset
             self._path.append(offset)
@@ -87,10 +91,13 @@ class Lineage:
                 self._with_blobs.append(offset)
             if entry.type == "merge":
                 merges.append(offset)
+            self._usage.look(entry, below)
+            below = entry
         self._sort()
         if not self._offsets or (merges and not self._merged(merges)):
             return None
         more = {offset: mark for offset, (mark, _) in self._beside.items()}
+        more |= {at: mark for at, mark in self._usage.found.items() if not self._has(at)}
         told = self._add_labels(more)
         offsets, marks = self._offsets, self._marks
         if more:
@@ -215,5 +222,6 @@ class Lineage:
             if entry.type == "merge":
                 merges.append(at)
             self._beside[at] = mark, _NOTHING
+            self._usage.look(entry, below)
             below = entry
         return _NOTHING

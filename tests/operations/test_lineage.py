@@ -37,9 +37,21 @@ def merges(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
+def noted(draw: st.DrawFn) -> bytes:
+    """A line below another of a few, mostly of usage, that copied entries may have beside them."""
+    kind = draw(st.sampled_from(["usage", "usage", "session_info", "message"]))
+    uuids = st.sampled_from(["root", "aa", "b", "u1", "u2"])
+    lane = draw(st.sampled_from(["", "", '"lane":"x",']))
+    escaped = draw(st.sampled_from([0, 0, 0, 1]))
+    ends = f'"uuid":{spelled(draw(uuids), escaped)},"parentUuid":{spelled(draw(uuids), escaped)}'
+    return f'{{"type":"{kind}",{lane}{ends}}}'.encode()
+
+
+@st.composite
 def files(draw: st.DrawFn) -> bytes:
     """A file that opens: a header, then entries, names, merges, damage and compactions."""
-    lines = st.lists(named_lines() | entry_lines() | merges() | merges() | DAMAGED, max_size=8)
+    some = named_lines() | entry_lines() | merges() | merges() | noted() | DAMAGED
+    lines = st.lists(some, max_size=8) | st.lists(noted(), max_size=8)
     content = draw(st.sampled_from([HEADER, HEADER + b'{"uuid":"aa"', b"\n" + HEADER])) + b"\n"
     for _ in range(draw(st.integers(0, 2))):
         content += b"".join(line + b"\n" for line in draw(lines))
@@ -114,7 +126,8 @@ def test_a_fork_copies_what_the_index_gives(
 def play(session: Session, random: Random) -> None:
     for number in range(60):
         entry = random.choice(list(session.entries()))
-        step = random.choice(["say"] * 8 + ["branch", "merge", "label", "clear", "compact", "lane"])
+        steps = ["branch", "merge", "label", "clear", "compact", "lane", "usage", "usage"]
+        step = random.choice(["say"] * 8 + steps)
         with suppress(SessionTreeError), warnings.catch_warnings(action="ignore"):
             if step == "say":
                 session.append_message(user(f"{number} " * random.choice([1, 100])))
@@ -126,6 +139,8 @@ def play(session: Session, random: Random) -> None:
                 session.label(entry, f"l{number}")
             elif step == "clear":
                 session.label(entry, None)
+            elif step == "usage":
+                session.append_usage({"input": number})
             elif step == "compact":
                 session.compact("short", keep=random.choice([0, 100]))
             else:
