@@ -89,7 +89,7 @@ def test_what_the_output_cannot_encode_becomes_a_question_mark(
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
     monkeypatch.setattr(sys, "stdout", stream)
     terminal.out("é…x")
-    assert stream.buffer.getvalue() == b"??x\n"  # type: ignore[attr-defined]
+    assert stream.buffer.getvalue() == b"??x\n"
 
 
 def test_without_output_nothing_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -70,7 +70,7 @@ def test_a_file_is_shared_if_it_is_larger_than_a_share(
     file.write_bytes(sound)
     taken: list[tuple[int, int]] = []
 
-    def find(shares: list[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
+    def find(shares: Sequence[tuple[int, int]]) -> Iterator[Sequence[int]]:
         taken.extend(shares)
         return iter([()] * len(shares))
 
