@@ -138,6 +138,10 @@ class NotASessionError(FileError):
     """
 
 
+class AgentRecordError(NotASessionError):
+    """An agent keeps the file beside its sessions, for example a list of prompts."""
+
+
 class ForeignFormatError(FileError):
     """The file belongs to another agent. `agent` is the name of that agent."""
 

@@ -18,12 +18,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from msgspec.structs import replace
-
 from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
+from sessiontree.catalog.listing import SessionInfo, moment, session_infos
+from sessiontree.catalog.places import facts_in
 from sessiontree.core.callback import check_never_awaited
-from sessiontree.core.project import directory_of, encoded, folder_name, id_in_name, id_of_name
+from sessiontree.core.project import encoded, folder_name, id_in_name, id_of_name
 from sessiontree.errors import (
     ContentLostWarning,
     RefError,
@@ -33,7 +32,7 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
-from sessiontree.storage.files import SUFFIX, Report, session_files
+from sessiontree.storage.files import SUFFIX, TRASH, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.rollouts import in_force
 
@@ -371,9 +370,7 @@ class Store:
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
         """List the sessions in the trash, most recently trashed first; see `list`."""
-        from sessiontree.catalog import move  # few programs use the trash
-
-        folder = os.path.join(self.root, move.TRASH)
+        folder = os.path.join(self.root, TRASH)
         found = Store(folder, fs=self._fs).list(report=report)
         found.sort(key=lambda one: os.path.relpath(one.file, folder).split(os.sep)[0], reverse=True)
         return found
@@ -496,10 +493,7 @@ class Store:
 
     def _facts(self, file: str) -> SessionInfo:
         """The facts of a file; its project is the one whose folder it is in."""
-        found = facts_of(file, self._fs)
-        project = os.path.relpath(file, self.root).split(os.sep)[0]
-        directory = directory_of(project)
-        return found if directory in (None, found.cwd) else replace(found, cwd=directory)
+        return facts_in(self.root, file, self._fs)
 
     def _by_id(self, id: str, cwd: PathLike | None) -> builtins.list[SessionInfo]:
         """The sessions of a whole id, if a file is named for it.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable
@@ -24,6 +26,15 @@ FIGURES: Final[dict[str, Callable[[list[float]], float]]] = {
     "worst append in ms": max,
 }
 """What the tests of durability count, and how the figures of many tests are made one."""
+
+_NO_HOME: Final = tempfile.mkdtemp(prefix="no-home-")
+"""A folder for the caches of commands, which has no sessions: the tests list none of the user's."""
+
+atexit.register(shutil.rmtree, _NO_HOME, ignore_errors=True)
+os.environ["XDG_CACHE_HOME"] = os.path.join(_NO_HOME, "cache")
+for _variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME"):
+    os.environ[_variable] = os.path.join(_NO_HOME, "agents")
+os.environ.pop("PI_CODING_AGENT_SESSION_DIR", None)
 
 # Elsewhere random tests look for what is not known yet; a submission is judged by examples that
 # are the same each time, so that it fails for what it changes.

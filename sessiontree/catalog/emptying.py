@@ -22,13 +22,22 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sessiontree.catalog.move import DELETING, MARK, TRASH, finish
+from sessiontree.catalog.move import MARK, finish
 from sessiontree.engine.gc import ARCHIVE
 from sessiontree.engine.opening import KEPT_AS
 from sessiontree.errors import SessionTreeError, StorageError
 from sessiontree.storage.atomic import UNFINISHED
 from sessiontree.storage.blobs import ASIDE
-from sessiontree.storage.files import BLOBS, LOCK, SUFFIX, Report, is_own_folder, is_session_name
+from sessiontree.storage.files import (
+    BLOBS,
+    DELETING,
+    LOCK,
+    SUFFIX,
+    TRASH,
+    Report,
+    is_own_folder,
+    is_session_name,
+)
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.move import moving

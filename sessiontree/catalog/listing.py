@@ -33,8 +33,8 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import decode_object
 from sessiontree.core.message import begins_turn, preview_of, role_of, slash_command, text_of
 from sessiontree.engine.opening import Start, sniff
-from sessiontree.errors import NotASessionError, SessionTreeError
-from sessiontree.storage.files import LOCK, Report, owner_in, project_of_chat, unreadable
+from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
+from sessiontree.storage.files import LOCK, Report, owner_in, unreadable
 from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.text.preview import shown, told
@@ -49,8 +49,6 @@ TAIL: Final = 32 * 1024
 FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
 """Characters of the first message that are given."""
-
-_GEMINI: Final = "Gemini CLI"
 
 _LAST_LINES: Final = 8
 """Lines tried, from the end, for one that is an entry."""
@@ -77,6 +75,14 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         branches: the number of branches; None if the branches were not counted.
         agent: the agent whose program wrote the file; None for a sessiontree file. The JSON key is
             `program`.
+        made_by: the short name of the agent that held the conversation, also for an imported
+            session; None if that is not known. The JSON key is `agent`.
+        imported_from: the name of the file from which the session was imported, or None.
+        turns: the number of prompts on all branches; None if the file was not counted. This and
+            the following are in the list of the command line, not in that of a store.
+        model: the model that was used last, or None.
+        usage: the tokens of all answers, as `stats --json` prints them, or None.
+        cost: the reported cost in US dollars, or None.
     """
 
     file: str
@@ -91,6 +97,12 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     writer: str | None
     branches: int | None = None
     agent: str | None = msgspec.field(default=None, name="program")
+    made_by: str | None = msgspec.field(default=None, name="agent")
+    imported_from: str | None = None
+    turns: int | None = None
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    cost: float | None = None
 
 
 def session_infos(
@@ -98,23 +110,34 @@ def session_infos(
 ) -> Iterator[SessionInfo]:
     """The facts of each session; a file that cannot be listed is reported and left out.
 
-    `look` gives the facts of one file, by default `facts_of`. Several chats of Gemini CLI in one
-    folder may be one session; the facts are those of `in_force`, and come last.
+    What an agent keeps beside its sessions, such as a list of prompts, is left out in silence.
+
+    `look` gives the facts of one file, by default `facts_of`. Where several files in one folder
+    may be one session, the facts are those of `in_force`, and come last.
     """
     look = look or facts_of
     chats: dict[tuple[str, str], SessionInfo] = {}
     for file in files:
         try:
             found = look(file)
+        except AgentRecordError:
+            continue
         except SessionTreeError as error:
             report(str(error))
             continue
-        if found.agent != _GEMINI:
+        if found.agent is None or not _is_in_files(found.agent):
             yield found
             continue
         key = os.path.dirname(file), found.id
         chats[key] = in_force(chats[key], found) if key in chats else found
     yield from chats.values()
+
+
+def _is_in_files(agent: str) -> bool:
+    """Whether an agent, given its name for people, keeps a session in several files."""
+    from sessiontree.formats import FORMATS  # slow to import, and few files are another agent's
+
+    return any(format.is_in_files for format in FORMATS if format.program == agent)
 
 
 def in_force(one: SessionInfo, other: SessionInfo) -> SessionInfo:
@@ -214,6 +237,8 @@ class _Opened:
             bytes=size,
             lane=last.lane or "main",
             writer=_writer(self._fs, self.name),
+            made_by=_in_metadata(header, "agent"),
+            imported_from=_in_metadata(header, "importedFrom"),
         )
 
     def _foreign_facts(self, start: Start, format: Format, tail: bytes) -> SessionInfo:
@@ -228,16 +253,14 @@ class _Opened:
             if len(head) == len(before):
                 break
             found = format.facts(head, tail)
-        if format.name == "codex":
-            from sessiontree.engine.translated import described  # slow to import, few need it
+        from sessiontree.engine.translated import described  # slow to import, few need it
 
-            found = described(found, self.name, self._fs)
+        found = described(format, found, self.name, self._fs)
         first = found.first_message
-        is_chat = format.program == _GEMINI
         return SessionInfo(
             file=self.name,
             id=found.id or "",
-            cwd=(is_chat and project_of_chat(self._fs, self.name)) or found.cwd,
+            cwd=found.cwd,
             name=found.name,
             first_message=first and _cut(first),
             created=found.created,
@@ -246,11 +269,18 @@ class _Opened:
             lane="main",
             writer=None,
             agent=format.program,
+            made_by=format.name,
         )
 
     def _modified(self) -> str:
         changed = datetime.fromtimestamp(self._stat.modified, UTC)
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _in_metadata(header: Mapping[str, Any], key: str) -> str | None:
+    """What an import, or the agent that records a session, says about it."""
+    metadata = header.get("metadata")
+    return _text(metadata, key) if isinstance(metadata, dict) else None
 
 
 def _writer(fs: FileSystem, file: str) -> str | None:

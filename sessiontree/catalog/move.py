@@ -23,7 +23,7 @@ from typing import Final
 from sessiontree.catalog.listing import facts_of, session_infos
 from sessiontree.errors import NothingToDoError, SessionBusyError, SessionTreeError, UsageError
 from sessiontree.storage.atomic import create_file
-from sessiontree.storage.files import Report, session_files
+from sessiontree.storage.files import DELETING, TRASH, Report, session_files
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.move import (
     bring_sidecars,
@@ -35,14 +35,8 @@ from sessiontree.storage.move import (
 )
 from sessiontree.storage.oserrors import os_errors
 
-TRASH: Final = ".trash"
-"""The name of the folder of the trash, in the root."""
-
 MARK: Final = ".moving-"
 """Starts the name of a mark in the trash; the rest is the name of the session's folder there."""
-
-DELETING: Final = ".deleting-"
-"""Starts the name of a folder of the trash whose files are removed; the rest is its old name."""
 
 
 def rename_project(

@@ -18,11 +18,11 @@ from typing import Final
 import msgspec
 
 from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import AgentRecordError, SessionTreeError
 from sessiontree.operations.workers import Crew, available
 from sessiontree.storage.files import Report, unreadable
 from sessiontree.storage.lines import Scanner
-from sessiontree.text.pattern import Pattern
+from sessiontree.text.pattern import AllOf, Pattern
 
 __all__ = ["SearchHit", "Wanted", "processes_for", "search"]
 
@@ -31,7 +31,7 @@ WORTH_SHARING: Final = 32_000_000
 
 
 def search(
-    pattern: Pattern,
+    pattern: Pattern | AllOf,
     files: Sequence[str],
     wanted: Wanted,
     report: Report,
@@ -81,12 +81,14 @@ def processes_for(files: Iterable[str]) -> int:
 
 
 def _found_in(
-    file: str, pattern: Pattern, wanted: Wanted, scanner: Scanner
+    file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner
 ) -> Iterator[SearchHit | str]:
     """The hits in a file, and what is wrong with it."""
     problems: list[str] = []
     try:
         yield from FileSearch(file, pattern, wanted, scanner, problems.append).hits()
+    except AgentRecordError:
+        return
     except SessionTreeError as error:
         problems.append(str(error))
     except OSError as error:

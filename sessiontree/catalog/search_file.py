@@ -21,9 +21,10 @@ from sessiontree.core.blob import MARK, blob_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import MOST_FINDINGS, ignore
 from sessiontree.core.display import printable
-from sessiontree.core.entry import Entry, decode_leniently, decode_object
-from sessiontree.core.message import calls_of, message_in
+from sessiontree.core.entry import Entry, decode_leniently, decode_object, is_of_subagent
+from sessiontree.core.message import TOOL, begins_turn, calls_of, message_in, tools_of
 from sessiontree.core.spill import Fetch, restore
+from sessiontree.core.usage import usage_of
 from sessiontree.engine.opening import Start, sniff_file
 from sessiontree.errors import SessionTreeError, SpilledError
 from sessiontree.storage.files import (
@@ -40,7 +41,7 @@ from sessiontree.storage.lines import Scanner
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.zstd import Positioned
-from sessiontree.text.pattern import Pattern, Span, lines_with
+from sessiontree.text.pattern import AllOf, Pattern, Span, lines_with
 from sessiontree.text.preview import role, speaker
 from sessiontree.text.searchable import texts, texts_of_tool
 
@@ -60,7 +61,8 @@ class Wanted(msgspec.Struct, frozen=True):
     """Which entries count.
 
     Attributes:
-        roles: those of one of these roles; all if empty.
+        roles: those of one of these roles, as stored or as people read it; all if empty. `tool`
+            is the role of results of tools, `prompt` that of what the user typed.
         tool: the tool whose calls and results count; None for all text.
         since: the time from which on entries count; None for all.
         current: whether only entries on the path to the leaf count.
@@ -86,6 +88,11 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
         snippet: the text around the first match, on one line.
         match: the start and the end of the match in the snippet.
         speaker: the role as people read it: `tool` for results of tools in any shape.
+        prompt: whether the entry is a prompt.
+        tools: the names of the tools that the entry calls, or whose results it has.
+        model: the model that wrote the message, or None.
+        usage: the tokens that the message reports, as `stats --json` prints them, or None.
+        cost: the reported cost of the message in US dollars, or None.
     """
 
     file: str
@@ -98,13 +105,18 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     snippet: str
     match: Span
     speaker: str | None = None
+    prompt: bool = False
+    tools: list[str] = []
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    cost: float | None = None
 
 
 class FileSearch:
     """One file being searched."""
 
     def __init__(
-        self, file: str, pattern: Pattern, wanted: Wanted, scanner: Scanner, report: Report
+        self, file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner, report: Report
     ) -> None:
         self._file = file
         self._pattern = pattern
@@ -221,14 +233,14 @@ class FileSearch:
                 self._report(f"{file} is not searched: it cannot be read, or is over 64 MiB")
                 continue
             text = content.decode("utf-8", "replace")
-            span = self._pattern.search(text)
-            if span is None:
+            match = self._pattern.match_in([text])
+            if match is None:
                 continue
             entry = next(self._naming(foreign, os.path.basename(file)), None)
             if entry is None:
                 self._report(f"{file} contains the pattern; no entry names it")
             elif self._is_wanted(entry):
-                yield self._made(entry, text, span)
+                yield self._made(entry, *match)
 
     def _naming(self, foreign: ForeignFile, name: str) -> Iterator[Entry]:
         for number, file in enumerate(foreign.files):
@@ -274,11 +286,10 @@ class FileSearch:
     def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:
         if not self._is_wanted(entry):
             return None
-        for text in self._texts(body):
-            span = self._pattern.search(text)
-            if span is not None and self._is_on_path(entry):
-                return self._made(entry, text, span)
-        return None
+        match = self._pattern.match_in(self._texts(body))
+        if match is None or not self._is_on_path(entry):
+            return None
+        return self._made(entry, *match)
 
     def _texts(self, body: Mapping[str, Any]) -> Iterator[str]:
         tool = self._wanted.tool
@@ -286,7 +297,7 @@ class FileSearch:
 
     def _is_wanted(self, entry: Entry) -> bool:
         wanted = self._wanted
-        if wanted.roles and role(entry) not in wanted.roles:
+        if wanted.roles and not _has_role(entry, wanted.roles):
             return False
         since = wanted.since
         return since is None or moment(entry.timestamp) >= since.timestamp()
@@ -334,6 +345,7 @@ class FileSearch:
             snippet=before + match + after,
             match=(len(before), len(before) + len(match)),
             speaker=speaker(entry),
+            **_facts_of_message(entry),
         )
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
@@ -367,6 +379,34 @@ class FileSearch:
         if entry.type == "handle":
             body[_CONTENT] = fetch(str(body.get("handle"))).decode("utf-8", "replace")
         return body
+
+
+def _facts_of_message(entry: Entry) -> dict[str, Any]:
+    """What a hit says of the message in an entry."""
+    message = entry.message_as_stored if entry.type == "message" else None
+    if not isinstance(message, dict):
+        return {}
+    model, reported = message.get("model"), message.get("usage")
+    usage = usage_of(reported) if isinstance(reported, dict) else None
+    return {
+        "prompt": begins_turn(entry.as_stored) and not is_of_subagent(entry.lane),
+        "tools": tools_of(message),
+        "model": model if isinstance(model, str) and model else None,
+        "usage": usage and usage.as_dict(),
+        "cost": (usage and usage.cost) or None,
+    }
+
+
+PROMPT: Final = "prompt"
+"""The role by which a search finds what the user typed."""
+
+
+def _has_role(entry: Entry, roles: frozenset[str]) -> bool:
+    """Whether an entry has one of some roles, by the name of people or as stored."""
+    if PROMPT in roles and begins_turn(entry.as_stored) and not is_of_subagent(entry.lane):
+        return True
+    stored, named = role(entry), speaker(entry)
+    return named in roles or (stored in roles and (stored, named) != ("user", TOOL))
 
 
 _BY_PARTS: Final = ("foreign", "version 1")

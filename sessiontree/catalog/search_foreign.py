@@ -12,10 +12,10 @@ within a document are found as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -29,10 +29,9 @@ from sessiontree.engine.opening import Start
 from sessiontree.engine.translated import SourceFile, agent_files, history_files, sidecar_of
 from sessiontree.engine.view import View
 from sessiontree.formats.base import Place, Source, lane_name, values
-from sessiontree.formats.claude_code.reader import TITLES
 from sessiontree.formats.gemini.layout import is_plain_log, messages_with
 from sessiontree.formats.gemini.reader import Gemini
-from sessiontree.storage.files import Report, chats_of_subagents
+from sessiontree.storage.files import Report
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import (
     Find,
@@ -52,7 +51,6 @@ from sessiontree.text.preview import role
 _MOST_ALONE: Final = 5000
 """The lines that are translated alone; the whole file costs less than more of them."""
 
-_CLAUDE_CODE: Final = "claude-code"
 _RESPONSE: Final = b'"functionResponse"'
 
 
@@ -72,11 +70,10 @@ class ForeignFile:
         self._id = start.session_id
         self._counted: dict[int, tuple[int, int]] = {}
         self._opening = start.head.lstrip(b"\0\r\n\t ").partition(b"\n")[0]
-        if self._format is not None and self._format.name == _CLAUDE_CODE:
-            self._opening = b""
-            self.files += agent_files(file, report)
-        elif isinstance(self._format, Gemini):
-            self.files += chats_of_subagents(file, report)
+        if self._format is not None:
+            self.files += agent_files(file, report) if self._format.has_subagents else ()
+            if not self._format.needs_opening:
+                self._opening = b""
 
     @cached_property
     def _log(self) -> FileLog:
@@ -95,7 +92,7 @@ class ForeignFile:
     def entry(self, number: int, offset: int, line: bytes) -> Entry | None:
         """The entry of a line of file `number`; None if it depends on other lines, or is none."""
         body = decode_object(line)
-        if self._format is None or not body or _depends(self._format.name, body, number):
+        if self._format is None or not body or not self._format.stands_alone(body, number > 0):
             return None
         alone = _Lines(os.path.basename(self.files[number]), self._opening, line)
         for place, made in self._format.translate(alone, _unreported):
@@ -165,17 +162,11 @@ class ForeignFile:
         return any(_is_in(str(body.get(name)).encode("utf-8", "replace"), find) for name in names)
 
     def _repeats_prompts(self) -> bool:
-        """Whether Codex wrote a history here whose prompts are only above it."""
-        if self._format is None or self._format.name != "codex":
+        """Whether a line repeats the prompts above it, so that each is found there too."""
+        if self._format is None or not self._format.repeating:
             return False
-        found = Scanner().lines(self.files[0], partial(lines_with, b'"compacted"'))
-        bodies = (decode_object(line) for _, line in found)
-        return any(
-            body.get("type") == "compacted"
-            and isinstance(payload := body.get("payload"), dict)
-            and not isinstance(payload.get("replacement_history"), list)
-            for body in bodies
-        )
+        found = Scanner().lines(self.files[0], partial(lines_with, self._format.repeating))
+        return any(self._format.repeats_prompts(decode_object(line)) for _, line in found)
 
     def _of_version_1(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         session_id = str(decode_object(rest_of_line(self._log.read, 0)).get("id", ""))
@@ -286,24 +277,6 @@ class _Object(msgspec.Struct, gc=False):
 
 
 _decode_objects: Final = msgspec.json.Decoder(_Object).decode_lines
-
-
-def _depends(format: str, body: Mapping[str, Any], number: int) -> bool:
-    """Whether more of a line's entry than its parent depends on other lines."""
-    if format == "pi":
-        message = body.get("message")
-        is_patch = isinstance(message, dict) and message.get("role") == "system"
-        return is_patch or body.get("type") == "context_edit" or "systemMessage" in body
-    if format == "codex":
-        return body.get("type") == "compacted"
-    if format == _CLAUDE_CODE:
-        if body.get("isCompactSummary") or (number and "uuid" not in body):
-            return True
-        if number:
-            return False
-        is_title = any(body.get(key) for key in TITLES)
-        return is_title or bool(body.get("isSidechain") or body.get("teamName"))
-    return True
 
 
 def names_match(file: str, find: Find) -> bool:

@@ -74,6 +74,22 @@ def path_option(
 
 
 cwd = path_option("--cwd", metavar="DIR", help="Include only sessions of this working directory.")
+_AGENTS: Final = ("claude-code", "codex", "pi", "gemini", "sessiontree")
+agent = click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    type=click.Choice(_AGENTS),
+    callback=lambda ctx, option, given: frozenset(given),
+    help="Include only sessions of this agent; you can give --agent more than once.",
+)
+project = path_option(
+    "--cwd",
+    "--project",
+    "project",
+    metavar="DIR",
+    help="Include only sessions of this working directory: its path, or its last part.",
+)
 store = path_option(
     "--store",
     "folder",

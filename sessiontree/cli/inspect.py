@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import click
 
+from sessiontree.catalog.places import Selection
 from sessiontree.cli import arguments, output
 from sessiontree.cli.opening import reading
-from sessiontree.cli.output import describe, for_people, out_entry_row, out_json, out_json_list
+from sessiontree.cli.output import (
+    describe,
+    for_people,
+    out_entry_row,
+    out_facts,
+    out_json,
+    out_json_list,
+    usage_in_words,
+)
 from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
+from sessiontree.cli.totals import out_totals
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry
@@ -25,13 +36,6 @@ from sessiontree.session import Session
 from sessiontree.text.preview import is_unclear
 
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
-
-
-def _out_facts(facts: Mapping[str, Any]) -> None:
-    """Print names and values, one pair a line; empty values are left out."""
-    for key, value in facts.items():
-        if value:
-            out(f"{one_line(key):<14} {one_line(str(value), 1000)}")
 
 
 def _model_name(model: Mapping[str, Any] | None) -> str:
@@ -70,7 +74,7 @@ def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
             "damage": f"{len(facts['damage']):,} found" if facts["damage"] else "none found",
             "notes": in_short(session.notes),
         }
-        out_json(facts) if as_json else _out_facts({**facts, **shown})
+        out_json(facts) if as_json else out_facts({**facts, **shown})
 
 
 def _facts(session: Session) -> dict[str, Any]:
@@ -115,7 +119,7 @@ def _out_entry(session: Session, entry: Entry) -> None:
     message = entry.get("message")
     rest = {key: value for key, value in entry.body.items() if key not in _STRUCTURE}
     is_message = entry.type == "message" and isinstance(message, dict)
-    _out_facts(
+    out_facts(
         {
             "type": entry.type,
             "uuid": entry.uuid,
@@ -256,28 +260,44 @@ _MOVES: Final = frozenset({"branch", "branch_summary", "stack_summary"})
 """Entries by which a writer leaves the path on purpose."""
 
 
-@arguments.file_command("stats", json="the numbers")
-def stats(file: str, as_json: bool) -> None:
+@arguments.command("stats", json="the numbers")
+@click.argument("place", metavar="[FILE|DIR]", required=False, type=arguments.SESSION_FILE)
+@arguments.agent
+@arguments.project
+@arguments.time("--since", "Count only sessions that changed since this time")
+def stats(place: str | None, as_json: bool, **only: Any) -> None:
+    """With FILE, the command counts one session. With DIR, it adds up the sessions in DIR and in
+    the folders below DIR; without both, all sessions that 'sessiontree ls' lists.
+
+    The cost is the cost that the agent reported. The counts of sessions are kept in your cache
+    folder, so that only new and changed sessions are counted the next time.
+    """
+    if place is None or os.path.isdir(place):
+        out_totals(place, Selection(**only), as_json=as_json)
+        return
+    if any(only.values()):
+        raise click.UsageError("--agent, --project and --since need a folder, not a file")
+    _out_stats(place, as_json=as_json)
+
+
+def _out_stats(file: str, *, as_json: bool) -> None:
     with reading(file) as session:
         found = session.stats()
         if as_json:
             out_json(found)
             return
-        usage = found.usage
         shown = {
             "entries": _by_kind(found.types, found.entries),
             "branches": f"{found.branches:,}",
             "lanes": _by_kind(_without_scratch(found.lanes), len(found.lanes)),
             "in the file": f"{found.file_bytes:,} bytes",
             "in blobs": f"{found.blob_bytes:,} bytes ({found.blobs:,})" if found.blobs else "",
-            "tokens": f"{usage.input:,} in, {usage.output:,} out, "
-            f"{usage.cache_read:,} read from cache, {usage.cache_write:,} written to it",
-            "cost": f"${usage.cost:,.4f}" if usage.cost else "",
+            **usage_in_words(found.usage),
         }
         for name, each in found.models.items():
             cost = f", ${each.cost:,.4f}" if each.cost else ""
             shown[f"  {name}"] = f"{each.input:,} in, {each.output:,} out{cost}"
-        _out_facts(shown)
+        out_facts(shown)
         if found.lost_blobs:
             lost = counted(found.lost_blobs, "blob")
             tell(f"Warning: {lost} missing or damaged; 'sessiontree blob ls {file}' lists them")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 
+from sessiontree.catalog.counting import AT_ONCE, Counter, cache_folder
 from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.cli.terminal import tell_each
 from sessiontree.errors import RefError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.store import HOME_VARIABLE, Store
+from sessiontree.store import HOME_VARIABLE, Store, by_time
 
 
 def store_at(folder: str | None) -> Store:
@@ -36,26 +38,68 @@ def store_at(folder: str | None) -> Store:
     raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
 
 
+def places_at(folder: str | None) -> list[str]:
+    """The folders of sessions: the one named; else the user's store, and those of the agents."""
+    from sessiontree.catalog.homes import agent_folders  # heavy, and few commands need it
+
+    store = store_at(folder)
+    return [store.root] if folder is not None else [store.root, *agent_folders()]
+
+
+def counted_sessions(
+    found: Sequence[SessionInfo],
+    at_once: int | None = AT_ONCE,
+    shown: Callable[[float, float | None], object] = lambda done, total: None,
+) -> list[SessionInfo]:
+    """Sessions with their counts, which are kept for the next time; `shown` gets the progress."""
+    counter = Counter(cache_folder())
+    counted: list[SessionInfo] = []
+    for one in counter.counted(found, at_once):
+        counted.append(one)
+        shown(len(counted), len(found))
+    counter.save()
+    return counted
+
+
+def none_found(places: Sequence[str], selection: Selection) -> str:
+    """The message for a list without a session."""
+    where = places[0] if len(places) == 1 else f"{places[0]} or where agents keep theirs"
+    if selection.is_all:
+        return f"No session in {where}"
+    return f"No session in {where} is of the agent, the project and the time that are asked for"
+
+
 def find_file(name: str) -> str:
-    """The file of the one session in this user's store with a name or an id, or `latest`."""
+    """The file of the one session with a name or an id, or `latest`.
+
+    The user's store counts first; then the sessions that agents keep.
+    """
     problems: list[str] = []
+    store = store_at(None)
     try:
-        return store_at(None).find(name, report=problems.append).file
+        return store.find(name, report=problems.append).file
     except RefError as error:
         if error.candidates:
             raise
+        found = _of_agents(name, problems.append)
+        if found is not None:
+            return found
         tell_each("Left out", problems)
         raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
 
 
-def sessions_in(
-    store: Store, folder: str | None, cwd: str | None, report: Report
-) -> Iterator[SessionInfo]:
-    """The sessions of a store, which is in `folder` if one was named, and of a directory."""
-    if cwd is None or folder is None:
-        return store.iter_sessions(cwd=cwd, report=report)
-    about = os.path.abspath(cwd)
-    return (one for one in store.iter_sessions(report=report) if one.cwd == about)
+def _of_agents(name: str, report: Report) -> str | None:
+    """The file of the one session of an agent with a name or an id; None if there is none."""
+    from sessiontree.catalog.lookup import find
+
+    _, *places = places_at(None)
+    among = sorted(sessions_in(places, Selection(), report), key=by_time, reverse=True)
+    try:
+        return find(name, among, "of the agents", "sessiontree ls").file
+    except RefError as error:
+        if error.candidates:
+            raise
+        return None
 
 
 def relative_path(file: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, block_preview, blocks_of, preview_of, speaker_of
+from sessiontree.core.usage import Usage
 from sessiontree.text.preview import preview as entry_preview
 from sessiontree.text.preview import shown
 from sessiontree.text.preview import speaker as entry_speaker
@@ -87,6 +88,22 @@ def out_findings(found: Iterable[Damage]) -> None:
     for damage in found:
         place = f"{damage.file}:{damage.line}: byte {damage.offset}"
         out(f"{place}: {damage.kind}: {damage.cause}; {NEXT_STEP[damage.kind]}")
+
+
+def out_facts(facts: Mapping[str, Any]) -> None:
+    """Print names and values, one pair a line; empty values are left out."""
+    for key, value in facts.items():
+        if value:
+            out(f"{one_line(key):<14} {one_line(str(value), 1000)}")
+
+
+def usage_in_words(usage: Usage) -> dict[str, str]:
+    """Tokens and the cost as facts."""
+    return {
+        "tokens": f"{usage.input:,} in, {usage.output:,} out, "
+        f"{usage.cache_read:,} read from cache, {usage.cache_write:,} written to it",
+        "cost": f"${usage.cost:,.4f}" if usage.cost else "",
+    }
 
 
 def describe(entry: Entry) -> str:

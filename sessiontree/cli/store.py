@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
@@ -17,10 +16,13 @@ from msgspec.structs import replace
 
 from sessiontree.catalog.emptying import RemovedSession
 from sessiontree.catalog.listing import SessionInfo, moment
+from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.lookup import sessions_in, store_at
+from sessiontree.cli.lookup import counted_sessions, none_found, places_at, store_at
 from sessiontree.cli.output import out_json, out_json_list
+from sessiontree.cli.screen import no_pager, screen, show
+from sessiontree.cli.table import agent_of, note_of, table, time_of, title_of
 from sessiontree.cli.terminal import (
     Progress,
     counted,
@@ -41,9 +43,6 @@ from sessiontree.text.preview import size_in_short
 Move = Callable[[str, Report], dict[str, str]]
 
 _TITLE: Final = 60
-_NARROWEST: Final = 70
-"""The fewest columns in which a table can show each session's name and directory."""
-
 _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
     "modified": (by_time, True),
     "created": (lambda one: (moment(one.created), by_time(one)), True),
@@ -55,8 +54,15 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 
 @arguments.command("ls", json="a list of the sessions")
 @click.argument("folder", metavar="[DIR]", required=False, type=PATH)
-@arguments.cwd
-@click.option("--all", "all_", is_flag=True, help="List the sessions of all working directories.")
+@arguments.agent
+@arguments.project
+@arguments.time("--since", "List only sessions that changed since this time")
+@click.option(
+    "--all",
+    is_flag=True,
+    expose_value=False,
+    help="List the sessions of all working directories; this is the default.",
+)
 @click.option(
     "--sort",
     "order",
@@ -67,44 +73,51 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 )
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="List at most N sessions.")
 @click.option("--branches", is_flag=True, help="Also count the branches; this reads whole files.")
+@no_pager
 def ls(
     folder: str | None,
-    cwd: str | None,
-    all_: bool,
     order: str,
     limit: int | None,
     branches: bool,
+    no_pager: bool,
     as_json: bool,
+    **only: Any,
 ) -> None:
-    """Without DIR, 'ls' lists the sessions in the store whose working directory is the current one.
-    The store is the folder that the variable SESSIONTREE_HOME names. If the variable is not set,
-    the store is the folder 'sessiontree' in your data folder (on Linux: ~/.local/share).
+    """Without DIR, 'ls' lists all sessions that it finds: those in the store, and those of Claude
+    Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The variables
+    CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
+    GEMINI_CLI_HOME count as they do for the agents. The store is the folder that the variable
+    SESSIONTREE_HOME names. If the variable is not set, the store is the folder 'sessiontree' in
+    your data folder (on Linux: ~/.local/share).
 
-    With DIR, 'ls' lists all sessions in DIR and in the folders below DIR: the files
-    *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
+    With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
+    the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
+    It does not follow links to folders, and does not enter .git, node_modules, site-packages,
+    caches and the trash.
 
-    'ls' reads only the start and the end of each file. If the name of a session is in the middle of
-    a large file, 'ls' may not show the name; 'show' always shows the name.
+    On a terminal each session is one row. The columns that do not fit are left out: first the
+    size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
+    agent reported. '?' stands for turns that are not counted yet: 'ls' counts a part of large
+    folders at a time, newest sessions first, and keeps the counts in your cache folder.
+
+    For the other columns, 'ls' reads only the start and the end of each file. If the name of a
+    session is in the middle of a large file, 'ls' may not show the name; 'show' always shows it.
     """
     problems: list[str] = []
-    store = store_at(folder)
-    if cwd is None and folder is None and not all_:
-        cwd = os.getcwd()
+    places, selection = places_at(folder), Selection(**only)
     found: list[SessionInfo] = []
     with Progress("Reading sessions") as shown:
-        for one in sessions_in(store, folder, cwd, problems.append):
+        for one in sessions_in(places, selection, problems.append):
             found.append(one)
             shown(len(found), None)
     key, is_reversed = _ORDERS[order]
     found.sort(key=key, reverse=is_reversed)
-    found = found[:limit]
+    found = counted_sessions(found[:limit])
     if branches:
         found = [_with_branches(one, problems.append) for one in found]
-    _out_sessions(found, as_json=as_json)
+    _out_sessions(found, as_json=as_json, paged=not no_pager)
     if not found and not as_json:
-        where = f" of {os.path.abspath(cwd)}" if cwd is not None else ""
-        more = "" if folder or all_ else "; 'ls --all' lists those of all directories"
-        tell(f"No session{where} in {store.root}{more}")
+        tell(none_found(places, selection))
     tell_each("Left out", problems)
 
 
@@ -120,66 +133,23 @@ def _with_branches(one: SessionInfo, report: Report) -> SessionInfo:
         return one
 
 
-def _out_sessions(found: list[SessionInfo], *, as_json: bool) -> None:
+def _out_sessions(found: list[SessionInfo], *, as_json: bool, paged: bool = True) -> None:
     if as_json:
         out_json_list(found)
     elif found and is_terminal():
-        _out_table(found)
+        show(table(found, screen()), paged=paged)
     else:
         _out_lines(found)
 
 
 def _out_lines(found: list[SessionInfo]) -> None:
+    """Print a line for each session, without a limit of its width."""
     for one in found:
         count = "" if one.branches is None else counted(one.branches, "branch", "branches")
-        size = f"{size_in_short(one.bytes):>8}"
-        parts = (_time(one.modified), size, short(one.id), _title(one), count, _note(one))
-        out("  ".join(filter(None, (*parts, one_line(one.cwd or "", 200)))))
-
-
-def _out_table(found: list[SessionInfo]) -> None:
-    from rich.console import Console  # heavy, and only a terminal needs it
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=sys.stdout)
-    if console.width < _NARROWEST:
-        _out_lines(found)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Modified", no_wrap=True)
-    table.add_column("Size", no_wrap=True, justify="right")
-    table.add_column("Id", no_wrap=True)
-    table.add_column("Session")
-    table.add_column("Directory")
-    if found[0].branches is not None:
-        table.add_column("Branches", justify="right")
-    for one in found:
-        title = Text(_title(one))
-        if note := _note(one):
-            title.append(f"  {note}", style="yellow")
-        cells = [_time(one.modified), size_in_short(one.bytes), short(one.id)]
-        count = [] if one.branches is None else [str(one.branches)]
-        table.add_row(*map(Text, cells), title, *map(Text, [one_line(one.cwd or "", 200), *count]))
-    console.print(table)
-
-
-def _title(one: SessionInfo) -> str:
-    return one_line(one.name or one.first_message or "(no messages)", _TITLE)
-
-
-def _note(one: SessionInfo) -> str:
-    notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
-    notes += [f"of {one_line(one.agent)}"] if one.agent is not None else []
-    notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
-    return ", ".join(notes)
-
-
-def _time(timestamp: str) -> str:
-    try:
-        return datetime.fromtimestamp(moment(timestamp)).strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return "unknown"
+        turns = "" if one.turns is None else counted(one.turns, "turn")
+        parts = (time_of(one.modified), f"{size_in_short(one.bytes):>8}", short(one.id))
+        facts = (f"{agent_of(one):<11}", title_of(one, _TITLE), count, turns, note_of(one))
+        out("  ".join(filter(None, (*parts, *facts, one_line(one.cwd or "", 200)))))
 
 
 @arguments.command(
@@ -241,7 +211,7 @@ def _empty(store: Store, older_than: datetime, *, dry_run: bool, as_json: bool) 
 
     def name(one: RemovedSession) -> None:
         files = counted(len(one.files), "file")
-        out(f"{one.file}  trashed {_time(one.trashed)}, {files}, {size_in_short(one.bytes)}")
+        out(f"{one.file}  trashed {time_of(one.trashed)}, {files}, {size_in_short(one.bytes)}")
 
     removed = store.empty_trash(
         older_than=older_than,

@@ -34,6 +34,7 @@ _decode_any: Final[Callable[[bytes], Any]] = msgspec.json.Decoder().decode
 HEADER: Final = "session"
 # The name of the main lane. Entries of it have no `lane` key; one with this name is on it too.
 MAIN: Final = "main"
+AGENT_LANE: Final = "agent-"  # the prefix of the lane of a subagent in a converted session
 
 # Types that put a summary into the context.
 SUMMARIES: Final = frozenset({"branch_summary", "stack_summary"})
@@ -375,3 +376,8 @@ def check_session_name(name: Any) -> None:
         raise EntryError(
             f"a session's name must be a line without control characters; {name!r:.60} has {bad!r}"
         )
+
+
+def is_of_subagent(lane: str | None) -> bool:
+    """Whether a lane has the work of a subagent of another agent's session."""
+    return lane is not None and lane.startswith(AGENT_LANE)

@@ -207,6 +207,13 @@ def calls_of(message: Message) -> list[Call]:
     return calls
 
 
+def tools_of(message: Message) -> list[str]:
+    """The names of the tools that a message calls, or whose result it says it is."""
+    named = message.get("toolName", message.get("name") if message.get("role") == TOOL else None)
+    own = [named] if isinstance(named, str) and named else []
+    return list(dict.fromkeys([*own, *(call.name for call in calls_of(message) if call.name)]))
+
+
 def _add_call(calls: list[Call], call: Message, key: str, arguments: Any, shape: str) -> None:
     id, name = call.get(key), call.get("name")
     if isinstance(id, str):

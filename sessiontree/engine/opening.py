@@ -18,6 +18,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from sessiontree.core.header import is_version_1
 from sessiontree.engine.header import empty, find_header
 from sessiontree.errors import (
+    AgentRecordError,
     FileError,
     ForeignFormatError,
     MigrationRefusedError,
@@ -119,7 +120,7 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     if foreign is not None:
         return foreign
     if refused is not None:
-        raise refused
+        raise _record(head, file.name) or refused
     kind: Kind = "version 1" if is_version_1(header) else "current"
     return Start(kind, header, head, file.read)
 
@@ -156,6 +157,14 @@ def _foreign(head: bytes, file: Positioned) -> Start | None:
         head = file.read(0, formats.HEAD)
         format = formats.recognise(head)
     return None if format is None else Start("foreign", {}, head, file.read, format)
+
+
+def _record(head: bytes, file: str) -> AgentRecordError | None:
+    """The error for a file that an agent keeps beside its sessions; None for any other."""
+    from sessiontree import formats  # slow to import, and few files are another agent's
+
+    what = formats.record_in(head)
+    return None if what is None else AgentRecordError(f"{file} is {what}, not a session", file)
 
 
 def _lost_header(head: bytes, file: Positioned, look: int) -> Start | None:

@@ -24,7 +24,6 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.formats import HEAD, Format
 from sessiontree.formats.base import Facts, Place, Source, whole_value
 from sessiontree.formats.codex.history import planned
-from sessiontree.formats.codex.reader import inherited_prompt, name_in
 from sessiontree.storage.files import (
     SUBAGENTS,
     Report,
@@ -163,8 +162,7 @@ class SourceFile:
         """The bytes of the file of facts beside it; for a chat of Gemini CLI its project."""
         if self._sidecar is not None:
             return self._sidecar
-        project = project_of_chat(self._log.blobs.fs, self.path)
-        return None if project is None else project.encode("utf-8", "replace")
+        return _project_of(self.path, self._log.blobs.fs)
 
     def numbered(self, source: int) -> SourceFile:
         """The file that a `Place` calls `source`: this one, or one of `opened`."""
@@ -277,12 +275,19 @@ def history_files(path: str, fs: FileSystem = DISK) -> list[str]:
     return []
 
 
-def described(facts: Facts, path: str, fs: FileSystem) -> Facts:
-    """The facts of a file of Codex with those in other files: the name, the first prompt."""
-    facts = replace(facts, name=name_in(index_line(path, fs)))
+def inherited_lines(format: Format, path: str, fs: FileSystem = DISK) -> Iterator[bytes]:
+    """The lines that a session has in other files; none for most."""
+    with suppress(SessionTreeError), _source_at(path, fs) as source:
+        yield from format.inherited(source)
+
+
+def described(format: Format, facts: Facts, path: str, fs: FileSystem) -> Facts:
+    """The facts of a file with those in other files: the name, the project, the first prompt."""
+    facts = format.with_sidecar(facts, index_line(path, fs) or _project_of(path, fs))
     if facts.is_continued:
         with suppress(SessionTreeError), _source_at(path, fs) as source:
-            first = inherited_prompt(source)
+            found = (format.facts(line, b"").first_message for line in format.inherited(source))
+            first = next(filter(None, found), None)
             return replace(facts, first_message=first or facts.first_message)
     return facts
 
@@ -295,6 +300,12 @@ def _opened(fs: FileSystem, path: str, sidecar: bytes | None = None) -> SourceFi
     except BaseException:
         log.close()
         raise
+
+
+def _project_of(path: str, fs: FileSystem) -> bytes | None:
+    """The project's path for a chat of Gemini CLI."""
+    project = project_of_chat(fs, path)
+    return None if project is None else project.encode("utf-8", "replace")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from sessiontree.formats.codex.reader import Codex
 from sessiontree.formats.gemini.reader import Gemini
 from sessiontree.formats.pi.reader import Pi
 
-__all__ = ["FORMATS", "HEAD", "Facts", "Format", "recognise"]
+__all__ = ["FORMATS", "HEAD", "Facts", "Format", "recognise", "record_in"]
 
 FORMATS: Final[tuple[Format, ...]] = (Pi(), Codex(), Gemini(), ClaudeCode())
 
@@ -31,3 +31,8 @@ def recognise(head: bytes) -> Format | None:
     is_document = head.startswith(b"{\n")  # one document over many lines
     likely = (Gemini(), *FORMATS) if is_document else FORMATS
     return next((format for format in likely if format.recognises(head)), None)
+
+
+def record_in(head: bytes) -> str | None:
+    """What an agent keeps in a file with this start, in words, if it is no session."""
+    return next(filter(None, (format.record_in(head) for format in FORMATS)), None)

@@ -22,7 +22,8 @@ import msgspec
 import orjson
 
 from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
-from sessiontree.core.entry import HEADER, decode_leniently
+from sessiontree.core.counts import Tally
+from sessiontree.core.entry import AGENT_LANE, HEADER, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_line, uuid_of_name
@@ -105,17 +106,57 @@ class Facts(msgspec.Struct, frozen=True):
     is_continued: bool = False  # whether its history begins in another file
 
 
+class Home(NamedTuple):
+    """Where an agent keeps its sessions.
+
+    A variable that is empty counts as unset, and a value may start with `~`.
+    """
+
+    variable: str  # the environment variable that names the home
+    default: str  # the home without it, below the user's
+    folders: tuple[str, ...]  # the folders with sessions, below the home
+    own_variable: str = ""  # the variable that names the folder of sessions itself
+
+
 class Format(Protocol):
     """One agent's session format."""
 
     name: str  # short and fixed, such as `claude-code`; the prefix of each `customType`
     program: str  # the agent's name for people
+    home: Home
+    is_in_files: bool  # whether files in one folder with the same id are one session
+    has_subagents: bool  # whether subagents have files of their own beside a session
+    needs_opening: bool  # whether a line is translated by what the first line says
+    repeating: bytes  # what each line has that may repeat prompts above it; empty: no line does
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file with this start has this format."""
 
+    def record_in(self, head: bytes) -> str | None:
+        """What a file with this start is in the agent's home, in words, if it is no session."""
+
     def facts(self, head: bytes, tail: bytes) -> Facts:
         """The facts in the start and the end of a file; both may cut lines."""
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        """Whether all of a line's entry but its parent comes from the line.
+
+        Args:
+            body: the object in the line.
+            beside: whether the line is in a subagent's file.
+        """
+
+    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
+        """Whether the entries of a line repeat prompts above it."""
+
+    def with_sidecar(self, facts: Facts, sidecar: bytes | None) -> Facts:
+        """The facts with those in the file that describes a session; see `Source.sidecar`."""
+
+    def inherited(self, source: Source) -> Iterator[bytes]:
+        """The lines that a session has in other files, before its own; each part in its order."""
+
+    def tally(self) -> Tally:
+        """Counts the lines of a file; a document over many lines is one line."""
 
     def translate(self, source: Source, report: Report) -> Iterator[Translated]:
         """The version 2 lines, the header first; the last one is the agent's own leaf."""
@@ -235,7 +276,7 @@ _NOT_IN_LANE_NAME: Final = re.compile(r"[^\w.\-]+")
 
 def lane_name(agent: str) -> str:
     """The lane of the subagent with this id."""
-    return f"agent-{_NOT_IN_LANE_NAME.sub('-', agent).strip('-') or 'unnamed'}"
+    return f"{AGENT_LANE}{_NOT_IN_LANE_NAME.sub('-', agent).strip('-') or 'unnamed'}"
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:

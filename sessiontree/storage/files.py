@@ -27,6 +27,20 @@ INDEX: Final = "session_index.jsonl"
 BLOBS: Final = ".blobs"
 LOCK: Final = ".lock"
 
+TRASH: Final = ".trash"
+"""The name of the folder of the trash, in the root of a store."""
+
+DELETING: Final = ".deleting-"
+"""Starts the name of a folder of the trash whose files are removed; the rest is its old name."""
+
+NOT_ENTERED: Final = frozenset(
+    {
+        *(TRASH, ".git", ".hg", ".svn", "node_modules", "site-packages", "__pycache__", ".venv"),
+        *(".cache", ".npm", ".cargo", ".rustup", ".tox", ".mypy_cache", ".ruff_cache"),
+    }
+)
+"""The names of folders that a walk does not enter: they hold many files, and no sessions."""
+
 SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
 
@@ -168,9 +182,12 @@ def is_own_folder(names: Iterable[str]) -> bool:
 def session_files(folder: str, report: Report) -> Iterator[str]:
     """The paths of the session files in a folder and the folders in it.
 
-    Hidden folders, folders of blobs, folders that belong to a session beside them, and
-    links to folders are not entered. Anything named as a session that is not a file is
-    reported. StorageError: the folder itself cannot be read.
+    Hidden folders are entered, as agents keep sessions in them. The folders that `NOT_ENTERED`
+    names, folders of blobs, folders that belong to a session beside them, and links to folders are
+    not. Anything named as a session that is not a file is reported.
+
+    Raises:
+        StorageError: the folder itself cannot be read.
     """
     waiting = [(folder, False)]
     while waiting:
@@ -214,7 +231,7 @@ def is_of_chat(folder: str, chats: Collection[str | None]) -> bool:
 
 def _may_hold_sessions(name: str, *, is_of_session: bool) -> bool:
     is_part = is_of_session and name in (SUBAGENTS, TOOL_RESULTS)
-    return not (is_part or name.startswith(".") or name.endswith(BLOBS))
+    return not (is_part or name in NOT_ENTERED or name.startswith(DELETING) or name.endswith(BLOBS))
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str | None:

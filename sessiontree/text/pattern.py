@@ -17,13 +17,15 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.errors import UsageError
+
+__all__ = ["AllOf", "Pattern", "Span", "finder", "lines_with", "query"]
 
 Span = tuple[int, int]
 
@@ -75,6 +77,19 @@ class Pattern:
         found = self._search(text)
         return found.span() if found else None
 
+    def match_in(self, texts: Iterable[str]) -> tuple[str, Span] | None:
+        """The first of some texts that matches, and where; None if none does."""
+        for text in texts:
+            span = self.search(text)
+            if span is not None:
+                return text, span
+        return None
+
+    @property
+    def narrows(self) -> int:
+        """The bytes of what each matching line has; 0 where nothing is certain."""
+        return 0 if self._needles is None else self._needles.width
+
     def candidates(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, in order, each from its first byte to before its LF.
 
@@ -86,6 +101,39 @@ class Pattern:
         if self._folds:
             searched = memoryview(stringzilla.translate(searched, _TO_LOWER))
         return iter(sorted(self._needles.lines(searched, block, end).items()))
+
+
+class AllOf:
+    """Several patterns, each of which some text of an entry matches. See `Pattern`."""
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        self._patterns = patterns
+        self.candidates = max(patterns, key=lambda pattern: pattern.narrows).candidates
+
+    def match_in(self, texts: Iterable[str]) -> tuple[str, Span] | None:
+        """The text that the first pattern matches, and where; None if any pattern has none."""
+        given = list(texts)
+        found = [pattern.match_in(given) for pattern in self._patterns]
+        return None if None in found else found[0]
+
+
+_TERM: Final = re.compile(r'"([^"]+)"?|([^\s"]+)')
+
+
+def query(text: str, *, ignore_case: bool | None = None) -> Pattern | AllOf:
+    """What a person means by a text: each word, and each phrase in quotes.
+
+    Args:
+        text: the words. A text of quotes and spaces alone is a phrase.
+        ignore_case: None: case counts if the text has a capital.
+
+    Raises:
+        UsageError: the text is empty.
+    """
+    folds = text == text.lower() if ignore_case is None else ignore_case
+    terms = [quoted or word for quoted, word in _TERM.findall(text)] or [text]
+    patterns = [Pattern(term, ignore_case=folds) for term in dict.fromkeys(terms)]
+    return patterns[0] if len(patterns) == 1 else AllOf(patterns)
 
 
 def _spellings(text: str) -> tuple[str, ...]:
@@ -101,11 +149,18 @@ def lines_with(needle: bytes, block: bytearray | bytes, end: int) -> Iterator[Sp
     return iter(_alone(needle).lines(memoryview(block)[:end], block, end).items())
 
 
+def finder(needles: tuple[bytes, ...]) -> Callable[[bytearray | bytes, int], Iterator[Span]]:
+    """A function that gives the lines with any of some needles, as `Pattern.candidates` does."""
+    found = _Needles(needles)
+    return lambda block, end: iter(sorted(found.lines(memoryview(block)[:end], block, end).items()))
+
+
 class _Needles:
     """Byte strings to search for, each alone or by a prefix that several share."""
 
     def __init__(self, needles: tuple[bytes, ...]) -> None:
         together = tuple(one for one in needles if one.startswith(_ESCAPED_LATIN))
+        self.width = len(needles[0])
         self._together = together if len(together) > 1 else ()
         self._apart = tuple(one for one in needles if one not in self._together)
         self._nexts = frozenset(one[len(_ESCAPED_LATIN)] for one in self._together)

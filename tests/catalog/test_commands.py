@@ -82,20 +82,6 @@ def assert_refused(*words: str | Path, about: str) -> None:
     assert about in line
 
 
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [([], "; 'ls --all' lists those of all directories"), (["--all"], ""), (["."], "")],
-)
-def test_where_nothing_is_listed_the_rest_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], hint: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    told = run("ls", *words).stderr
-    assert told.startswith("No session")
-    assert told.endswith(f"{hint}\n")
-    assert ("--all" in told) == bool(hint)
-
-
 def test_nothing_to_put_away_is_wrong_usage() -> None:
     refused("trash", status=2)
 

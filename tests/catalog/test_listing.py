@@ -246,16 +246,23 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
         list(session_files(str(tmp_path / "nothing"), print))
 
 
-def test_sidecars_and_hidden_folders_are_not_listed(tmp_path: Path) -> None:
+def test_hidden_folders_are_entered_but_not_those_that_hold_no_sessions(tmp_path: Path) -> None:
     by_hand(tmp_path / "chat.jsonl", "hello")
     by_hand(tmp_path / "chat.jsonl.blobs" / "no.jsonl")
-    by_hand(tmp_path / ".hidden" / "no.jsonl")
+    by_hand(tmp_path / ".hidden" / "er" / "yes.jsonl")
+    for name in (".git", "node_modules", ".trash", ".deleting-2026"):
+        by_hand(tmp_path / name / "no.jsonl")
     by_hand(tmp_path / "deep" / "er" / "yes.jsonl")
     for suffix in (".v1", ".lock", ".archive-2026-01-01", ".1-ab.tmp"):
         (tmp_path / f"chat.jsonl{suffix}").touch()
     (tmp_path / "again").symlink_to(tmp_path)
     found = sorted(session_files(str(tmp_path), pytest.fail))
-    assert found == [str(tmp_path / "chat.jsonl"), str(tmp_path / "deep" / "er" / "yes.jsonl")]
+    assert found == [
+        str(tmp_path / ".hidden" / "er" / "yes.jsonl"),
+        str(tmp_path / "chat.jsonl"),
+        str(tmp_path / "deep" / "er" / "yes.jsonl"),
+    ]
+    assert list(session_files(str(tmp_path / ".git"), pytest.fail))  # named, it is walked
 
 
 def test_a_link_to_a_session_is_followed(tmp_path: Path) -> None:

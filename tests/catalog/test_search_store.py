@@ -39,7 +39,7 @@ ASKED: dict[str, tuple[str, dict[str, object], list[str]]] = {
     "since": ("i", {"since": datetime.now(UTC) - timedelta(hours=1)}, ["--since", "1h", "i"]),
     "later": ("i", {"since": datetime(3000, 1, 1)}, ["--since", "3000-01-01", "i"]),
     "cwd": ("Fix", {"cwd": "/here"}, ["--cwd", "/here", "Fix"]),
-    "current": ("fix", {"current": True}, ["--current", "fix"]),
+    "current": ("fix", {"current": True}, ["--current", "-s", "fix"]),
     "blobs": ("xxxx", {"blobs": True}, ["--blobs", "xxxx"]),
     "limit": ("Fix", {"limit": 1}, ["--limit", "1", "Fix"]),
     "accents": ("cafe\u0301", {}, ["cafe\u0301"]),

@@ -34,6 +34,9 @@ _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FIRST = _CONSOLE.findall(START.read_text(encoding="utf-8"))[0]
 
 
+_OF_AGENTS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME")
+
+
 class Part(NamedTuple):
     """A part of a page whose examples are played together."""
 
@@ -104,7 +107,7 @@ def commands_in(block: str) -> list[str]:
 def _run(command: str, folder: Path) -> str:
     environment = {**os.environ, "HOME": str(folder)}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for elsewhere in ("SESSIONTREE_HOME", "XDG_DATA_HOME"):
+    for elsewhere in ("SESSIONTREE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", *_OF_AGENTS):
         environment.pop(elsewhere, None)
     done = subprocess.run(
         ["bash", "-c", command],

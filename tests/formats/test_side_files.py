@@ -107,7 +107,7 @@ def test_a_linked_folder_of_side_files_is_not_entered(
     transcript: Path, tmp_path: Path, folder: str
 ) -> None:
     own = transcript.with_suffix("")
-    elsewhere = tmp_path / ".elsewhere"
+    elsewhere = tmp_path / ".git"  # no walk enters it
     inside = elsewhere / ("subagents" if not folder else "")
     inside.mkdir(parents=True)
     (inside / "agent-a1.jsonl").write_text(line("a1", None, "user", SECRET, isSidechain=True))

@@ -23,6 +23,9 @@ LOCAL_COMMAND: Final = "local_command"
 QUEUED_COMMAND: Final = "queued_command"
 """A prompt that the user typed during a turn."""
 
+HIDDEN: Final = ("isMeta", "isCompactSummary", "isSidechain", "teamName")
+"""The keys of a message that the user did not type."""
+
 GENERATED: Final = re.compile(
     r"<(local-command|command-|session-start-hook|tick|goal|ide_|bash-|task-notification)"
     r"|\[Request interrupted|Caveat:"

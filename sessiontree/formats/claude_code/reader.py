@@ -28,17 +28,20 @@ a line is kept, then to translate it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
 import orjson
 
+from sessiontree.core.counts import Tally
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import slash_command, text_of
 from sessiontree.formats import base
+from sessiontree.formats.claude_code.counts import ClaudeTally
 from sessiontree.formats.claude_code.lines import (
     GENERATED,
+    HIDDEN,
     LINE,
     LOCAL_COMMAND,
     META,
@@ -77,13 +80,17 @@ _SIDE_TYPES: Final = frozenset(
 """The types of lines without a place in the tree."""
 
 _LINES_TO_RECOGNISE: Final = 20
-_HIDDEN: Final = ("isMeta", "isCompactSummary", "isSidechain", "teamName")
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
 
 
 class ClaudeCode:
     name = "claude-code"
     program = "Claude Code"
+    needs_opening = False
+    repeating = b""
+    has_subagents = True
+    is_in_files = False
+    home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
 
     def recognises(self, head: bytes) -> bool:
         """Whether there are lines with a `sessionId`, or side lines, and no session header."""
@@ -97,6 +104,11 @@ class ClaudeCode:
                 return True
         return False
 
+    def record_in(self, head: bytes) -> str | None:
+        first = next(base.first_values(head), base.Values({}))
+        is_list = "display" in first and "project" in first
+        return "the list of prompts of Claude Code" if is_list else None
+
     def facts(self, head: bytes, tail: bytes) -> base.Facts:
         collected = _CollectedFacts()
         for line in base.first_values(head):
@@ -109,6 +121,26 @@ class ClaudeCode:
                     if (title := base.values(window[start:end])) is not None:
                         collected.note_title(title)
         return collected.facts()
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        if body.get("isCompactSummary") or (beside and "uuid" not in body):
+            return False
+        if beside:
+            return True
+        is_title = any(body.get(key) for key in TITLES)
+        return not (is_title or body.get("isSidechain") or body.get("teamName"))
+
+    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
+        return False
+
+    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+        return facts
+
+    def inherited(self, source: base.Source) -> Iterator[bytes]:
+        yield from ()
+
+    def tally(self) -> Tally:
+        return ClaudeTally()
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         collected = _CollectedFacts()
@@ -517,7 +549,7 @@ class _CollectedFacts:
 
     def _note_prompt(self, line: base.Values) -> None:
         message = line.value("message")
-        if any(line.value(key) for key in _HIDDEN) or not isinstance(message, dict):
+        if any(line.value(key) for key in HIDDEN) or not isinstance(message, dict):
             return
         text = base.prompt_text(message)
         if text is None:

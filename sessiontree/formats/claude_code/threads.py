@@ -115,7 +115,7 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
     message: _Message | None = None
 
 
-_SYNTHETIC: Final = "<synthetic>"
+SYNTHETIC: Final = "<synthetic>"
 """The model of messages that Claude Code wrote in the name of the assistant."""
 
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
@@ -167,7 +167,7 @@ def _said_by(line: _Line, message: _Message) -> str | None:
         return "attachment" if _is_typed(line.attachment) else None
     if line.type not in ("user", "assistant") or line.is_virtual:
         return None
-    is_error = line.is_api_error_message and message.model == _SYNTHETIC
+    is_error = line.is_api_error_message and message.model == SYNTHETIC
     return None if is_error or line.retired_by_no_persons_input else "message"
 
 

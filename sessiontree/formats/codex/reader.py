@@ -17,16 +17,18 @@ An entry of a file has the same uuid in each session that has the file's history
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from sessiontree.core.message import text_of
+from sessiontree.core.counts import Tally
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import TooMuchError
 from sessiontree.formats import base
+from sessiontree.formats.codex.counts import CodexTally
 from sessiontree.formats.codex.history import End, Segment, planned
+from sessiontree.formats.codex.prompts import ABOUT, is_prompt
 
 _TYPES: Final = frozenset(
     {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
@@ -38,16 +40,6 @@ _SIDE_TYPES: Final = _TYPES | {
 _SILENT_ITEMS: Final = frozenset({"ghost_snapshot", "other"})
 """Items that Codex does not send to a model."""
 
-_GENERATED: Final = (
-    *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions"),
-    *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
-    *("<codex_internal_context", "Another language model started to solve this problem"),
-)
-"""The starts of user messages that Codex generates; they begin no turn."""
-
-ABOUT: Final = "internal_chat_message_metadata_passthrough"
-"""The key of what Codex says about an item, such as who wrote each part of it."""
-
 _META: Final = {"metadata": {"isMeta": True}}
 
 
@@ -58,6 +50,11 @@ MOST_REPEATED: Final = 30_000
 class Codex:
     name = "codex"
     program = "Codex"
+    needs_opening = True
+    repeating = b'"compacted"'
+    has_subagents = False
+    is_in_files = False
+    home = base.Home("CODEX_HOME", ".codex", ("sessions", "archived_sessions"))
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first line has a type of Codex and a payload."""
@@ -65,6 +62,13 @@ class Codex:
         if first is None or first.text("type") not in _TYPES:
             return False
         return "payload" in first or b'"payload"' in head
+
+    def record_in(self, head: bytes) -> str | None:
+        first = next(base.first_values(head), base.Values({}))
+        keys = set(first)
+        if keys == {"session_id", "ts", "text"}:
+            return "the list of prompts of Codex"
+        return "the list of names of Codex" if {"id", "thread_name"} <= keys else None
 
     def facts(self, head: bytes, tail: bytes) -> base.Facts:
         facts = base.Facts()
@@ -83,6 +87,32 @@ class Codex:
         if facts.id is None:
             facts = _facts_of_cut_line(head)
         return replace(facts, first_message=first, is_continued=b'"history_base"' in head)
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        return body.get("type") != "compacted"
+
+    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
+        payload = body.get("payload")
+        is_old = isinstance(payload, dict) and not isinstance(
+            payload.get("replacement_history"), list
+        )
+        return body.get("type") == "compacted" and is_old
+
+    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+        return replace(facts, name=name_in(sidecar))
+
+    def inherited(self, source: base.Source) -> Iterator[bytes]:
+        for segment in planned(source, lambda kind, place, cause: None)[:-1]:
+            end = None if segment.is_own else max(segment.ends, key=_place, default=None)
+            for line in base.numbered(segment.source, segment.number):
+                if end is not None:
+                    found = base.values(line.text) or base.Values({})
+                    if end.is_at(found.value("ordinal"), line.place.offset):
+                        break
+                yield line.text
+
+    def tally(self) -> Tally:
+        return CodexTally()
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         segments = planned(source, report)
@@ -153,7 +183,7 @@ class _Rollout:
         start = _State(self.lines.root, [], provider, None, None, None)
         self._restore(start if segment.continues is None else self._states[segment.continues])
         self._segment = segment.id
-        waiting = sorted(set(segment.ends), key=lambda end: (end.ordinal, end.offset))
+        waiting = sorted(set(segment.ends), key=_place)
         last: Any = None
         after = 0
         for line in base.numbered(segment.source, segment.number):
@@ -288,32 +318,15 @@ class _Rollout:
         for number, item in enumerate(replacement):
             if not isinstance(item, dict) or item.get("type") in _SILENT_ITEMS:
                 continue
-            is_prompt = _is_prompt(item)
-            self._history.append(_Item(lines.leaf, item if is_prompt else None))
-            is_meta = item.get("role") == "user" and not is_prompt
+            begins_turn = is_prompt(item)
+            self._history.append(_Item(lines.leaf, item if begins_turn else None))
+            is_meta = item.get("role") == "user" and not begins_turn
             fields = {"message": item, **(_META if is_meta else {})}
             yield self._extra("message", line, b" %d" % number, fields, at)
 
 
-def inherited_prompt(source: base.Source) -> str | None:
-    """The text of the first prompt in the history that a rollout names; None if it has none."""
-    segments = planned(source, lambda kind, place, cause: None)
-    by_id = {segment.id: segment for segment in segments}
-    parts: list[tuple[Segment, End]] = []
-    below = segments[-1]
-    while (end := below.continues) is not None:
-        below = by_id[end.segment]
-        parts.append((below, end))
-    for segment, end in reversed(parts):
-        for line in base.numbered(segment.source, segment.number):
-            found = base.values(line.text) or base.Values({})
-            if end.is_at(found.value("ordinal"), line.place.offset):
-                break
-            is_item = found.text("type") == "response_item"
-            text = _prompt_text(found.inside("payload")) if is_item else None
-            if text is not None:
-                return text
-    return None
+def _place(end: End) -> tuple[int, int]:
+    return end.ordinal, end.offset
 
 
 def name_in(index_line: bytes | None) -> str | None:
@@ -340,41 +353,11 @@ def _prompt_item(payload: base.Values, line: base.Values) -> Any:
     if payload.text("role") != "user" or payload.text("type") != "message":
         return None
     item = line.value("payload")
-    return item if _is_prompt(item) else None
+    return item if is_prompt(item) else None
 
 
 def _prompt_text(payload: base.Values) -> str | None:
     if payload.text("role") != "user":
         return None
     message = {"role": "user", "content": payload.value("content"), ABOUT: payload.value(ABOUT)}
-    return base.prompt_text(message) if _is_prompt(message) else None
-
-
-def _is_prompt(item: Any) -> bool:
-    if not isinstance(item, dict) or item.get("role") != "user":
-        return False
-    written_by_user = _is_users(item.get(ABOUT))
-    if written_by_user is not None:
-        return written_by_user
-    return not text_of(item).lstrip().startswith(_GENERATED)
-
-
-def _is_users(about: Any) -> bool | None:
-    """Whether the user wrote a part of a message; None if Codex does not say."""
-    if not isinstance(about, dict):
-        return None
-    kinds = about.get("content_item_kinds")
-    given = kinds if isinstance(kinds, list) else []
-    known = [kind for kind in given if isinstance(kind, str) and "." in kind]
-    if known:
-        return any(kind.startswith("user.") for kind in known)
-    parts = about.get("content_item_metadata")
-    types = [_provenance(part) for part in parts] if isinstance(parts, list) else []
-    said = [type for type in types if type is not None]
-    return "user" in said if said else None
-
-
-def _provenance(part: Any) -> str | None:
-    origin = part.get("provenance") if isinstance(part, dict) else None
-    kind = origin.get("type") if isinstance(origin, dict) else None
-    return kind if isinstance(kind, str) else None
+    return base.prompt_text(message) if is_prompt(message) else None

@@ -25,10 +25,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
+from sessiontree.core.counts import Tally
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import text_of
 from sessiontree.formats import base
+from sessiontree.formats.gemini.counts import GeminiTally
 from sessiontree.formats.gemini.layout import first_message
 from sessiontree.formats.gemini.messages import (
     Results,
@@ -55,11 +58,19 @@ _OPENING: Final = 4096
 class Gemini:
     name = "gemini"
     program = "Gemini CLI"
+    needs_opening = True
+    repeating = b""
+    has_subagents = True
+    is_in_files = True
+    home = base.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first object has `sessionId` and `projectHash`."""
         first = _first(head)
         return "sessionId" in first and "projectHash" in first and "uuid" not in first
+
+    def record_in(self, head: bytes) -> str | None:
+        return None
 
     def facts(self, head: bytes, tail: bytes) -> base.Facts:
         first = _first(head)
@@ -74,6 +85,23 @@ class Gemini:
             first.text("startTime"),
             first.text("lastUpdated") if _is_document(head) else None,
         )
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        return False
+
+    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
+        return False
+
+    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+        if sidecar is None:
+            return facts
+        return replace(facts, cwd=sidecar.decode("utf-8", "replace"))
+
+    def inherited(self, source: base.Source) -> Iterator[bytes]:
+        yield from ()
+
+    def tally(self) -> Tally:
+        return GeminiTally()
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         lines = base.numbered(source)

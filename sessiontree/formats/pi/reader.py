@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from sessiontree.core.counts import EntryTally, Tally
 from sessiontree.core.message import text_of
 from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.formats import base
@@ -60,6 +61,13 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 class Pi:
     name = "pi"
     program = "the pi coding agent"
+    needs_opening = True
+    repeating = b""
+    has_subagents = False
+    is_in_files = False
+    home = base.Home(
+        "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "PI_CODING_AGENT_SESSION_DIR"
+    )
 
     def recognises(self, head: bytes) -> bool:
         """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
@@ -73,6 +81,9 @@ class Pi:
             and "format" not in first
         )
 
+    def record_in(self, head: bytes) -> str | None:
+        return None
+
     def facts(self, head: bytes, tail: bytes) -> base.Facts:
         lines = base.first_values(head)
         header = next(lines, base.Values({}))
@@ -83,6 +94,23 @@ class Pi:
         return base.Facts(
             header.text("id"), header.text("cwd"), name or None, first, header.text("timestamp")
         )
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        message = body.get("message")
+        is_patch = isinstance(message, dict) and message.get("role") == "system"
+        return not (is_patch or body.get("type") == "context_edit" or "systemMessage" in body)
+
+    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
+        return False
+
+    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+        return facts
+
+    def inherited(self, source: base.Source) -> Iterator[bytes]:
+        yield from ()
+
+    def tally(self) -> Tally:
+        return EntryTally()
 
     def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         entries: _Entries | None = None

@@ -1,0 +1,51 @@
+"""Where the agents of this user keep their sessions, by their environment variables.
+
+Invariant: nothing is made, and a home that is not there is no error.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+
+from sessiontree.formats import FORMATS
+from sessiontree.formats.base import Home
+
+
+def agent_folders(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The folders in which agents keep sessions, those that are there; none is below another."""
+    found = {
+        os.path.realpath(folder): folder
+        for format in FORMATS
+        for folder in _folders(format.home, environ)
+        if _may_be_there(folder)
+    }
+    return [folder for real, folder in found.items() if not _is_below_any(real, found)]
+
+
+def _folders(home: Home, environ: Mapping[str, str]) -> Iterator[str]:
+    if own := environ.get(home.own_variable):
+        yield _path(own)
+        return
+    given = environ.get(home.variable)
+    top = _path(given) if given else os.path.join(os.path.expanduser("~"), home.default)
+    yield from (os.path.join(top, folder) for folder in home.folders)
+
+
+def _may_be_there(folder: str) -> bool:
+    """Whether there is a folder, or one that this process may not look at, which is reported."""
+    try:
+        return stat.S_ISDIR(os.stat(folder).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _path(given: str) -> str:
+    return os.path.abspath(os.path.expanduser(given))
+
+
+def _is_below_any(folder: str, others: Mapping[str, str]) -> bool:
+    return any(folder.startswith(os.path.join(other, "")) for other in others)

@@ -1,0 +1,108 @@
+"""The sessions in some folders, as one list: in a user's store, and where agents keep theirs.
+
+Invariants: a session that lies in two of the folders is listed once; what cannot be read is
+reported, and hides nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
+from sessiontree.core.project import directory_of
+from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.storage.files import Report, session_files
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.rollouts import in_force
+
+OWN: Final = "sessiontree"
+"""The name of the agent of a session that no other agent wrote."""
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which sessions of a list count.
+
+    Attributes:
+        agents: those of these agents, by their short names; all if empty.
+        project: those of this working directory, by its path or its last part; None for all.
+        since: those changed since then; None for all.
+    """
+
+    agents: frozenset[str] = frozenset()
+    project: str | None = None
+    since: datetime | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return not self.agents and self.project is None and self.since is None
+
+    def takes(self, one: SessionInfo) -> bool:
+        """Whether a session counts."""
+        if self.agents and (one.made_by or OWN) not in self.agents:
+            return False
+        if self.since is not None and moment(one.modified) < self.since.timestamp():
+            return False
+        return self.project is None or _is_of_project(one.cwd, self.project)
+
+
+def _is_of_project(cwd: str | None, project: str) -> bool:
+    if cwd is None:
+        return False
+    is_name = os.sep not in project and project not in (os.curdir, os.pardir)
+    return cwd == os.path.abspath(project) or (is_name and os.path.basename(cwd) == project)
+
+
+def files_in(roots: Iterable[str], report: Report) -> Iterator[str]:
+    """The paths of the session files in some folders, one for each session, unordered.
+
+    A folder that is not there holds none; one that cannot be read is reported.
+    """
+    return in_force(_all_files(roots, report))
+
+
+def _all_files(roots: Iterable[str], report: Report) -> Iterator[str]:
+    for root in roots:
+        try:
+            yield from session_files(root, report)
+        except SessionNotFoundError:
+            continue
+        except SessionTreeError as error:
+            report(str(error))
+
+
+def newest_first(files: Iterable[str]) -> list[str]:
+    """Paths by the last change of the files; no file is read."""
+    return sorted(files, key=_changed, reverse=True)
+
+
+def _changed(file: str) -> tuple[float, str]:
+    with suppress(OSError):
+        return os.stat(file).st_mtime, os.path.basename(file)
+    return 0.0, os.path.basename(file)
+
+
+def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
+    """The facts of a file in a store; its project is the one whose folder it is in."""
+    found = facts_of(file, fs)
+    project = os.path.relpath(file, root).split(os.sep)[0]
+    directory = directory_of(project)
+    return found if directory in (None, found.cwd) else replace(found, cwd=directory)
+
+
+def sessions_in(
+    roots: Sequence[str], selection: Selection, report: Report
+) -> Iterator[SessionInfo]:
+    """The sessions in some folders, in no fixed order."""
+
+    def look(file: str) -> SessionInfo:
+        root = next((root for root in roots if file.startswith(os.path.join(root, ""))), "")
+        return facts_in(root, file) if root else facts_of(file)
+
+    return filter(selection.takes, session_infos(files_in(roots, report), report, look))

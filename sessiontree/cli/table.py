@@ -1,0 +1,200 @@
+"""The list of sessions as a table: a row a session, whatever the width of the screen.
+
+The title gets what the other columns leave. Where that is too little, columns are left out in a
+fixed order: size, cost, model, turns, project, id. A column that has nothing to show is left out
+too. On a narrow screen times, agents and projects are shorter.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from sessiontree.catalog.listing import SessionInfo, moment
+from sessiontree.catalog.places import OWN
+from sessiontree.cli.screen import Screen, columns_of, cut, filled
+from sessiontree.cli.terminal import short
+from sessiontree.core.display import one_line
+from sessiontree.text.amounts import ago, dollars
+from sessiontree.text.preview import size_in_short
+
+_LEAST_TITLE: Final = 28
+_GAP: Final = 2
+_WIDE: Final = 140
+"""Columns from which on times and agents are written out."""
+
+_VERY_WIDE: Final = 170
+"""Columns from which on a project is a path."""
+
+_MOST: Final = 200
+_DROPPED: Final = ("Size", "Cost", "Model", "Turns", "Project", "Id", "Agent")
+_SHORT_AGENTS: Final = {"claude-code": "claude", OWN: "own"}
+_DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
+_STYLES: Final = {
+    "When": "dim",
+    "Id": "number",
+    "Agent": "agent",
+    "Turns": "dim",
+    "Model": "dim",
+    "Size": "dim",
+}
+"""The role of each column's text, for its colour."""
+
+_TO_THE_RIGHT: Final = frozenset({"Turns", "Cost", "Size", "Branches"})
+
+
+class _Column(NamedTuple):
+    name: str
+    cells: Sequence[str]
+    width: int
+
+
+def table(found: Sequence[SessionInfo], screen: Screen) -> Iterator[str]:
+    """The lines of the table, the names of the columns first."""
+    columns = _columns(found, screen)
+    left = _left(columns, screen)
+    for name in _DROPPED:
+        if left >= _LEAST_TITLE:
+            break
+        columns = [column for column in columns if column.name != name]
+        left = _left(columns, screen)
+    at = next((n for n, column in enumerate(columns) if column.name in _AFTER_TITLE), len(columns))
+    before, after = columns[:at], columns[at:]
+    names = [_cell(column.name, column) for column in before]
+    names += [filled("Session", left) if after else "Session"]
+    names += [_cell(column.name, column) for column in after]
+    yield screen.styled((" " * _GAP).join(names).rstrip(), "dim")
+    for row, one in enumerate(found):
+        cells = [_styled(column, row, screen) for column in before]
+        cells.append(_title_cell(one, left, screen, is_last=not after))
+        cells += [_styled(column, row, screen) for column in after]
+        yield (" " * _GAP).join(cells).rstrip()
+
+
+_AFTER_TITLE: Final = frozenset({"Branches", "Turns", "Model", "Cost", "Size"})
+
+
+def _columns(found: Sequence[SessionInfo], screen: Screen) -> list[_Column]:
+    cap = max(10, screen.width // 8)
+    made = {
+        "When": [_when(one, screen) for one in found],
+        "Id": [short(one.id) for one in found],
+        "Agent": [_agent(one, screen) for one in found],
+        "Project": [_project(one.cwd, cap, screen) for one in found],
+        "Branches": ["" if one.branches is None else f"{one.branches:,}" for one in found],
+        "Turns": [_turns(one) for one in found] if any(map(_is_counted, found)) else [""],
+        "Model": [cut(_model(one), cap) for one in found],
+        "Cost": [dollars(one.cost) if one.cost else "" for one in found],
+        "Size": [size_in_short(one.bytes) for one in found],
+    }
+    return [
+        _Column(name, cells, max(len(name), *map(columns_of, cells)))
+        for name, cells in made.items()
+        if any(cells)
+    ]
+
+
+def _is_counted(one: SessionInfo) -> bool:
+    return one.turns is not None
+
+
+def _turns(one: SessionInfo) -> str:
+    return "?" if one.turns is None else f"{one.turns:,}"
+
+
+def _left(columns: Sequence[_Column], screen: Screen) -> int:
+    """The columns that are left for the title."""
+    return screen.width - sum(column.width + _GAP for column in columns)
+
+
+def _cell(text: str, column: _Column) -> str:
+    if column.name not in _TO_THE_RIGHT:
+        return filled(text, column.width)
+    return " " * (column.width - columns_of(text)) + text
+
+
+def _styled(column: _Column, row: int, screen: Screen) -> str:
+    cell = _cell(column.cells[row], column)
+    role = _STYLES.get(column.name)
+    return cell if role is None else screen.styled(cell, role)
+
+
+def _title_cell(one: SessionInfo, width: int, screen: Screen, *, is_last: bool) -> str:
+    note = cut(note_of(one), max(0, width // 2))
+    space = max(1, width - (columns_of(note) + _GAP if note else 0))
+    title = cut(title_of(one, _MOST), space)
+    gap = " " * _GAP if note else ""
+    rest = "" if is_last else " " * (width - columns_of(title) - columns_of(gap + note))
+    return title + gap + screen.styled(note, "label") + rest
+
+
+def title_of(one: SessionInfo, width: int) -> str:
+    """The name of a session, or else its first prompt."""
+    return one_line(one.name or one.first_message or "(no messages)", width)
+
+
+def note_of(one: SessionInfo) -> str:
+    """What is special about a session; empty for most."""
+    notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
+    notes += ["imported"] if one.imported_from is not None else []
+    notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
+    return ", ".join(notes)
+
+
+def agent_of(one: SessionInfo) -> str:
+    """The short name of the agent that held the conversation."""
+    return one_line(one.made_by or OWN)
+
+
+def _agent(one: SessionInfo, screen: Screen) -> str:
+    name = agent_of(one)
+    return cut(name if screen.width >= _WIDE else _SHORT_AGENTS.get(name, name), 12)
+
+
+def _model(one: SessionInfo) -> str:
+    return _DATE.sub("", one_line((one.model or "").rpartition("/")[2]))
+
+
+def _project(cwd: str | None, cap: int, screen: Screen) -> str:
+    """The name of the working directory; on a very wide screen the end of its path."""
+    if not cwd:
+        return ""
+    home = os.path.expanduser("~")
+    if screen.width < _VERY_WIDE:
+        return cut("~" if cwd == home else os.path.basename(cwd.rstrip(os.sep)) or cwd, cap)
+    path = one_line("~" + cwd[len(home) :] if f"{cwd}/".startswith(f"{home}/") else cwd, _MOST)
+    while columns_of(path) > cap:
+        path = "…" + path.lstrip("…")[1:]
+    return path
+
+
+def _when(one: SessionInfo, screen: Screen) -> str:
+    seconds = screen.now.timestamp() - moment(one.modified)
+    return ago(seconds) if screen.width >= _WIDE else briefly_ago(seconds)
+
+
+_UNITS: Final = ((365, "y"), (30, "mo"), (7, "w"), (1, "d"))
+
+
+def briefly_ago(seconds: float) -> str:
+    """How long ago something was, in at most four characters, such as `5m` or `11mo`."""
+    if seconds < 60:
+        return "now"
+    if seconds < 86_400:
+        return f"{int(seconds // 60)}m" if seconds < 3600 else f"{int(seconds // 3600)}h"
+    days = int(seconds // 86_400)
+    size, unit = next((size, unit) for size, unit in _UNITS if days >= size)
+    return f"{days // size}{unit}"
+
+
+def time_of(timestamp: str | None) -> str:
+    """A stored time as the date and the time here."""
+    if not timestamp:
+        return "unknown"
+    try:
+        return datetime.fromtimestamp(moment(timestamp)).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "unknown"

@@ -1,0 +1,79 @@
+"""What the lines of a transcript of Claude Code add up to. See `core.counts`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sessiontree.core.counts import Counts, Sums
+from sessiontree.core.entry import decode_object
+from sessiontree.core.message import is_prompt, text_of
+from sessiontree.core.usage import Usage, usage_of
+from sessiontree.formats.claude_code.lines import GENERATED, HIDDEN, QUEUED_COMMAND
+from sessiontree.formats.claude_code.threads import SYNTHETIC
+
+_NOT_SENT: Final = ("isVirtual", "retiredByNoPersonsInput")
+"""The keys of a message that Claude Code does not send to its model."""
+
+
+class ClaudeTally:
+    """See `core.counts.Tally`."""
+
+    needles: tuple[bytes, ...] = (b'"user"', b'"usage"', b'"modelUsage"', b'"queued_command"')
+
+    def __init__(self) -> None:
+        self._sums = Sums()
+        self._costs: dict[str, float] = {}
+        self._cost = 0.0
+        self._seen: set[str] = set()
+
+    def take(self, line: bytes, *, beside: bool = False) -> None:
+        body = decode_object(line)
+        kind, message = body.get("type"), body.get("message")
+        if kind == "cost-state" and not beside:
+            self._take_costs(body.get("modelUsage"))
+        if any(body.get(key) for key in _NOT_SENT):
+            return
+        if kind in ("user", "attachment") and not beside and body.get("uuid") not in self._seen:
+            self._seen.add(str(body.get("uuid")))
+            self._sums.turns += _is_queued(body) if kind == "attachment" else _is_prompt(body)
+        if not isinstance(message, dict) or kind != "assistant":
+            return
+        if isinstance(message.get("usage"), dict):
+            self._sums.spend(usage_of(message["usage"]), message.get("id"))
+        if not beside and not body.get("isSidechain") and message.get("model") != SYNTHETIC:
+            self._sums.use(message.get("model"))
+
+    def _take_costs(self, models: Any) -> None:
+        """Add what each model cost since the line before; a line has the sums of the session."""
+        for model, used in models.items() if isinstance(models, dict) else ():
+            cost = used.get("costUSD") if isinstance(used, dict) else None
+            if isinstance(cost, int | float) and not isinstance(cost, bool):
+                before = self._costs.get(model, 0.0)
+                self._cost += cost - before if cost >= before else cost
+                self._costs[model] = cost
+
+    def counts(self) -> Counts:
+        self._sums.spend(Usage(cost=self._cost))
+        self._cost = 0.0
+        return self._sums.counts()
+
+
+def _is_prompt(body: Mapping[str, Any]) -> bool:
+    message = body.get("message")
+    if any(body.get(key) for key in HIDDEN) or body.get("promptSource") == "system":
+        return False
+    if not isinstance(message, dict) or not is_prompt(message):
+        return False
+    return not GENERATED.match(text_of(message).lstrip())
+
+
+def _is_queued(body: Mapping[str, Any]) -> bool:
+    """Whether an attachment is a prompt that the user typed during a turn."""
+    queued = body.get("attachment")
+    if not isinstance(queued, dict) or queued.get("type") != QUEUED_COMMAND:
+        return False
+    origin = queued.get("origin")
+    is_users = not isinstance(origin, dict) or origin.get("kind") == "human"
+    is_hidden = queued.get("isMeta") or any(body.get(key) for key in HIDDEN)
+    return queued.get("commandMode") == "prompt" and is_users and not is_hidden
