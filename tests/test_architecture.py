@@ -230,6 +230,7 @@ LATE: Final = {
     },
     "catalog.listing": {
         "engine.translated": "slow to import, few need it",
+        "formats": "slow to import, and few files are another agent's",
     },
     "catalog.search_file": {
         "catalog.search_foreign": "slow to import, few need it",

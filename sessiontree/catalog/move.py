@@ -23,7 +23,7 @@ from typing import Final
 from sessiontree.catalog.listing import facts_of, session_infos
 from sessiontree.errors import NothingToDoError, SessionBusyError, SessionTreeError, UsageError
 from sessiontree.storage.atomic import create_file
-from sessiontree.storage.files import DELETING, TRASH, Report, session_files
+from sessiontree.storage.files import DELETING, TRASH, Report, chats_beside, session_files
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.move import (
     bring_sidecars,
@@ -34,6 +34,7 @@ from sessiontree.storage.move import (
     moving,
 )
 from sessiontree.storage.oserrors import os_errors
+from sessiontree.storage.rollouts import thread_beside
 
 MARK: Final = ".moving-"
 """Starts the name of a mark in the trash; the rest is the name of the session's folder there."""
@@ -82,10 +83,26 @@ def trash(fs: FileSystem, root: str, file: str, stamp: str) -> str:
         raise UsageError(f"{file} is not a session of {root}; name the folder of sessions it is in")
     if place.split(os.sep)[0] == TRASH:
         raise UsageError(f"{file} is in the trash of {root} already")
+    _check_whole(file)
     trashed = os.path.join(root, TRASH, stamp, place)
     with moving(fs, root):
         _finish_all(fs, root)
         return _move_marked(fs, root, file, trashed, trashed)
+
+
+def _check_whole(file: str) -> None:
+    """Refuse to move one file of a session that its agent keeps in several.
+
+    Raises:
+        UsageError: there are others.
+    """
+    others = [*thread_beside(file), *chats_beside(file)]
+    if others:
+        raise UsageError(
+            f"{file} is a part of a session that is in {len(others) + 1} files, such as "
+            f"{others[0]}; only one file can be moved to the trash, so all of them stay: delete "
+            "the session with its agent"
+        )
 
 
 def restore(fs: FileSystem, root: str, file: str) -> str:

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 
 from sessiontree.catalog.counting import AT_ONCE, Counter, cache_folder
+from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.lookup import find
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.cli.terminal import tell_each
 from sessiontree.errors import RefError, SessionNotFoundError
@@ -40,8 +42,6 @@ def store_at(folder: str | None) -> Store:
 
 def places_at(folder: str | None) -> list[str]:
     """The folders of sessions: the one named; else the user's store, and those of the agents."""
-    from sessiontree.catalog.homes import agent_folders  # heavy, and few commands need it
-
     store = store_at(folder)
     return [store.root] if folder is not None else [store.root, *agent_folders()]
 
@@ -90,8 +90,6 @@ def find_file(name: str) -> str:
 
 def _of_agents(name: str, report: Report) -> str | None:
     """The file of the one session of an agent with a name or an id; None if there is none."""
-    from sessiontree.catalog.lookup import find
-
     _, *places = places_at(None)
     among = sorted(sessions_in(places, Selection(), report), key=by_time, reverse=True)
     try:

@@ -109,6 +109,20 @@ def chats_of_subagents(file: str, report: Report) -> Iterator[str]:
             yield from (chat for chat in chats if chat.endswith(SUFFIX))
 
 
+def chats_beside(file: str) -> list[str]:
+    """The other chats of the session of a chat of Gemini CLI, and those of its subagents."""
+    id = chat_id_in(file)
+    if id is None:
+        return []
+    folder = os.path.dirname(file) or os.curdir
+    with suppress(OSError):
+        names = sorted(os.listdir(folder))
+        own = [name for name in names if chat_id_in(name) == id and name != os.path.basename(file)]
+        others = [os.path.join(folder, name) for name in own]
+        return [*others, *chats_of_subagents(file, lambda problem: None)]
+    return []
+
+
 def chat_id_in(file: str) -> str | None:
     """The start of the session's id in the name of a chat of Gemini CLI; None for another name."""
     found = _CHAT.fullmatch(os.path.basename(file))

@@ -110,6 +110,15 @@ def rollouts_near(path: str) -> dict[str, Rollout]:
     return found
 
 
+def thread_beside(path: str) -> list[str]:
+    """The other files of the thread of a file of Codex; none for any other file."""
+    own = rollout_of(path)
+    if own is None:
+        return []
+    thread = (each for each in rollouts_near(path).values() if each.thread == own.thread)
+    return sorted(each.path for each in thread if each.segment != own.segment)
+
+
 def rollout_near(path: str, segment: str) -> Rollout | None:
     """The file of a segment, as `rollouts_near` has it; most are found without a look at all."""
     for folder in _likely_folders(path, segment):

@@ -1,0 +1,233 @@
+"""The sessions of a user: where the agents keep them, and what a list of all of them says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Session, Store, import_session
+from sessiontree.catalog import counting
+from sessiontree.catalog.homes import agent_folders
+from tests.support.sessions import said
+from tests.support.terminal import done, printed_json, run
+
+AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
+KEPT = {
+    "claude-code": ("claude_code/2.1.330", ".claude/projects/-home-user-project"),
+    "codex": ("codex/0.169.0/sessions", ".codex/sessions"),
+    "gemini": ("gemini/0.61.0/tmp", ".gemini/tmp"),
+}
+VARIABLES = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
+    *("GEMINI_CLI_HOME", "SESSIONTREE_HOME"),
+)
+PI = (
+    '{"type":"session","version":3,"id":"pi-1","timestamp":"2026-01-02T00:00:00.000Z","cwd":"/p"}\n'
+    '{"type":"message","id":"a1","parentId":null,"timestamp":"2026-01-02T00:00:01.000Z",'
+    '"message":{"role":"user","content":"Count the files"}}\n'
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of a user with sessions of four agents and one of the store."""
+    home = tmp_path / "home"
+    for source, target in KEPT.values():
+        shutil.copytree(AGENTS / source, home / target)
+    (home / ".codex/session_index.jsonl").write_bytes(
+        (AGENTS / "codex/0.169.0/session_index.jsonl").read_bytes()
+    )
+    (home / ".codex/history.jsonl").write_text('{"session_id":"x","ts":1,"text":"xyzzy"}\n')
+    (home / ".claude/history.jsonl").write_text(
+        '{"display":"xyzzy","pastedContents":{},"timestamp":1,"project":"/p"}\n'
+    )
+    pi = home / ".pi/agent/sessions/--p--/2026-01-02T00-00-00-000Z_pi-1.jsonl"
+    pi.parent.mkdir(parents=True)
+    pi.write_text(PI)
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / ".local/share"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    said(Store(), "A session of the store", cwd="/own")
+    return home
+
+
+def listed(*words: str | Path) -> list[dict[str, Any]]:
+    return list(printed_json("ls", *words))
+
+
+def agents(*words: str | Path) -> list[str]:
+    return sorted(row["agent"] or "sessiontree" for row in listed(*words))
+
+
+ALL = ["claude-code", "codex", "codex", "gemini", "pi", "sessiontree"]
+
+
+def test_the_sessions_of_all_agents_and_of_the_store_are_listed(home: Path) -> None:
+    assert agents() == ALL
+    assert run("ls").stderr == ""
+
+
+def test_a_home_is_walked_whole_and_lists_of_prompts_are_no_sessions(home: Path) -> None:
+    result = run("ls", home)
+    assert (len(result.stdout.splitlines()), result.stderr) == (len(ALL), "")
+    assert agents(home) == ALL
+    assert "the list of prompts of Codex" in run("show", home / ".codex/history.jsonl").stderr
+    assert run("search", "xyzzy", home).stderr == "Nothing matches xyzzy\n"
+
+
+@pytest.mark.parametrize(
+    ("variable", "moved", "value"),
+    [
+        ("CLAUDE_CONFIG_DIR", ".claude", "{}/.elsewhere"),
+        ("CODEX_HOME", ".codex", "~/.elsewhere"),
+        ("PI_CODING_AGENT_DIR", ".pi/agent", "{}/.elsewhere"),
+        ("PI_CODING_AGENT_SESSION_DIR", ".pi/agent/sessions", "{}/.elsewhere"),
+        ("GEMINI_CLI_HOME", ".gemini", "{}/other"),
+    ],
+)
+def test_the_variables_of_the_agents_are_obeyed(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, moved: str, value: str
+) -> None:
+    target = home / ("other/.gemini" if variable == "GEMINI_CLI_HOME" else ".elsewhere")
+    target.parent.mkdir(exist_ok=True)
+    shutil.move(home / moved, target)
+    assert len(agents()) < len(ALL)
+    monkeypatch.setenv(variable, value.format(home))
+    assert agents() == ALL
+    monkeypatch.setenv(variable, "")  # as if unset
+    assert len(agents()) < len(ALL)
+
+
+def test_one_folder_in_another_is_walked_once(home: Path) -> None:
+    environ = {"CODEX_HOME": str(home / ".codex"), "PI_CODING_AGENT_SESSION_DIR": str(home)}
+    assert agent_folders(environ) == [str(home)]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--agent", "codex"), ["codex", "codex"]),
+        (("--agent", "pi", "--agent", "sessiontree"), ["pi", "sessiontree"]),
+        (("--project", "/p"), ["pi"]),
+        (("--cwd", "own"), ["sessiontree"]),
+        (("--since", "2026-06-01", "--agent", "pi"), []),
+        (("--limit", "1"), ["sessiontree"]),
+    ],
+)
+def test_the_list_is_of_the_sessions_that_are_asked_for(
+    home: Path, words: tuple[str, ...], expected: list[str]
+) -> None:
+    assert agents(*words) == expected
+    sessions = printed_json("stats", *words)["sessions"] if "--limit" not in words else 1
+    assert sessions == len(expected)
+
+
+def test_an_imported_session_keeps_its_agent_and_its_title(home: Path, tmp_path: Path) -> None:
+    before = {(row["agent"], row["name"] or row["firstMessage"]) for row in listed()}
+    for row in listed():
+        if row["agent"] is not None:
+            import_session(row["file"], tmp_path / "imported")
+    after = {(row["agent"], row["name"] or row["firstMessage"]) for row in listed(tmp_path)}
+    assert before == after
+
+
+def test_the_counts_are_those_of_the_opened_session(home: Path) -> None:
+    for row in listed():
+        with Session.open(row["file"], readonly=True) as session:
+            stats = session.stats()
+        assert row["usage"] == stats.usage.as_dict()
+        assert row["cost"] == (stats.usage.cost or None)
+    turns = {row["id"][:8]: row["turns"] for row in listed("--agent", "claude-code")}
+    assert turns == {"5e551015": 4}
+
+
+def test_counts_are_kept_and_made_anew_where_a_file_changes(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settle() -> None:
+        for file in home.rglob("*.jsonl"):
+            os.utime(file, (time.time() - 60, time.time() - 60))
+
+    settle()
+    first = listed()
+    with monkeypatch.context() as patched:
+        patched.setattr(counting, "_counts_of", pytest.fail)
+        assert listed() == first
+    pi = next(home.rglob("*_pi-1.jsonl"))
+    pi.write_text(PI + PI.splitlines()[1].replace("a1", "a2") + "\n")
+    rows = {row["id"]: row["turns"] for row in listed()}
+    assert rows["pi-1"] == 2
+    for damaged in (b"", b"no cache", b"\x81\xa1a\x93"):
+        (kept,) = (home / ".cache").rglob("counts-*")
+        kept.write_bytes(damaged)
+        assert {row["id"]: row["turns"] for row in listed()} == rows
+    assert kept.stat().st_mode & 0o77 == 0
+
+
+def test_a_file_that_changed_just_now_is_not_kept(home: Path) -> None:
+    pi = next(home.rglob("*_pi-1.jsonl"))
+    os.utime(pi)
+    assert [row["turns"] for row in listed("--agent", "pi")] == [1]
+    times = pi.stat()
+    pi.write_text(PI.replace('"user"', '"xxxx"'))  # the same size, and by its times the same file
+    os.utime(pi, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert [row["turns"] for row in listed("--agent", "pi")] == [0]
+
+
+def test_what_is_too_much_for_one_list_is_unknown_and_counted_later(home: Path) -> None:
+    sessions = Store(home / ".claude").list()
+    (unknown,) = counting.Counter(None).counted(sessions, 1000)
+    assert (unknown.turns, unknown.usage, unknown.cost) == (None, None, None)
+    (known,) = counting.Counter(None).counted(sessions, None)
+    assert known.turns == 4
+
+
+def test_a_list_without_a_place_for_its_cache_is_the_same(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = listed()
+    (home / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "file"))
+    assert listed() == expected
+
+
+def test_half_written_rotating_and_foreign_files_hide_nothing(home: Path) -> None:
+    projects = home / ".claude/projects"
+    (projects / "empty.jsonl").touch()
+    (projects / "torn.jsonl").write_text('{"type":"user","sess')
+    (projects / "foreign.jsonl").write_text('{"a":1}\n{"a":2}\n')
+    (projects / "binary.jsonl").write_bytes(bytes(range(256)) * 100)
+    (projects / "gone.jsonl").symlink_to(projects / "nowhere.jsonl")
+    (projects / "circle").symlink_to(projects)
+    os.mkfifo(projects / "pipe.jsonl")
+    half = next(projects.rglob("5e551015*.jsonl"))
+    half.write_bytes(half.read_bytes()[:-20])
+    for words in (("ls",), ("ls", home), ("stats",), ("search", "hello")):
+        result = run(*words)
+        assert result.exit_code == 0
+        assert "Traceback" not in result.output
+        told = result.stderr.splitlines()
+        assert all(line.startswith("Left out: ") for line in told)
+        assert len(told) == (6 if words[0] != "search" else 2)
+    assert agents() == ALL
+
+
+@pytest.mark.unprivileged
+def test_a_folder_that_may_not_be_read_is_one_line(home: Path) -> None:
+    (home / ".codex").chmod(0)
+    result = run("ls")
+    (home / ".codex").chmod(0o700)
+    assert "cannot read" in result.stderr
+    assert len(result.stdout.splitlines()) == len(ALL) - 2
+
+
+def test_an_id_or_a_name_finds_the_session_of_an_agent(home: Path) -> None:
+    assert "Count the files" in done("context", "pi-1")
+    assert "5e551015" in done("show", "5e55")
