@@ -67,6 +67,7 @@ class Wanted(msgspec.Struct, frozen=True):
         since: the time from which on entries count; None for all.
         current: whether only entries on the path to the leaf count.
         blobs: whether content in blobs counts too.
+        conversation: whether `custom` entries, which programs keep for themselves, do not count.
     """
 
     roles: frozenset[str] = frozenset()
@@ -74,6 +75,7 @@ class Wanted(msgspec.Struct, frozen=True):
     since: datetime | None = None
     current: bool = False
     blobs: bool = False
+    conversation: bool = False
 
 
 class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
@@ -297,6 +299,8 @@ class FileSearch:
 
     def _is_wanted(self, entry: Entry) -> bool:
         wanted = self._wanted
+        if wanted.conversation and entry.type == "custom":
+            return False
         if wanted.roles and not _has_role(entry, wanted.roles):
             return False
         since = wanted.since

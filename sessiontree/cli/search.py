@@ -44,6 +44,11 @@ from sessiontree.text.pattern import AllOf, Pattern, query
 @arguments.agent
 @arguments.project
 @click.option("--current", is_flag=True, help="Find only entries on the current path.")
+@click.option(
+    "--everything",
+    is_flag=True,
+    help="Also search what programs keep for themselves, such as requests to the model.",
+)
 @click.option("--blobs", is_flag=True, help="Also search large texts, which are stored as blobs.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after N entries.")
 def search(
@@ -56,6 +61,7 @@ def search(
     agents: frozenset[str],
     project: str | None,
     limit: int | None,
+    everything: bool,
     as_json: bool,
     **only: Any,
 ) -> None:
@@ -66,14 +72,15 @@ def search(
     Without a capital letter in PATTERN, case does not count.
 
     The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
-    The command does not search types, roles, ids or images. An accented letter matches in any
-    Unicode form, except with --regex. Each entry is shown once, with its first match marked. The
-    exit code is 0 even if nothing is found. You can give --role more than once.
+    With --everything, it also searches 'custom' entries, in which programs keep data for
+    themselves. The command does not search types, roles, ids or images. An accented letter matches
+    in any Unicode form, except with --regex. Each entry is shown once, with its first match
+    marked. The exit code is 0 even if nothing is found. You can give --role more than once.
     """
     if ignore_case and case_sensitive:
         raise click.UsageError("give --ignore-case or --case-sensitive, not both")
     looked_for = _pattern(words, ignore_case or (None if not case_sensitive else False), regex)
-    wanted = Wanted(frozenset(roles), **only)
+    wanted = Wanted(frozenset(roles), conversation=not everything, **only)
     selection = Selection(agents, project)
     problems: list[str] = []
     files = _files(place, selection, problems.append)
@@ -83,7 +90,7 @@ def search(
     if found == limit:
         tell(f"Stopped at {limit:,} as --limit asks; there may be more")
     elif not found and not as_json:
-        tell(_nothing(words, files, place, selection, blobs=wanted.blobs))
+        tell(_nothing(words, files, place, selection, blobs=wanted.blobs, everything=everything))
     tell_each("Left out", problems)
 
 
@@ -97,12 +104,19 @@ def _pattern(words: str, ignore_case: bool | None, regex: bool) -> Pattern | All
 
 
 def _nothing(
-    words: str, files: list[str], place: str | None, selection: Selection, *, blobs: bool
+    words: str,
+    files: list[str],
+    place: str | None,
+    selection: Selection,
+    *,
+    blobs: bool,
+    everything: bool,
 ) -> str:
     if not files:
         return f"Nothing was searched. {none_found(places_at(_folder(place)), selection)}"
     has_blobs = not blobs and any(os.path.isdir(os.path.realpath(f) + BLOBS) for f in files)
     more = "; --blobs searches large texts too" if has_blobs else ""
+    more += "" if everything else "; --everything also searches what programs keep for themselves"
     return f"Nothing matches {words}{more}"
 
 

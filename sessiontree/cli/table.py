@@ -22,6 +22,7 @@ from sessiontree.text.amounts import ago, dollars
 from sessiontree.text.preview import size_in_short
 
 _LEAST_TITLE: Final = 28
+_LEAST_MODEL: Final = 15
 _GAP: Final = 2
 _WIDE: Final = 140
 """Columns from which on times and agents are written out."""
@@ -78,7 +79,7 @@ _AFTER_TITLE: Final = frozenset({"Branches", "Turns", "Model", "Cost", "Size"})
 
 
 def _columns(found: Sequence[SessionInfo], screen: Screen) -> list[_Column]:
-    cap = max(10, screen.width // 8)
+    cap = max(10, screen.width // (8 if screen.width < _VERY_WIDE else 6))
     made = {
         "When": [_when(one, screen) for one in found],
         "Id": [short(one.id) for one in found],
@@ -86,7 +87,7 @@ def _columns(found: Sequence[SessionInfo], screen: Screen) -> list[_Column]:
         "Project": [_project(one.cwd, cap, screen) for one in found],
         "Branches": ["" if one.branches is None else f"{one.branches:,}" for one in found],
         "Turns": [_turns(one) for one in found] if any(map(_is_counted, found)) else [""],
-        "Model": [cut(_model(one), cap) for one in found],
+        "Model": [cut(_model(one), max(screen.width // 8, _LEAST_MODEL)) for one in found],
         "Cost": [dollars(one.cost) if one.cost else "" for one in found],
         "Size": [size_in_short(one.bytes) for one in found],
     }

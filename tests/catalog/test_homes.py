@@ -79,7 +79,7 @@ def test_a_home_is_walked_whole_and_lists_of_prompts_are_no_sessions(home: Path)
     assert (len(result.stdout.splitlines()), result.stderr) == (len(ALL), "")
     assert agents(home) == ALL
     assert "the list of prompts of Codex" in run("show", home / ".codex/history.jsonl").stderr
-    assert run("search", "xyzzy", home).stderr == "Nothing matches xyzzy\n"
+    assert run("search", "xyzzy", home).stderr.startswith("Nothing matches xyzzy;")
 
 
 @pytest.mark.parametrize(
@@ -231,3 +231,51 @@ def test_a_folder_that_may_not_be_read_is_one_line(home: Path) -> None:
 def test_an_id_or_a_name_finds_the_session_of_an_agent(home: Path) -> None:
     assert "Count the files" in done("context", "pi-1")
     assert "5e551015" in done("show", "5e55")
+
+
+@pytest.mark.parametrize(
+    ("words", "roles"),
+    [
+        (("LIST the", "--role", "prompt"), []),  # a capital: case counts
+        (("list the", "--role", "prompt"), ["user"] * 2),
+        (("the list", "--role", "prompt"), ["user"] * 2),  # all words, in any order
+        (('"the list"', "--role", "prompt"), []),  # a phrase
+        (('"list the" files', "--role", "prompt"), ["user"]),
+        (("LIST THE", "-i", "--role", "prompt"), ["user"] * 2),
+        (("LIST", "-s", "--role", "prompt"), []),
+        (("lis. the", "--regex", "--role", "prompt"), ["user"] * 2),
+        (("file", "--role", "tool"), ["toolResult"]),
+        (("file", "--role", "toolResult"), ["toolResult"]),
+        (("file", "--role", "prompt"), ["user"]),
+        (("session_context",), []),
+        (("session_context", "--everything"), [None] * 4),
+    ],
+)
+def test_a_search_means_what_a_person_means(
+    home: Path, words: tuple[str, ...], roles: list[str | None]
+) -> None:
+    found = printed_json("search", *words, "--agent", "gemini")
+    assert [hit["role"] for hit in found] == roles
+
+
+def test_results_of_claude_code_are_of_the_tool_and_no_prompts(home: Path) -> None:
+    every = printed_json("search", ".", "--regex", "--agent", "claude-code")
+    results = [hit for hit in every if hit["speaker"] == "tool"]
+    assert results
+    assert {hit["role"] for hit in results} == {"user"}
+    prompts = printed_json("search", ".", "--regex", "--agent", "claude-code", "--role", "prompt")
+    assert len(prompts) == 4
+    assert all(hit["prompt"] for hit in prompts)
+    of_users = printed_json("search", ".", "--regex", "--agent", "claude-code", "--role", "user")
+    assert not [hit for hit in of_users if hit["speaker"] == "tool"]
+    answers = [hit for hit in every if hit["usage"] is not None]
+    assert {hit["model"] for hit in answers} == {"claude-opus-4-6"}
+    assert {hit["title"] for hit in every} == {"HELLO"}
+
+
+def test_the_newest_sessions_are_searched_first(home: Path) -> None:
+    old = next(home.rglob("*_pi-1.jsonl"))
+    os.utime(old, (1, 1))
+    assert printed_json("search", "count the files")[-1]["session"] == "pi-1"
+    os.utime(old, (2e9, 2e9))
+    assert printed_json("search", "files")[0]["session"] == "pi-1"

@@ -164,7 +164,10 @@ def test_search_json_has_all_of_a_hit(store: Store) -> None:
 def test_search_that_finds_nothing_says_so_and_has_not_failed(store: Store) -> None:
     result = run("search", "no such words")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "Nothing matches no such words\n"
+    assert result.stderr.startswith("Nothing matches no such words; --everything also searches")
+    assert (
+        run("search", "no such words", "--everything").stderr == "Nothing matches no such words\n"
+    )
     assert printed_json("search", "no such words") == []
 
 

@@ -18,6 +18,7 @@ from glob import glob
 from pathlib import Path
 from typing import Final
 
+from tests.cli.screens import screens
 from tests.support.terminal import run
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
@@ -373,6 +374,8 @@ def main() -> None:
     EXPECTED.mkdir(exist_ok=True)
     for name, case in CASES.items():
         (EXPECTED / f"{name}.txt").write_text(printed(case), encoding="utf-8")
+    for name, screen in screens():
+        (EXPECTED / f"{name}.txt").write_text(screen, encoding="utf-8")
 
 
 if __name__ == "__main__":
