@@ -253,9 +253,10 @@ class _Opened:
             if len(head) == len(before):
                 break
             found = format.facts(head, tail)
-        from sessiontree.engine.translated import described  # slow to import, few need it
+        if format.has_facts_beside:
+            from sessiontree.engine.translated import described  # slow to import, few need it
 
-        found = described(format, found, self.name, self._fs)
+            found = described(format, found, self.name, self._fs)
         first = found.first_message
         return SessionInfo(
             file=self.name,

@@ -67,6 +67,7 @@ class Wanted(msgspec.Struct, frozen=True):
         since: the time from which on entries count; None for all.
         current: whether only entries on the path to the leaf count.
         blobs: whether content in blobs counts too.
+        facts: whether hits say which tools, model and usage a message has, and if it is a prompt.
         conversation: whether `custom` entries, which programs keep for themselves, do not count.
     """
 
@@ -75,6 +76,7 @@ class Wanted(msgspec.Struct, frozen=True):
     since: datetime | None = None
     current: bool = False
     blobs: bool = False
+    facts: bool = False
     conversation: bool = False
 
 
@@ -90,7 +92,8 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
         snippet: the text around the first match, on one line.
         match: the start and the end of the match in the snippet.
         speaker: the role as people read it: `tool` for results of tools in any shape.
-        prompt: whether the entry is a prompt.
+        prompt: whether the entry is a prompt. This and the following are in the hits of
+            `search --json`, not in those of `Store.search`.
         tools: the names of the tools that the entry calls, or whose results it has.
         model: the model that wrote the message, or None.
         usage: the tokens that the message reports, as `stats --json` prints them, or None.
@@ -331,6 +334,7 @@ class FileSearch:
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
         start, end = span
+        stored = role(entry)
         before = _on_one_line(text[max(0, start - BEFORE) : start])
         match = _on_one_line(text[start : min(end, start + LONGEST_MATCH)])
         after = _on_one_line(text[end : end + AFTER])
@@ -343,13 +347,13 @@ class FileSearch:
             session=self._session,
             ref=entry.uuid,
             type=entry.type,
-            role=role(entry),
+            role=stored,
             timestamp=entry.timestamp,
             lane=entry.lane,
             snippet=before + match + after,
             match=(len(before), len(before) + len(match)),
-            speaker=speaker(entry),
-            **_facts_of_message(entry),
+            speaker=speaker(entry) if stored in _RENAMED else stored,
+            **(_facts_of_message(entry) if self._wanted.facts else {}),
         )
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
@@ -412,6 +416,9 @@ def _has_role(entry: Entry, roles: frozenset[str]) -> bool:
     stored, named = role(entry), speaker(entry)
     return named in roles or (stored in roles and (stored, named) != ("user", TOOL))
 
+
+_RENAMED: Final = frozenset({"user", "toolResult", "assistant"})
+"""The roles that may be of results of tools; a block of a result is an assistant's."""
 
 _BY_PARTS: Final = ("foreign", "version 1")
 """The kinds of files whose lines are not entries as they are."""

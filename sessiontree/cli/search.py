@@ -80,7 +80,7 @@ def search(
     if ignore_case and case_sensitive:
         raise click.UsageError("give --ignore-case or --case-sensitive, not both")
     looked_for = _pattern(words, ignore_case or (None if not case_sensitive else False), regex)
-    wanted = Wanted(frozenset(roles), conversation=not everything, **only)
+    wanted = Wanted(frozenset(roles), facts=as_json, conversation=not everything, **only)
     selection = Selection(agents, project)
     problems: list[str] = []
     files = _files(place, selection, problems.append)

@@ -125,6 +125,7 @@ class Format(Protocol):
     program: str  # the agent's name for people
     home: Home
     is_in_files: bool  # whether files in one folder with the same id are one session
+    has_facts_beside: bool  # whether facts of a session are in other files
     has_subagents: bool  # whether subagents have files of their own beside a session
     needs_opening: bool  # whether a line is translated by what the first line says
     repeating: bytes  # what each line has that may repeat prompts above it; empty: no line does

@@ -89,6 +89,7 @@ class ClaudeCode:
     needs_opening = False
     repeating = b""
     has_subagents = True
+    has_facts_beside = False
     is_in_files = False
     home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
 

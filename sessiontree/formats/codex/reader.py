@@ -53,6 +53,7 @@ class Codex:
     needs_opening = True
     repeating = b'"compacted"'
     has_subagents = False
+    has_facts_beside = True
     is_in_files = False
     home = base.Home("CODEX_HOME", ".codex", ("sessions", "archived_sessions"))
 

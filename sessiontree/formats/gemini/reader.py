@@ -61,6 +61,7 @@ class Gemini:
     needs_opening = True
     repeating = b""
     has_subagents = True
+    has_facts_beside = True
     is_in_files = True
     home = base.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
 

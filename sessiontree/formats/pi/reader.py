@@ -64,6 +64,7 @@ class Pi:
     needs_opening = True
     repeating = b""
     has_subagents = False
+    has_facts_beside = False
     is_in_files = False
     home = base.Home(
         "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "PI_CODING_AGENT_SESSION_DIR"
