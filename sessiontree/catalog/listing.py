@@ -238,7 +238,7 @@ class _Opened:
             lane=last.lane or "main",
             writer=_writer(self._fs, self.name),
             made_by=_in_metadata(header, "agent"),
-            imported_from=_in_metadata(header, "importedFrom"),
+            imported_from=_imported_from(header),
         )
 
     def _foreign_facts(self, start: Start, format: Format, tail: bytes) -> SessionInfo:
@@ -282,6 +282,13 @@ def _in_metadata(header: Mapping[str, Any], key: str) -> str | None:
     """What an import, or the agent that records a session, says about it."""
     metadata = header.get("metadata")
     return _text(metadata, key) if isinstance(metadata, dict) else None
+
+
+def _imported_from(header: Mapping[str, Any]) -> str | None:
+    """The name of the file that a session was imported from."""
+    metadata = header.get("metadata")
+    source = metadata.get("importedFrom") if isinstance(metadata, dict) else None
+    return _text(source, "file") if isinstance(source, dict) else None
 
 
 def _writer(fs: FileSystem, file: str) -> str | None:
