@@ -92,9 +92,14 @@ class Counter:
         except (SessionTreeError, OSError):  # the list has reported it, or it is gone
             return None
         if counts is not None and _is_settled(stamp) and _stamp([one.file, *others]) == stamp:
-            self._kept[one.file] = _Kept(others, stamp, counts)
-            self._is_changed = True
+            self._keep(one.file, _Kept(others, stamp, counts))
         return counts
+
+    def _keep(self, file: str, kept: _Kept) -> None:
+        with suppress(UnicodeEncodeError):  # a path that is not Unicode, which no cache can have
+            msgspec.msgpack.encode((file, kept))
+            self._kept[file] = kept
+            self._is_changed = True
 
     def _read(self) -> dict[str, _Kept]:
         if self._file is None:
@@ -111,7 +116,7 @@ class Counter:
             return
         kept = dict(list(self._kept.items())[-MOST_KEPT:])
         made = f"{self._file}.{os.getpid()}"
-        with suppress(OSError, UnicodeEncodeError):
+        with suppress(OSError):
             content = msgspec.msgpack.encode(kept)
             os.makedirs(os.path.dirname(self._file), mode=0o700, exist_ok=True)
             with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:

@@ -24,11 +24,11 @@ from sessiontree.errors import NothingToDoError
 from sessiontree.formats import Format
 from sessiontree.formats.base import Place, Translated
 from sessiontree.storage.files import (
-    BLOBS,
     SUBAGENTS,
     SUFFIX,
     TOOL_RESULTS,
     chat_id_in,
+    is_not_entered,
     is_of_chat,
     is_session_name,
     read_side_file,
@@ -218,4 +218,4 @@ def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
 
 def _is_skipped(where: str, name: str) -> bool:
     is_part = name == SUBAGENTS and os.path.isfile(where + SUFFIX)
-    return is_part or name.startswith(".") or name.endswith(BLOBS)
+    return is_part or is_not_entered(name)

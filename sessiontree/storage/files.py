@@ -245,7 +245,12 @@ def is_of_chat(folder: str, chats: Collection[str | None]) -> bool:
 
 def _may_hold_sessions(name: str, *, is_of_session: bool) -> bool:
     is_part = is_of_session and name in (SUBAGENTS, TOOL_RESULTS)
-    return not (is_part or name in NOT_ENTERED or name.startswith(DELETING) or name.endswith(BLOBS))
+    return not (is_part or is_not_entered(name))
+
+
+def is_not_entered(name: str) -> bool:
+    """Whether no walk enters a folder of this name."""
+    return name in NOT_ENTERED or name.startswith(DELETING) or name.endswith(BLOBS)
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str | None:
