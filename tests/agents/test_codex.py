@@ -21,7 +21,7 @@ from tests.agents import codex_driver
 from tests.agents.codex_driver import Codex, Json, running
 
 PROGRAM = codex_driver.program()
-SESSIONS = int(os.environ.get("CODEX_SESSIONS", "12"))
+SESSIONS = int(os.environ.get("SESSIONTREE_AGENT_SESSIONS", "12"))
 """The random sessions; each takes under two seconds."""
 
 _installed = pytest.mark.skipif(

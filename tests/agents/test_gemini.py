@@ -23,7 +23,7 @@ from sessiontree.formats.gemini.messages import content_of
 from tests.agents.cleaning import cleaned
 
 PROGRAM = os.environ.get("GEMINI_CLI", "")
-CHATS = int(os.environ.get("GEMINI_CHATS", "50"))
+CHATS = int(os.environ.get("SESSIONTREE_AGENT_SESSIONS", "50"))
 """The random chats; a hundred take a second."""
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents" / "gemini" / "0.61.0"

@@ -164,14 +164,18 @@ def told_by_pi(script: str, files: Iterable[Path]) -> list[Line]:
     return [json.loads(line) for line in said.splitlines()]
 
 
-def built_by_us(file: Path) -> Line:
+def built_by_us(session: Session, ref: str | None = None) -> Line:
+    context = session.context(ref, verbatim=True)
+    return {
+        "messages": [_as_pi(m) for m in context.messages if m.get("role") != "system"],
+        "thinkingLevel": context.thinking_level or "off",
+        "model": context.model,
+    }
+
+
+def built_of(file: Path) -> Line:
     with Session.open(file, readonly=True) as session:
-        context = session.context(verbatim=True)
-        return {
-            "messages": [_as_pi(m) for m in context.messages if m.get("role") != "system"],
-            "thinkingLevel": context.thinking_level or "off",
-            "model": context.model,
-        }
+        return built_by_us(session)
 
 
 def _as_pi(message: Any) -> Line:
@@ -183,7 +187,7 @@ def _as_pi(message: Any) -> Line:
     return kept
 
 
-def _comparable(context: Line) -> Line:
+def comparable(context: Line) -> Line:
     """Without the times that pi takes from the entries, and the system messages."""
     messages = [dict(m) for m in context["messages"] if m["role"] != "system"]
     for found in messages:
@@ -234,7 +238,7 @@ def test_a_context_is_the_one_that_pi_builds(tmp_path: Path) -> None:
     files += [written(tmp_path / f"{n}.jsonl", _any_session(n)) for n in range(300)]
     built = built_by_pi(files, tmp_path / "pi")
     for file, context in zip(files, built, strict=True):
-        assert built_by_us(file) == _comparable(context), file.read_text()
+        assert built_of(file) == comparable(context), file.read_text()
 
 
 @has_pi
@@ -242,7 +246,7 @@ def test_a_context_is_the_one_that_pi_builds(tmp_path: Path) -> None:
 def test_the_context_of_a_real_version_1_session_is_the_one_that_pi_builds(tmp_path: Path) -> None:
     (context,) = built_by_pi([PI_V1], tmp_path / "pi")
     assert len(context["messages"]) > 10
-    assert built_by_us(PI_V1)["messages"] == _comparable(context)["messages"]
+    assert built_of(PI_V1)["messages"] == comparable(context)["messages"]
 
 
 def test_a_compaction_brings_the_system_message_at_its_point(tmp_path: Path) -> None:
