@@ -85,7 +85,8 @@ function session(seed) {
   answer(text(), "stop"); // so that the file is there
   for (let left = 5 + roll(30); left > 0; left--) acts[roll(acts.length)]();
   let file = manager.getSessionFile();
-  if (!roll(5)) file = manager.createBranchedSession(any()) ?? file;
+  const branched = roll(5) ? undefined : manager.createBranchedSession(any());
+  if (branched && fs.existsSync(branched)) file = branched; // a path without a prompt has no file
   const opened = SessionManager.open(file);
   const leaf = opened.getLeafId();
   const contexts = [[null, opened.buildSessionContext()]];
