@@ -179,4 +179,5 @@ def test_each_request_of_the_sample_is_whole() -> None:
     ]
     with Session.open(file, readonly=True) as session:
         counts = [len(session.sent_request(id).params["messages"]) for id in ids]
-    assert counts == [*sorted(counts[:-1]), 4]
+    before, last = counts[:-1], counts[-1]  # the last is the one after the compaction
+    assert (before, len(before) > 5, last < before[-1]) == (sorted(before), True, True)
