@@ -144,6 +144,28 @@ def test_related_sessions_are_in_the_metadata(tmp_path: Path) -> None:
         assert session.notes == []
 
 
+TYPES = """
+progress summary custom-title ai-title last-prompt tag relocated agent-name agent-color
+agent-setting pr-link frame-link mode permission-mode memory-mode worktree-state cost-state
+queue-operation bridge-session history-suppression attribution-snapshot isolation-latch
+session-owner dev-mods atis-latch tools-used ended-by-model continued-in derived-from observer-ref
+resume-head-vouch content-replacement file-history-snapshot file-history-delta fork-context-ref
+api-request-shape api-request-blob api-request api-request-resumed data-flow-records
+data-flow-incomplete artifact-comment-monitor artifact-autoreact-ledger host-row repl-mode
+hybrid-organization
+"""
+"""The types of lines beside the conversation that Claude Code 2.1.330 knows."""
+
+
+def test_no_type_of_the_program_is_damage_or_a_note(tmp_path: Path) -> None:
+    lines = [{"type": kind, "sessionId": SESSION} for kind in TYPES.split()]
+    file = written(tmp_path / "s.jsonl", [user("a", None), *lines, assistant("b", "a")])
+    with Session.open(file, readonly=True) as session:
+        assert (session.verify(), session.damage, session.notes) == ([], [], [])
+        assert len(session.find(type="custom")) == len(TYPES.split())
+        assert len(session.context().messages) == 2
+
+
 def _cost(**models: Any) -> dict[str, Any]:
     used = {model: {"inputTokens": 1, "costUSD": cost} for model, cost in models.items()}
     return {"type": "cost-state", "sessionId": SESSION, "modelUsage": used}
