@@ -39,7 +39,12 @@ def sent_request(
     id = records.find(ref) if isinstance(ref, str) else None
     if id is None:
         id = _named_by(entry_of(), original_line, records)
-    return records.request(id)
+    try:
+        return records.request(id)
+    except RecursionError:
+        raise TooMuchError(
+            f"request {one_line(id, 60)!r} is nested too deeply to be read"
+        ) from None
 
 
 def _named_by(

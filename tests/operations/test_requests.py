@@ -146,6 +146,15 @@ def test_a_request_that_names_one_message_many_times_is_refused(tmp_path: Path) 
         session.sent_request()
 
 
+def test_a_request_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    deep: Any = "x"
+    for _ in range(900):
+        deep = [deep]
+    large = {"role": "user", "content": [{"type": "text", "deep": deep}]}
+    lines = [shape(), {**blob(said(1)), "message": large}, request("r1", [said(1)])]
+    assert "nested too deeply" in refused("show", of(tmp_path, *lines), "--request")
+
+
 def test_what_has_no_record_says_so(tmp_path: Path) -> None:
     ours = tmp_path / "ours.jsonl"
     with Session.create(ours) as session:
