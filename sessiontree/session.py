@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sessiontree.operations.export import Original
     from sessiontree.operations.outline import TreeRow
     from sessiontree.operations.stats import Stats
+    from sessiontree.operations.turns import SessionOutline, Turn
     from sessiontree.recording.events import Event
     from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.blobs import Blobs
@@ -464,6 +465,21 @@ class Session:
         A handle of a message is resolved if its entry has no role or no preview.
         """
         return outline.rows(self.cursor)
+
+    def outline(self) -> SessionOutline:
+        """Return the turns of all branches: what was asked, and what was done.
+
+        The whole file is read once. `sessiontree tree` draws this outline.
+        """
+        from sessiontree.operations.turns import outline  # few sessions are outlined
+
+        return outline(self.cursor)
+
+    def turn(self, turn: Turn) -> list[Entry]:
+        """Return the entries of a turn of `outline`, from its first to its last."""
+        from sessiontree.operations.turns import entries_of
+
+        return entries_of(self.cursor, turn)
 
     def render(self, *, all: bool = False) -> Iterator[str]:
         """Yield the lines of a drawing of the tree; with `all`, long runs are not shortened."""

@@ -33,7 +33,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Look": {
         "show": ("inspect:show", "Show facts about a session, or one entry."),
-        "tree": ("inspect:tree", "Draw the whole tree."),
+        "tree": ("tree:tree", "Outline the turns of all branches."),
         "branches": ("inspect:branches", "List the branches."),
         "path": ("inspect:path", "List the entries from the header to an entry."),
         "context": ("inspect:context", "Print the messages that a model gets."),

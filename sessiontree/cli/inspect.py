@@ -137,20 +137,6 @@ def _out_entry(session: Session, entry: Entry) -> None:
         out("\n" + indented_text(rest))
 
 
-@arguments.file_command("tree", json="a list of all entries in file order")
-@click.option("--all", "all_", is_flag=True, help="Do not shorten long runs of entries.")
-def tree(file: str, all_: bool, as_json: bool) -> None:
-    """● marks an entry on the current path. ○ marks any other entry. By default, a long run of
-    entries that has no branches is shortened.
-    """
-    with reading(file) as session:
-        if as_json:
-            out_json_list(session.tree())
-            return
-        for line in session.render(all=all_):
-            out(line)
-
-
 @arguments.file_command("branches", json="a list of the branches")
 @arguments.optional_ref
 def branches(file: str, ref: str | None, as_json: bool) -> None:

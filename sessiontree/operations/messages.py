@@ -51,17 +51,24 @@ class Messages:
         A handle of another role than `user` is not, and is not resolved. One of the role `user`
         that cannot be resolved is.
         """
-        if entry.type == "message":
-            return begins_turn(entry.as_stored)
-        if not may_be_prompt(entry):
-            return False
-        message = self.of(entry) or {"role": role_of_entry(entry), "content": "?"}
-        return begins_turn({"message": message, "metadata": entry.get("metadata")})
+        if entry.type == "message" or not may_be_prompt(entry):
+            return begins_turn_with(entry, None)
+        return begins_turn_with(entry, self.of(entry))
 
     def warn(self, lack: str) -> None:
         """Give a warning if handles were not resolved, with what is lacking because of it."""
         failed = [one for one in self._found.values() if isinstance(one, SessionTreeError)]
         warn_of(len(failed), failed[0] if failed else None, lack)
+
+
+def begins_turn_with(entry: Entry, message: Message | None) -> bool:
+    """Whether an entry is a prompt; `message` is what a handle resolves to, None if it cannot."""
+    if entry.type == "message":
+        return begins_turn(entry.as_stored)
+    if not may_be_prompt(entry):
+        return False
+    message = message or {"role": role_of_entry(entry), "content": "?"}
+    return begins_turn({"message": message, "metadata": entry.get("metadata")})
 
 
 def may_be_prompt(entry: Entry) -> bool:

@@ -176,7 +176,7 @@ def _rows(
 ) -> Iterator[TreeRow]:
     labels = outline.names.labels
     rows: deque[int] = deque()  # of the entries that wait for their messages
-    entries = _entries(outline, lines, len(depths), rows)
+    entries = entries_by_row(outline, lines, len(depths), rows)
     for entry, message in with_messages(entries, resolve, is_wanted=is_unclear):
         row = rows.popleft()
         yield TreeRow(
@@ -192,7 +192,7 @@ def _rows(
         )
 
 
-def _entries(
+def entries_by_row(
     outline: Outline, lines: Iterator[tuple[int, bytes]], count: int, rows: deque[int]
 ) -> Iterator[Entry]:
     """The entries of the first `count` rows; the row of each goes to `rows`."""

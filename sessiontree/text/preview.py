@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import handle_text, is_handle_of_message
-from sessiontree.core.display import one_line
+from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.message import (
@@ -36,11 +36,11 @@ _TELLING: Final = (
 )
 
 
-def preview(entry: Entry, message: Message | None = None) -> str:
+def preview(entry: Entry, message: Message | None = None, width: int = WIDTH) -> str:
     """An entry's content in a few words, on one line; `message` is what a handle resolves to."""
     if message is None or _text(entry.as_stored, "preview"):
-        return one_line(_words(entry))
-    return one_line(preview_of(shown(message)) or _words(entry))
+        return one_line(_words(entry), width)
+    return one_line(preview_of(shown(message)) or _words(entry), width)
 
 
 def size_in_short(count: int) -> str:

@@ -1,0 +1,449 @@
+"""The outline of a session on the screen: a row for each turn, with what was done in it.
+
+The path to the leaf goes straight down. Side branches are to the right, at the turn that they
+leave, in file order, above the rest of the path. Prompts and work stand in columns of their own.
+
+Invariants: nothing here recurses; each line fits the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+from sessiontree.cli.screen import Screen, columns_of, cut, filled
+from sessiontree.cli.terminal import short
+from sessiontree.core.display import one_line
+from sessiontree.operations.turns import (
+    SessionOutline,
+    Subagent,
+    Turn,
+    TurnEvent,
+    Work,
+    moment_of,
+    total,
+)
+from sessiontree.text.amounts import ago, dollars, in_short, lasting
+
+HERE: Final = "← you are here"
+NO_PLACE: Final = -1  # above all turns
+_BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}
+_MOST_SUBAGENTS: Final = 5  # rows of folded subagents below a turn
+_MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of its column
+_MOST_LABELS: Final = 4
+_WIDE: Final = 160  # columns from which on the work gets a greater share
+_LEAST_WORK: Final = 28  # columns
+_MOST_WORK: Final = 96
+_TIME: Final = 5  # columns of a time of day
+_SIGNS: Final = {
+    "compaction": ("⇣ compacted", "compaction"),
+    "summary": ("↩ summary of a branch that was left", "dim"),
+    "merge": ("⇠ merged", "branch"),
+    "error": ("✗ the answer failed", "failure"),
+}
+
+
+class Part(NamedTuple):
+    """A part of what is said about some work."""
+
+    text: str
+    role: str = ""
+    weight: int = 9  # the parts of the least weight are left out first
+
+
+def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]:
+    """What was done, in parts.
+
+    At most so many tools and changed files are named; with `words`, units are written out.
+    """
+    parts: list[Part] = []
+    if work.interruptions:
+        often = f" {work.interruptions:,} times" if work.interruptions > 1 else ""
+        parts.append(Part(f"interrupted{often}", "failure"))
+    if count := sum(work.calls.values()):
+        parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
+    if work.failed:
+        parts.append(Part(f"{work.failed:,} failed", "failure", 5))
+    if work.refused:
+        parts.append(Part(f"{work.refused:,} refused", "failure", 6))
+    if work.files:
+        parts.append(Part(_files(work, files, words=words), weight=7))
+    if work.tokens:
+        parts.append(Part(in_short(work.tokens) + (" tokens" if words else ""), weight=1))
+    if work.usage.cost:
+        parts.append(Part(dollars(work.usage.cost), weight=3))
+    if (seconds := work.seconds) is not None and seconds >= 1:
+        parts.append(Part(lasting(seconds), weight=4))
+    return parts
+
+
+def _tools(work: Work, most: int) -> str:
+    if not most:
+        return ""
+    named = [f"{name} {count:,}" for name, count in work.calls.items()]
+    if len(work.calls) == 1:
+        named = list(work.calls)
+    return ": " + ", ".join(named[:most]) + (", …" if len(named) > most else "")
+
+
+def _files(work: Work, most: int, *, words: bool) -> str:
+    count = len(work.changed) or len(work.files)
+    files = f"{count:,} {'file' if count == 1 else 'files'}"
+    if not work.changed:
+        return f"{files} read" if words else files
+    if not most:
+        return f"{files} changed" if words else files
+    names = [one_line(PurePath(path).name, 40) for path in work.changed]
+    more = f" +{len(names) - most:,}" if len(names) > most else ""
+    return "changed " + ", ".join(names[:most]) + more
+
+
+_DETAIL: Final = (
+    {"tools": 8, "files": 3, "words": True},
+    {"tools": 4, "files": 2, "words": True},
+    {"tools": 3, "files": 0, "words": True},
+    {"tools": 4, "files": 0, "words": False},
+    {"tools": 3, "files": 0, "words": False},
+    {"tools": 2, "files": 0, "words": False},
+    {"tools": 1, "files": 0, "words": False},
+    {"tools": 0, "files": 0, "words": False},
+)
+"""How much is said about some work, the most first."""
+
+
+def work_in(work: Work, width: int, first: Sequence[Part] = ()) -> list[Part]:
+    """What was done, in as many parts as fit in so many columns; the first ones at least."""
+    parts: list[Part] = []
+    for detail in _DETAIL:
+        parts = [*first, *work_parts(work, **detail)]  # type: ignore[arg-type]
+        if _columns(parts) <= width:
+            return parts
+    while len(parts) > 1 and _columns(parts) > width:
+        parts.remove(min(reversed(parts), key=lambda part: part.weight))
+    return parts
+
+
+def _columns(parts: Sequence[Part]) -> int:
+    return sum(columns_of(part.text) for part in parts) + 3 * max(0, len(parts) - 1)
+
+
+def styled_parts(parts: Sequence[Part], width: int, screen: Screen) -> str:
+    """Parts with dots between them, in their colours, cut where one alone is too wide."""
+    if len(parts) == 1:
+        parts = [parts[0]._replace(text=cut(parts[0].text, width))]
+    dot = screen.styled(" · ", "dim")
+    return dot.join(screen.styled(part.text, part.role or "dim") for part in parts)
+
+
+class _Run(NamedTuple):
+    """Turns of which each is the only one that is drawn below the one before."""
+
+    place: int  # of the first
+    columns: str
+    joint: str
+    level: int  # how many branches and subagents it is inside of
+
+    @property
+    def below(self) -> str:
+        return self.columns + _BELOW[self.joint]
+
+
+class Picture:
+    """Draws the outline of a session."""
+
+    def __init__(self, outline: SessionOutline, screen: Screen, depth: int | None = None) -> None:
+        self._outline = outline
+        self._screen = screen
+        self._depth = depth
+        self._below = self._children()
+        self._empty = {place for place, turn in enumerate(outline.turns) if _says_nothing(turn)}
+        self._agents = {
+            outline.turns[place].uuid: one_line(agent.name, 40)
+            for turn in outline.turns
+            for agent in turn.subagents
+            for place in agent.turns
+        }
+        self._left = _left_midway(outline)
+        self._digits = max((len(turn.name) for turn in outline.turns), default=0)
+        self._has_times = screen.width >= 60
+        self._work = self._work_columns()
+        self._deepest = max(2, (screen.width - self._work - 30) // 2)
+        self._day = ""
+
+    def _children(self) -> dict[int | None, list[int]]:
+        """The turns below each; subagents' too, where they are opened."""
+        below: dict[int | None, list[int]] = {}
+        for place, turn in enumerate(self._outline.turns):
+            if not turn.subagent or self._depth:
+                below.setdefault(turn.above, []).append(place)
+        return below
+
+    def _work_columns(self) -> int:
+        width = self._screen.width
+        share = 0.4 if width < _WIDE else 0.46
+        most = max(_LEAST_WORK, min(_MOST_WORK, round(width * share)))
+        longest = 12
+        for turn in self._outline.turns[:_MOST_MEASURED]:
+            longest = max(longest, _columns(self._work_of(turn, most)))
+            if longest >= most:
+                return most
+        return longest
+
+    def lines(self) -> Iterator[str]:
+        yield from heading(self._outline, self._screen)
+        if self._outline.turns and self._outline.here is None:
+            yield self._screen.styled(f"● {HERE}", "here")
+        starts = self._below.get(None, [])
+        waiting = self._forks(starts, _Run(NO_PLACE, "", "", 0)) if starts else []
+        while waiting:
+            run = waiting.pop()
+            if self._depth is not None and run.level > self._depth:
+                yield from self._folded(run)
+                continue
+            columns = run.columns + run.joint
+            place: int | None = run.place
+            while place is not None:
+                if place not in self._empty:
+                    yield from self._turn(place, columns, run.below)
+                    columns = run.below
+                children = self._below.get(place, [])
+                place = None
+                if len(children) == 1 and not self._outline.turns[children[0]].subagent:
+                    place = children[0]
+                elif children:
+                    waiting += self._forks(children, run)
+
+    def _forks(self, children: list[int], run: _Run) -> list[_Run]:
+        """The runs below a fork, the first to be drawn at the end."""
+        turns = self._outline.turns
+        ordered = sorted(children, key=lambda at: (turns[at].current, not turns[at].subagent, at))
+        columns = run.below[: 2 * self._deepest]
+        forks = [_Run(at, columns, "├─", run.level + 1) for at in ordered]
+        last = turns[ordered[-1]]
+        is_alone = len(ordered) == 1 or turns[ordered[-2]].subagent
+        if not last.subagent and (last.current or is_alone):
+            forks[-1] = _Run(ordered[-1], run.below, "", run.level)
+        else:
+            forks[-1] = forks[-1]._replace(joint="└─")
+        return forks[::-1]
+
+    def _folded(self, run: _Run) -> Iterator[str]:
+        """One row for a branch or a subagent that is too deep."""
+        turns = self._outline.turns
+        inside = [run.place]
+        for at in inside:
+            inside += self._below.get(at, ())
+        count = f"{len(inside):,} {'turn' if len(inside) == 1 else 'turns'}"
+        work = total(turns[at].work for at in inside)
+        yield self._row(
+            turns[run.place],
+            run.columns + run.joint,
+            work_in(work, self._work, [Part(count, "branch")]),
+        )
+
+    def _turn(self, place: int, columns: str, below: str) -> Iterator[str]:
+        turn = self._outline.turns[place]
+        yield from self._new_day(turn, below)
+        work = self._work_of(turn, self._work)
+        yield self._row(turn, columns, work)
+        for event in turn.events:
+            if event.kind in _SIGNS:
+                yield self._event(event, below)
+        if not self._depth:
+            yield from self._subagents(turn, below)
+        is_here = place == self._outline.here
+        if is_here or (place not in self._below and turn.answer and not turn.subagent):
+            yield self._end(turn, below, is_here=is_here)
+
+    def _work_of(self, turn: Turn, width: int) -> list[Part]:
+        first = [Part("left midway", "failure")] if turn.uuid in self._left else []
+        return work_in(turn.work, width, first)
+
+    def _row(self, turn: Turn, columns: str, work: list[Part]) -> str:
+        screen = self._screen
+        mark = "●" if turn.current else "○"
+        number = turn.name if not turn.subagent else "↳"
+        before = f"{columns}{mark} "
+        numbered = f"{number:<{self._digits}}  "
+        times = _TIME + 2 if self._has_times else 0
+        room = screen.width - columns_of(before) - columns_of(numbered) - self._work - 2 - times
+        text = self._asked(turn, max(8, room))
+        padding = " " * max(0, room - columns_of(_plain(text)))
+        said = styled_parts(work, self._work, screen)
+        line = (
+            screen.styled(columns, "dim")
+            + screen.styled(mark, "here" if turn.current else "dim")
+            + " "
+            + screen.styled(numbered, "number")
+            + "".join(
+                screen.styled(part.text, part.role) if part.role else part.text for part in text
+            )
+            + padding
+            + "  "
+            + said
+        )
+        clock = self._clock(turn) if self._has_times else ""
+        if not clock:
+            return line.rstrip()
+        gap = " " * max(1, self._work - min(self._work, _columns(work)) + 2)
+        return line + gap + screen.styled(clock, "dim")
+
+    def _asked(self, turn: Turn, room: int) -> list[Part]:
+        """The names, the labels and the prompt of a turn, in so many columns."""
+        parts: list[Part] = []
+        if turn.subagent:
+            parts.append(Part(f"{self._agents.get(turn.uuid, '')}: ", "agent"))
+        elif turn.lane is not None:
+            parts.append(Part(f"lane {one_line(turn.lane, 40)}: ", "agent"))
+        parts += [Part(f"({one_line(name, 40)}) ", "branch") for name in turn.names]
+        parts += [
+            Part(f"[{one_line(label, 40)}] ", "label") for _, label in turn.labels[:_MOST_LABELS]
+        ]
+        if len(turn.labels) > _MOST_LABELS:
+            parts.append(Part(f"[+{len(turn.labels) - _MOST_LABELS:,}] ", "label"))
+        if turn.prompt is not None:
+            role = "prompt" if turn.current else ""
+            parts.append(Part(turn.prompt or "(an empty prompt)", role))
+        else:
+            parts.append(Part(_without_prompt(turn), "dim"))
+        kept: list[Part] = []
+        for part in parts:
+            text = cut(part.text, room)
+            room -= columns_of(text)
+            if text:
+                kept.append(part._replace(text=text))
+        return kept
+
+    def _clock(self, turn: Turn) -> str:
+        moment = _local(turn.work.started)
+        return "" if moment is None else moment.strftime("%H:%M")
+
+    def _new_day(self, turn: Turn, columns: str) -> Iterator[str]:
+        """A heading where the day is another than in the row above."""
+        moment = _local(turn.work.started)
+        if moment is None:
+            return
+        day = f"{moment.day} {moment.strftime('%B %Y')}"
+        if day == self._day:
+            return
+        self._day = day
+        past = ago((self._screen.now - moment).total_seconds())
+        yield self._screen.styled(cut(f"{columns}── {day}, {past}", self._screen.width), "dim")
+
+    def _event(self, event: TurnEvent, columns: str) -> str:
+        sign, role = _SIGNS[event.kind]
+        if event.tokens:
+            sign += f" at {in_short(event.tokens)} tokens"
+        text = f"{sign}: {event.text}" if event.text else sign
+        return self._note(text, columns, role)
+
+    def _note(self, text: str, columns: str, role: str) -> str:
+        before = columns + " " * (4 + self._digits)
+        shown = cut(text, max(8, self._screen.width - columns_of(before)))
+        return (
+            self._screen.styled(columns, "dim")
+            + " " * (4 + self._digits)
+            + self._screen.styled(shown, role)
+        )
+
+    def _subagents(self, turn: Turn, columns: str) -> Iterator[str]:
+        shown = [agent for agent in turn.subagents if not agent.own]
+        for agent in shown[:_MOST_SUBAGENTS]:
+            yield self._subagent(agent, columns)
+        if len(shown) > _MOST_SUBAGENTS:
+            more = f"↳ {len(shown) - _MOST_SUBAGENTS:,} more subagents"
+            yield self._note(more, columns, "agent")
+
+    def _subagent(self, agent: Subagent, columns: str) -> str:
+        screen = self._screen
+        before = columns_of(columns) + 4 + self._digits
+        times = _TIME + 2 if self._has_times else 0
+        room = max(8, screen.width - before - self._work - 2 - times)
+        name = one_line(agent.name, 40)
+        text = f"↳ {name}: {agent.task}" if agent.task and agent.task != agent.name else f"↳ {name}"
+        work = styled_parts(work_in(agent.work, self._work), self._work, screen)
+        indent = " " * (4 + self._digits)
+        named = screen.styled(filled(text, room), "agent")
+        return f"{screen.styled(columns, 'dim')}{indent}{named}  {work}".rstrip()
+
+    def _end(self, turn: Turn, columns: str, *, is_here: bool) -> str:
+        """The line below the last turn of a branch: what came out, and if this is the leaf."""
+        indent = " " * (4 + self._digits)
+        room = self._screen.width - columns_of(columns) - len(indent)
+        here = f"  {HERE}" if is_here else ""
+        answer = cut(f"→ {turn.answer}", max(8, room - len(here))) if turn.answer else ""
+        shown = self._screen.styled(answer, "dim") + self._screen.styled(
+            here if answer else here.strip(), "here"
+        )
+        return self._screen.styled(columns, "dim") + indent + shown
+
+
+def _says_nothing(turn: Turn) -> bool:
+    """Whether there is nothing to draw of a turn: it is above the first prompt, without work."""
+    if turn.prompt is not None or turn.names or turn.labels or turn.subagents or turn.subagent:
+        return False
+    return turn.number == 0 and not (turn.answer or turn.work.calls or turn.events)
+
+
+def _left_midway(outline: SessionOutline) -> set[str]:
+    """The uuids of the turns that the current path leaves in their middle."""
+    turns = outline.turns
+    left = {
+        turns[turn.above].uuid
+        for turn in turns
+        if turn.current and turn.leaves and turn.above is not None
+    }
+    if outline.here is not None and turns[outline.here].leaf != outline.leaf:
+        left.add(turns[outline.here].uuid)
+    return left
+
+
+def _without_prompt(turn: Turn) -> str:
+    if turn.subagent or turn.lane is not None:
+        what = ""
+    elif turn.part:
+        what = "(another try) " if turn.number else "(no prompt) "
+    else:
+        what = "(before the first prompt) "
+    return f"{what}{turn.answer}".rstrip() or "(no prompt)"
+
+
+def _plain(parts: Sequence[Part]) -> str:
+    return "".join(part.text for part in parts)
+
+
+def _local(timestamp: str | None) -> datetime | None:
+    moment = moment_of(timestamp)
+    try:
+        return None if moment is None else moment.astimezone()
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
+    """The first lines: which session this is, and what was done in it."""
+    title = outline.name or (
+        f"session {short(outline.id)}" if outline.id else "a session without id"
+    )
+    facts = [title, *filter(None, (outline.agent, outline.cwd))]
+    yield screen.styled(
+        cut(" · ".join(one_line(fact, 200) for fact in facts), screen.width), "title"
+    )
+    prompts = sum(turn.prompt is not None and not turn.subagent for turn in outline.turns)
+    subagents = sum(len(turn.subagents) for turn in outline.turns)
+    parts = [Part(f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}")]
+    if (branches := _branches(outline)) > 1:
+        parts.append(Part(f"{branches:,} branches, ○ off the current path"))
+    if subagents:
+        parts.append(Part(f"{subagents:,} {'subagent' if subagents == 1 else 'subagents'}"))
+    models = ", ".join(outline.work.models[:2]) + (", …" if len(outline.work.models) > 2 else "")
+    if outline.turns:
+        first = [*parts, Part(models, weight=0)] if models else parts
+        yield styled_parts(work_in(outline.work, screen.width, first), screen.width, screen)
+
+
+def _branches(outline: SessionOutline) -> int:
+    below = outline.below()
+    return sum(place not in below and not turn.subagent for place, turn in enumerate(outline.turns))

@@ -1,0 +1,160 @@
+"""One turn on the screen: the prompt in full, and each entry on a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from sessiontree.cli.outline import Part, styled_parts, work_in, work_parts
+from sessiontree.cli.output import speaker
+from sessiontree.cli.screen import Screen, cut
+from sessiontree.cli.terminal import short
+from sessiontree.core.activity import as_typed
+from sessiontree.core.display import printable
+from sessiontree.core.entry import CONTENT, Entry
+from sessiontree.core.message import Message, text_of
+from sessiontree.errors import RefError
+from sessiontree.operations.messages import with_messages
+from sessiontree.operations.turns import SessionOutline, Turn, moment_of
+from sessiontree.session import Session
+from sessiontree.text.amounts import ago
+from sessiontree.text.preview import is_unclear, preview
+
+_PROMPT_LINES: Final = 40
+_ROLE_WIDTH: Final = 11
+_NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
+_STYLES: Final = {"user": "prompt", "tool": "dim", "toolResult": "dim", "assistant": "number"}
+
+
+def turns_named(session: Session, name: str) -> list[Turn]:
+    """The turn with a number, such as `3` or `3.1`, or the turn that has the entry of a ref.
+
+    Raises:
+        RefError: there is none.
+    """
+    return [turn for _, turn in _found(session, session.outline(), name)]
+
+
+def _found(session: Session, outline: SessionOutline, name: str) -> list[tuple[int, Turn]]:
+    places = list(enumerate(outline.turns))
+    if number := _NUMBER.fullmatch(name):
+        wanted = int(number[1]), int(number[2] or 0)
+        is_part = number[2] is not None
+        found = [
+            (place, turn)
+            for place, turn in places
+            if not turn.subagent
+            and (turn.number, turn.part if is_part else 0) == (wanted[0], wanted[1])
+        ]
+        if found:
+            return found
+    try:
+        entry = session.entry(name)
+    except RefError as error:
+        if not _NUMBER.fullmatch(name):
+            raise
+        last = max((turn.number for turn in outline.turns), default=0)
+        has = f"its turns are 1 to {last}" if last else "it has no turns"
+        raise RefError(f"there is no turn {name}: {has}", name) from error
+    first = {turn.uuid: (place, turn) for place, turn in places}
+    above = next((first[e.uuid] for e in session.cursor.up(entry) if e.uuid in first), None)
+    if above is None:
+        raise RefError(f"{name!r} is above all turns; give an entry below a prompt", name)
+    return [above]
+
+
+def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
+    """The lines that show a turn."""
+    outline = session.outline()
+    for place, turn in _found(session, outline, name):
+        yield from _heading(turn, outline, screen)
+        entries = session.turn(turn)
+        agents = {agent.caller: agent for agent in turn.subagents if agent.caller}
+        labels = dict(turn.labels)
+        for entry, message in with_messages(entries, session.cursor.messages, is_wanted=is_unclear):
+            if entry.type not in CONTENT:
+                continue
+            if entry.uuid == turn.uuid and turn.prompt is not None:
+                yield from _prompt(entry, message, turn, labels, screen)
+            else:
+                yield _row(entry, message, labels, screen)
+            if agent := agents.get(entry.uuid):
+                parts = [Part(f"↳ {agent.name}: {agent.task}", "agent")]
+                did = work_in(agent.work, max(20, screen.width // 2), parts)
+                yield f"{'':10}{styled_parts(did, screen.width - 10, screen)}"
+        yield from _following(outline, place, screen)
+
+
+def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[str]:
+    last = max((one.number for one in outline.turns), default=0)
+    where = f"turn {turn.name} of {last}"
+    if turn.subagent:
+        where = f"subagent in turn {turn.number}, lane {turn.lane}"
+    parts = [where]
+    if (moment := moment_of(turn.work.started)) is not None:
+        local = moment.astimezone()
+        past = ago((screen.now - moment).total_seconds())
+        parts.append(f"{local.day} {local.strftime('%B %Y %H:%M')}, {past}")
+    parts += turn.work.models[:3]
+    parts += [] if turn.current else ["not on the current path"]
+    yield screen.styled(cut(" · ".join(parts), screen.width), "title")
+    did = work_parts(turn.work, tools=20, files=0, words=True)
+    if did:
+        yield styled_parts(did, screen.width, screen)
+    for path in turn.work.changed[:20]:
+        yield screen.styled(cut(f"  changed {path}", screen.width), "dim")
+    if len(turn.work.changed) > 20:
+        yield screen.styled(f"  changed {len(turn.work.changed) - 20:,} more", "dim")
+    yield ""
+
+
+def _prompt(
+    entry: Entry, message: Message | None, turn: Turn, labels: dict[str, str], screen: Screen
+) -> Iterator[str]:
+    own = entry.message_as_stored if entry.type == "message" else message
+    text = as_typed(text_of(own).strip()) if isinstance(own, dict) else ""
+    lines = _wrapped(printable(text or turn.prompt or ""), screen.width - 10)
+    label = f"[{labels[entry.uuid]}] " if entry.uuid in labels else ""
+    shown = list(islice(lines, _PROMPT_LINES))
+    for at, line in enumerate(shown or [""]):
+        before = short(entry.uuid) if at == 0 else ""
+        body = screen.styled(cut((label if at == 0 else "") + line, screen.width - 10), "prompt")
+        yield f"{screen.styled(f'{before:<8}', 'dim')}  {body}".rstrip()
+    if next(lines, None) is not None:
+        yield screen.styled(f"{'':10}… 'show' with {short(entry.uuid)} prints the rest", "dim")
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines of a text, long ones broken at spaces where there are any."""
+    for line in text.expandtabs(4).split("\n"):
+        while len(line) > width:
+            at = line.rfind(" ", width // 2, width)
+            at = width if at < 0 else at
+            yield line[:at]
+            line = line[at:].lstrip()
+        yield line
+
+
+def _row(entry: Entry, message: Message | None, labels: dict[str, str], screen: Screen) -> str:
+    who = speaker(entry, message)
+    label = f"[{labels[entry.uuid]}] " if entry.uuid in labels else ""
+    room = screen.width - 10 - _ROLE_WIDTH - 2
+    words = cut(label + preview(entry, message, 2 * screen.width), room)
+    role = _STYLES.get(who, "compaction" if entry.type == "compaction" else "")
+    spoken = cut(who, _ROLE_WIDTH)
+    named = f"{spoken:<{_ROLE_WIDTH}}"
+    body = screen.styled(words, "dim") if role == "dim" else words
+    uuid = screen.styled(f"{short(entry.uuid):<8}", "dim")
+    return f"{uuid}  {screen.styled(named, role) if role else named}  {body}".rstrip()
+
+
+def _following(outline: SessionOutline, place: int, screen: Screen) -> Iterator[str]:
+    below = [turn for turn in outline.turns if turn.above == place and not turn.subagent]
+    if below:
+        yield ""
+    for turn in below:
+        mark = "●" if turn.current else "○"
+        text = f"{mark} {turn.name}  {turn.prompt or turn.answer}"
+        yield screen.styled(cut(text, screen.width), "dim")

@@ -1,0 +1,152 @@
+"""What messages tell of an agent's work: the files of a call, failures, interruptions.
+
+Agents name these facts in ways of their own; a value that is not understood tells nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from sessiontree.core.message import (
+    RESULT_ITEMS,
+    Call,
+    Message,
+    block_text,
+    blocks_of,
+    is_partial,
+    is_result_block,
+    kind_of,
+    result_ids,
+    slash_command,
+    text_of,
+)
+
+_LOOK: Final = 400
+"""Characters at the start of a text in which a sign is looked for."""
+
+_MOST_FILES: Final = 100  # of one call
+_LONGEST_PATH: Final = 300
+_PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
+_CHANGING: Final = re.compile(r"edit|write|replace|patch|create|notebook", re.IGNORECASE)
+_READING: Final = re.compile(r"read|view|cat|open", re.IGNORECASE)
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_INTERRUPTED: Final = ("[Request interrupted by user", "<turn_aborted>")
+_REFUSED: Final = "The user doesn't want to "
+_EXIT: Final = re.compile(r'(?:exit code:? |exited with code |"exit_code": ?)(-?\d{1,6})', re.I)
+_TYPED: Final = ("<command-name>", "<command-message>", "<bash-input>")
+_ARGUMENTS: Final = re.compile("<command-args>(.*?)</command-args>", re.DOTALL)
+_SHELL: Final = re.compile("<bash-input>(.*?)</bash-input>", re.DOTALL)
+
+
+class Touched(NamedTuple):
+    """A file that a call names, and whether the call changes it."""
+
+    path: str
+    changed: bool
+
+
+def files_of(call: Call) -> Iterator[Touched]:
+    """The files that a call reads or changes, as far as its arguments name them."""
+    arguments = call.arguments
+    if isinstance(arguments, str):
+        patch = arguments[: 1 << 20]
+    elif isinstance(arguments, Mapping):
+        is_change = bool(_CHANGING.search(call.name))
+        path = next((p for key in _PATHS if isinstance(p := arguments.get(key), str) and p), None)
+        if path is not None and (is_change or _READING.search(call.name)):
+            yield Touched(path[:_LONGEST_PATH], is_change)
+        given = arguments.get("input", arguments.get("patch"))
+        patch = given[: 1 << 20] if isinstance(given, str) else ""
+    else:
+        return
+    if "*** " not in patch:
+        return
+    for number, found in enumerate(_PATCHED.finditer(patch.replace("\\n", "\n"))):
+        if number == _MOST_FILES:
+            return
+        yield Touched(found[1].strip()[:_LONGEST_PATH], True)
+
+
+def is_interruption(message: Message) -> bool:
+    """Whether a message says that the user interrupted the agent, or broke off itself."""
+    if message.get("role") == "user":
+        return _begins(message).startswith(_INTERRUPTED)
+    return is_partial(message)
+
+
+def _begins(message: Message) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content[:_LOOK]
+    first = next(iter(blocks_of(message)), {})
+    return block_text(first)[:_LOOK]
+
+
+def error_of(message: Message) -> str | None:
+    """What went wrong with a whole answer of a model, such as an error of its API; or None."""
+    given = message.get("errorMessage")
+    if message.get("stopReason") == "error":
+        return given if isinstance(given, str) and given else "the answer ended with an error"
+    if message.get("model") == "<synthetic>" and (text := text_of(message)):
+        return text if "error" in text[:_LOOK].lower() else None
+    return None
+
+
+class Outcome(NamedTuple):
+    """How the results in a message ended."""
+
+    failed: int
+    refused: int  # calls that the user did not allow
+
+
+def outcome_of(message: Message) -> Outcome:
+    """How many results of a message are failures, and how many calls the user refused."""
+    failed = refused = 0
+    for block in _results(message):
+        text = _text_of_result(block)
+        if text.startswith(_REFUSED):
+            refused += 1
+        elif _is_failure(block, text):
+            failed += 1
+    return Outcome(failed, refused)
+
+
+def _results(message: Message) -> Iterator[Mapping[str, Any]]:
+    content = message.get("content")
+    if message.get("role") == "user" and isinstance(content, list):
+        yield from (block for block in content if is_result_block(block))
+    elif result_ids(message):
+        yield message
+
+
+def _is_failure(block: Mapping[str, Any], text: str) -> bool:
+    if block.get("isError") is True or block.get("is_error") is True:
+        return True
+    if kind_of(block) not in RESULT_ITEMS:
+        return False
+    found = _EXIT.search(text)
+    return found is not None and int(found[1]) != 0
+
+
+def _text_of_result(block: Mapping[str, Any]) -> str:
+    output = block.get("output")
+    return output[:_LOOK] if isinstance(output, str) else _begins(block)
+
+
+def is_typed_command(message: Message) -> bool:
+    """Whether a message of Claude Code holds a command that the user typed, such as `/review`."""
+    return message.get("role") == "user" and _begins(message).lstrip().startswith(_TYPED)
+
+
+def as_typed(text: str) -> str:
+    """The text of a prompt as the user typed it; Claude Code wraps slash commands in tags."""
+    if not text.startswith("<"):
+        return text
+    if (command := slash_command(text[: 1 << 16])) is not None:
+        arguments = _ARGUMENTS.search(text[: 1 << 16])
+        return f"{command} {arguments[1].strip()}".rstrip() if arguments else command
+    if shell := _SHELL.match(text[: 1 << 16]):
+        return f"! {shell[1].strip()}"
+    return text
