@@ -176,6 +176,8 @@ append FILE --handle nonsense
 append FILE --attach nope.md
 append FILE --text hello --metadata 5
 append nope.jsonl --text hello
+append FILE --text hello --preview x
+show FILE ./@
 append FILE --role tool < notes.md
 label FILE @ a~1
 label FILE nope mark
@@ -199,6 +201,7 @@ switch FILE nope
 rewind FILE @~99
 pop FILE
 compact FILE --keep 0
+compact FILE --plan --scratch
 compact FILE --keep 1 --first-kept @
 compact FILE --first-kept nope --summary s
 compact FILE --summarizer false --keep 10

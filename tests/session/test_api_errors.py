@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from sessiontree import EntryError, ReadOnlyError, RefError, Session, UsageError
+from sessiontree import (
+    EntryError,
+    ReadOnlyError,
+    RefError,
+    Session,
+    Store,
+    StreamAccumulator,
+    UsageError,
+)
 from sessiontree.errors import InvalidNameError, SessionNotFoundError, SessionTreeError
 from tests.support.conversation import assistant, in_memory, said, talk, user
 from tests.support.terminal import contents
@@ -318,3 +327,35 @@ def test_a_session_shows_where_it_is(tmp_path: Path) -> None:
         assert repr(session) == f"<Session {file!r}, lane reviewer>"
     assert repr(session) == f"<Session {file!r}, lane reviewer>"  # closed, too
     assert repr(Session.create()) == "<Session in memory, lane main>"
+
+
+WRONG: dict[str, Callable[[Session], object]] = {
+    "give 'first_kept' or 'keep', not both": lambda s: s.compact("s", first_kept="@", keep=5),
+    "find needs a criterion; give type=… or tool_call_id=…": lambda s: s.find(),
+    "update_metadata needs a fact; give key=value": lambda s: s.update_metadata(),
+    "give 'at' or 'empty', not both": lambda s: s.lane("x", at="@", empty=True),
+    "durability is 'fsync' or 'os', not 'no'": lambda s: Session.open(
+        str(s.file), durability=cast(Any, "no")
+    ),
+    "spill_over is a number of bytes or None, not -1": lambda s: Session.open(
+        str(s.file), spill_over=-1
+    ),
+    "granularity is 'message' or 'block', not 'x'": lambda s: s.stream_message(
+        granularity=cast(Any, "x")
+    ),
+    "the recording is closed; make another StreamAccumulator to continue": lambda s: closed(s),
+    "older_than is a duration of zero or more, not -1 day, 0:00:00": lambda s: Store(
+        Path(str(s.file)).parent
+    ).empty_trash(older_than=timedelta(-1)),
+}
+
+
+def closed(session: Session) -> None:
+    recorder = StreamAccumulator(session)
+    recorder.close()
+    recorder.feed({"type": "system"})
+
+
+@pytest.mark.parametrize("told", WRONG)
+def test_a_wrong_argument_is_refused_in_these_words(session: Session, told: str) -> None:
+    assert _refused(session, lambda: WRONG[told](session), UsageError) == told
