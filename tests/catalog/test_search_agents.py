@@ -277,3 +277,11 @@ def test_a_document_cut_short_has_the_messages_before(tmp_path: Path, left: floa
 def test_lines_of_a_compressed_file_are_numbered_over_all_blocks(tmp_path: Path) -> None:
     (file,) = written(tmp_path, "Codex, compressed", length=600)
     assert_finds_what_is_there(file, "part-31")
+
+
+def test_a_message_of_a_document_with_many_matches_is_found_once(tmp_path: Path) -> None:
+    parts = [{"text": "a needle"}, {"text": "a needle more"}]
+    said = (test_gemini.user("u1", parts), test_gemini.user("u2", parts))
+    file = test_gemini.document(tmp_path / "session-1.json", *said)
+    assert_finds_what_is_there(file, "needle")
+    assert len(found_in(file, "needle")) == 2

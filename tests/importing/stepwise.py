@@ -18,7 +18,7 @@ from sessiontree.importing import import_session
 from tests.cli.printing import steady
 from tests.formats import test_codex, test_gemini, test_gemini_today, test_pi
 from tests.formats.test_claude_code_threads import CHAINS
-from tests.support.transcripts import Line, written
+from tests.support.transcripts import Line, assistant, line, result, user, written
 
 EXPECTED: Final = Path(__file__).parent / "stepwise.txt"
 
@@ -26,6 +26,11 @@ EXPECTED: Final = Path(__file__).parent / "stepwise.txt"
 def samples() -> Iterator[tuple[str, list[Line]]]:
     """The lines of each sample."""
     yield from ((f"claude-code: {name}", lines) for name, lines in CHAINS.items())
+    silent = [line("p", "q", "progress"), line("q", "p", "progress"), line("t", "p", "progress")]
+    yield "claude-code: a loop of lines that say nothing", [user("a", None), *silent]
+    odd = {"isMeta": 0, "teamName": [], "agentId": 5}
+    called = [assistant("b", "a", "m", ["t"], **odd), result("r", "b", "t", **odd)]
+    yield "claude-code: values of other types", [user("a", None), *called, user("z", "r", **odd)]
     yield "pi: everything", test_pi.EVERYTHING
     for name, (lines, _) in test_pi.PROMPTS.items():
         yield f"pi: {name}", [test_pi.HEADER, *lines]

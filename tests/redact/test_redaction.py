@@ -175,6 +175,7 @@ def test_no_escape_in_json_text_hides_a_secret(made: tuple[str, str], escaped: b
 
 
 INNOCENT = [
+    *(f'password = "Xk29{mark}vQz81mL"' for mark in ("${a}", "{{a}}", "%s", "#{a}", "<%a%>", "%(")),
     "5440873c-2d59-4c8c-88ec-c0a8c38a027d toolu_01A09q90qw90lq917835lq9",
     "sha256:" + "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA",
