@@ -256,7 +256,7 @@ def _stripped(line: bytes, note: Callable[[str], None]) -> bytes:
     bare = _EMPTY.sub(b"", bare, count=1)
     if len(bare) == len(line):
         return line
-    around = line.replace(bare, b"", 1) if bare else line
+    around = line.replace(bare, b"", 1)
     if zeros := around.count(b"\0"):
         note(f"removed {zeros} NUL bytes")
     if _BOM in around:

@@ -17,19 +17,16 @@ from sessiontree.core.blob import MARK, blobs_needed
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.media import base_type
 from sessiontree.engine.reader import TreeReader
 from sessiontree.engine.refs import lane_leaf
 from sessiontree.errors import (
-    EntryError,
     HandleCycleError,
-    HandleDataError,
     TargetMissingError,
     TargetRefusedError,
 )
 from sessiontree.handles.entries import messages
-from sessiontree.handles.registry import HandleSession, Scope
+from sessiontree.handles.registry import HandleSession, Scope, json_of
 
 MOST_ENTRIES: Final = 200_000
 LARGEST: Final = 64 * 1024 * 1024
@@ -45,10 +42,7 @@ def path_document(
     spent.read(handle, session, leaf)
     found = session.cursor.messages_at(leaf, lambda entries: messages(entries, scope))
     data = {"session": session.id, "leaf": leaf.uuid, "messages": found}
-    try:
-        spent.take(handle, 0, len(dumps(data)))
-    except EntryError as error:
-        raise HandleDataError(f"{handle} resolved to {error}", str(handle)) from error
+    spent.take(handle, 0, len(json_of(handle, data)))
     return ResolvedHandle(handle, "document", data)
 
 

@@ -560,17 +560,18 @@ def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle
     if isinstance(data, ResolvedHandle):
         found = ResolvedHandle(handle, data.kind, data.data, data.media_type)
         if found.kind == schema.kind and not isinstance(schema.resolves_to, str):
-            schema.check_data(handle, _json_of(handle, found.data))
+            schema.check_data(handle, json_of(handle, found.data))
         return found
     if schema.kind == "binary":
         return ResolvedHandle(handle, "binary", data, UNKNOWN_BYTES)
-    body = _json_of(handle, data)
+    body = json_of(handle, data)
     found = ResolvedHandle(handle, schema.kind, data)
     schema.check_data(handle, body)
     return found
 
 
-def _json_of(handle: Handle, data: Any) -> bytes:
+def json_of(handle: Handle, data: Any) -> bytes:
+    """The data of a handle as JSON; HandleDataError if it is none."""
     try:
         return dumps(data)
     except EntryError as error:
