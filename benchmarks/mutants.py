@@ -8,7 +8,7 @@ its places, so that rare kinds are drawn too. Mutants are applied in copies of t
 checkout is never written. The tests run in this order until one fails:
 
 - `line`: the first quick tests that reach the changed line, those of the module's folder first,
-  for each mutant alone;
+  and those that compare whole outputs, for each mutant alone;
 - `rest`: all quick tests, for all mutants left together. A test that fails then runs against
   each of them alone, which tells the mutants that it notices;
 - `slow`: the slow tests of the modules' folders, and those of crashes and processes for modules
@@ -75,8 +75,15 @@ OF_WRITING: Final = ("crash", "processes")
 
 STAGES: Final = ("line", "rest", "slow")
 
-FIRST: Final = 300
+FIRST: Final = 120
 """So many of the tests that reach a line are tried for its mutant alone."""
+
+BROAD: Final = (
+    "tests/cli/test_called.py",
+    "tests/cli/test_printed.py",
+    "tests/importing/test_stepwise.py",
+)
+"""The tests that compare much with what it was; those that reach the line come after the first."""
 
 GRACE: Final = 30.0
 """Seconds that a test may take, added to ten times its time without a mutant."""
@@ -424,8 +431,12 @@ def applied(project: Path, faults: Iterable[Mutant]) -> Iterator[None]:
 def verdict(mutant: Mutant, run: Run, kept: Kept) -> Verdict:
     """Run the first tests that reach a mutant."""
     started = time.monotonic()
+    tests = kept.tests(mutant)
+    broad = [
+        test for test in tests[FIRST:] if test.startswith(BROAD) and test in kept.reach(mutant)
+    ]
     with applied(run.project, [mutant]):
-        killer = run.killer(kept.tests(mutant)[:FIRST])
+        killer = run.killer(tests[:FIRST]) or run.killer(broad)
     return Verdict(killer, time.monotonic() - started)
 
 
