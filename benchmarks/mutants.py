@@ -377,7 +377,7 @@ class Run:
         there = [f"tests/{name}" for name in folders if (self.project / "tests" / name).is_dir()]
         if not there:
             return []
-        command = pytest("-n", "0", "--collect-only", "-m", "slow and not soak", *there)
+        command = pytest("-n", "0", "-v", "--collect-only", "-m", "slow and not soak", *there)
         env = environment(self.project)
         ended = subprocess.run(
             command, cwd=self.project, env=env, stdout=subprocess.PIPE, text=True
