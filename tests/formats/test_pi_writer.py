@@ -302,3 +302,16 @@ def test_the_name_of_a_session_and_the_metadata_of_an_entry_are_kept(tmp_path: P
     _, named, line = map(json.loads, (tmp_path / "pi.jsonl").read_text().splitlines())
     assert (named["type"], named["name"]) == ("session_info", "A name")
     assert line["metadata"] == {"ticket": 5}
+
+
+def test_an_edit_of_a_custom_message_is_an_edit_in_pi(tmp_path: Path) -> None:
+    with Session.create(cwd="/project") as session:
+        session.append_message(user("p1"))
+        told = session.append("custom_message", customType="x", content="long", display=True)
+        session.edit_context(told, "short")
+        done = session.convert("pi", tmp_path / "made.jsonl")
+    lines = [json.loads(line) for line in Path(done.file).read_text().splitlines()]
+    (edit,) = (line for line in lines if line["type"] == "context_edit")
+    (target,) = (line for line in lines if line["type"] == "custom_message")
+    assert (edit["targetId"], edit["replacement"]) == (target["id"], {"content": "short"})
+    assert not [loss for loss in done.losses if "edit" in loss.what]
