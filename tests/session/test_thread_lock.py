@@ -87,6 +87,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
         lambda session, folder: session.export_branch("@", folder / "b.jsonl"),
     ),
     "pick of another": (2, lambda session, _: session.cherry_pick("@~1", session)),
+    "pick of a streamed message": (3, lambda session, _: streamed_and_picked(session)),
     "lane": (1, lambda session, _: session.lane("side").close()),
     "keep": (5, lambda session, _: kept(session)),
     "convert": (14, lambda session, folder: session.convert("pi", folder / "pi.jsonl")),
@@ -100,11 +101,23 @@ AFTERWARDS: Final = (
     "fork of a branch",
     "entries",
     "lane",
+    "pick of a streamed message",
     "keep",
     "convert",
     "to_markdown",
 )
 """What reads lines that never change without the lock."""
+
+
+def streamed_and_picked(session: Session) -> None:
+    with session.stream_message(granularity="block") as message:
+        message.add({"type": "text", "text": "one"})
+        message.add({"type": "text", "text": "two"})
+    with session.lane("side", at=session.header) as other:
+        Counted.times = 0
+        other.cherry_pick(message.entries[0], session)
+        counted = Counted.times
+    Counted.times = counted
 
 
 def refused(session: Session) -> None:
