@@ -22,7 +22,7 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.fs import Disk
-from sessiontree.store import default_root
+from sessiontree.store import default_root, file_name
 from tests.support.faultydisk import FaultyDisk
 from tests.support.sessions import by_hand, first_messages, read, said
 
@@ -450,3 +450,9 @@ def test_latest_is_the_latest_also_where_a_session_has_that_id(store: Store) -> 
     said(store, "older", cwd="/p", id="latest")
     said(store, "newer", cwd="/p", id="other")
     assert store.find("latest").id == "other"
+
+
+@pytest.mark.parametrize(("length", "kept"), [(39, 39), (40, 40), (41, 40)])
+def test_a_long_time_is_cut_in_the_name_of_a_file(length: int, kept: int) -> None:
+    assert file_name("1" * length, "id") == f"{'1' * kept}_id.jsonl"
+    assert file_name(None, "id") == "id.jsonl"

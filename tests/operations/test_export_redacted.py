@@ -12,7 +12,7 @@ import pytest
 
 from sessiontree import Handle, Session
 from sessiontree.redact.redaction import Redaction
-from tests.support.conversation import user
+from tests.support.conversation import HEADER, chain, user, write
 
 KEY = "ghp_" + "a1B2" * 9
 MAIL = "mary@people.org"
@@ -147,3 +147,14 @@ def test_a_blob_that_is_gone_is_told_and_named(made: Path) -> None:
     with Session.open(copy, readonly=True) as new:
         assert new.verify() == []
         assert "[missing: blob" in json.dumps([dict(e.body) for e in new.entries()])
+
+
+def test_a_line_of_another_program_without_a_secret_is_copied_byte_for_byte(
+    tmp_path: Path,
+) -> None:
+    file = write(tmp_path / "s.jsonl", [HEADER, *chain("a", "b")])  # with spaces, without a crc
+    with Session.open(file, readonly=True) as session:
+        for inline in (False, True):
+            copy = tmp_path / f"{inline}.jsonl"
+            session.export_branch(session.header, copy, redact=Redaction(), inline=inline)
+            assert copy.read_bytes().splitlines()[1:] == file.read_bytes().splitlines()[1:]
