@@ -288,10 +288,12 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
             if kind not in _PAIRED_BLOCKS:
                 continue
             id = block.get("id")
-            if kind in RESULT_BLOCKS or id.__class__ is not str or id in called:
+            if kind in RESULT_BLOCKS or id.__class__ is not str:
                 return place
             called.append(id)
         if called:
+            if not _distinct(called):
+                return place
             place_of_calls = place
             called.reverse()
     return place_of_calls if called else len(messages)

@@ -272,14 +272,15 @@ class TreeIndex:
         rows = self._rows.items()
         return [row for uuid, row in rows if uuid is not None and uuid.startswith(prefix)]
 
-    def first_on(self, lane: str | None) -> int:
-        """The first row of a lane, or NO_ROW."""
-        id = self._lane_ids.get(lane, _NEW)
-        return self._lane_of.index(id) if id in self._lane_of else NO_ROW
-
     def last_on(self, lane: str | None) -> int:
         """The last row of a lane, or NO_ROW."""
         return next(self.rows_on(lane), NO_ROW)
+
+    def first_of_each_lane(self) -> dict[str | None, int]:
+        """The first row of each lane that has one."""
+        rows = range(len(self))
+        first = dict(zip(reversed(self._lane_of), reversed(rows), strict=True))
+        return {self._lanes[id]: row for id, row in first.items()}
 
     def last_of_each_lane(self) -> dict[str | None, int]:
         """The last row of each lane that has one."""

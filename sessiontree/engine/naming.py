@@ -438,7 +438,10 @@ class Naming:
         uuids = tree.uuids
         rows = {row for row in range(since, len(tree)) if len(uuids[row]) != UUID_LENGTH}
         rows.update(tree.rows_of_type(*NAMING, since=since))
-        rows.update(tree.first_on(lane) for lane in tree.lanes[1:] if lane not in names.lanes)
+        if any(lane not in names.lanes for lane in tree.lanes[1:]):
+            first = tree.first_of_each_lane()
+            first.pop(None, None)
+            rows.update(row for lane, row in first.items() if lane not in names.lanes)
         for row in sorted(rows):
             offset = tree.offsets[row]
             names.note(uuids[row], tree.lane_of(row), offset)

@@ -32,6 +32,14 @@ QUICK: Final = (
 )
 """The commands of the normal run, each for every seventh structure."""
 
+MEDIUM: Final = 2_000_000
+SQUARE: Final = (
+    ("lanes", "branches"),
+    ("calls_in_one_message", "context for anthropic"),
+    ("gemini_calls_in_one_message", "context"),
+)
+"""Costs that once grew with the square of the size, too slowly for a small file to show."""
+
 STRUCTURES: Final = [*corpus.STRUCTURES, *corpus.FOREIGN]
 _GROUPS: Final = 4
 
@@ -51,6 +59,15 @@ def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, group:
         for cost in runner.costs(name, SMALL, {command: commands_for(name)[command]}).values():
             faults += _faults(name, command, cost, seconds=4.0, megabytes=150.0)
     assert faults == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "command"), SQUARE)
+def test_a_cost_that_grew_with_the_square_stays_low(
+    runner: Runner, name: str, command: str
+) -> None:
+    cost = runner.costs(name, MEDIUM, {command: commands_for(name)[command]})[command]
+    assert [*_faults(name, command, cost, seconds=3.0, megabytes=150.0)] == []
 
 
 @pytest.mark.soak

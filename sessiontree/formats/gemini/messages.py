@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -99,7 +99,9 @@ def messages_of(message: Part, known: Results) -> list[Part]:
     """The messages made from one; `known` are the results of the conversation so far."""
     content = message.get("content")
     if message.get("type") == "gemini":
-        results = (_result_of_call(call, message) for call in calls_of(message))
+        calls = calls_of(message)
+        ids = frozenset(call["id"] for call in calls)
+        results = (_result_of_call(call, ids) for call in calls)
         return [_answer(message), *(each for each in results if each is not None)]
     if not isinstance(content, list) or all(_response_in(part) is None for part in content):
         return [{"role": "user", "content": content_of(content)}]
@@ -208,28 +210,33 @@ def _block(part: Any) -> Part:
     return {"type": next(iter(part), "part"), **part}
 
 
-def _result_of_call(call: Part, message: Part) -> Part | None:
-    """The result of a call as a message; None for a call without one."""
+def _result_of_call(call: Part, ids: Container[str]) -> Part | None:
+    """The result of a call as a message; None for a call without one.
+
+    `ids` has the ids of all calls of its answer.
+    """
     result = call.get("result")
     if result is None:
         return None
     parts = result if isinstance(result, list) else [result]
-    made = _result_message(call["id"], call.get("name"), _own_parts(call["id"], parts, message))
+    made = _result_message(call["id"], call.get("name"), _own_parts(call["id"], parts, ids))
     return {**made, "isError": call.get("status") not in ("success", None)}
 
 
-def _own_parts(id: str, parts: list[Any], message: Part) -> list[Any]:
+def _own_parts(id: str, parts: list[Any], ids: Container[str]) -> list[Any]:
     """The parts of one call's result: after a resume each of parallel calls has all results."""
-    not_own = {call["id"] for call in calls_of(message)} - {id}
     own: list[Any] = []
+    seen: set[str] = set()
     is_own = True
     for part in parts:
         response = _response_in(part)
         if response is not None:
             named = response.get("id")
-            is_own = not isinstance(named, str) or named not in not_own
+            is_own = not isinstance(named, str) or (
+                named not in seen and (named == id or named not in ids)
+            )
             if isinstance(named, str):
-                not_own.add(named)  # it may be repeated
+                seen.add(named)  # it may be repeated
         if is_own:
             own.append(part)
     return own

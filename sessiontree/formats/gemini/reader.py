@@ -404,13 +404,18 @@ def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
     is_said = kind == "gemini" or (kind == "user" and not is_ignored(message.get("content")))
     if not is_said:
         return _Turn(id, line, (), ())
-    made = messages_of(message, results)
+    made: list[bytes] = []
+    digests: list[bytes] = []
+    answered: list[str] = []
+    for each in messages_of(message, results):
+        # A copy, since the text is in a block of at least a kilobyte.
+        made.append(bytes(memoryview(json_of(each) or b"null")))
+        digests.append(blake2b(meaning(each) or line.text, digest_size=16).digest())
+        if isinstance(call := each.get("toolCallId"), str):
+            answered.append(call)
     results.note(message)
-    answered = tuple(call for each in made if isinstance(call := each.get("toolCallId"), str))
     results.add(answered)
-    said = ((meaning(each) or line.text) for each in made)
-    digests = tuple(blake2b(each, digest_size=16).digest() for each in said)
-    return _Turn(id, line, tuple(json_of(each) or b"null" for each in made), digests, answered)
+    return _Turn(id, line, tuple(made), tuple(digests), tuple(answered))
 
 
 def _message_in(turn: _Turn) -> dict[str, Any]:
