@@ -91,6 +91,7 @@ class AtifWriter:
         self._losses = source.losses
         self._images: dict[str, bytes] = {}
         self._folder = ""
+        self._model = writing.text_in(source.model_id())
         self._calls = {
             lane: data.get("toolUseId") for lane, data in writing.subagents(source).items()
         }
@@ -161,24 +162,24 @@ class AtifWriter:
             top = source.stored(line.rows[0])
             steps.take(first, top, None, copied=1 in line.shared)
             yield
-        levels, level_at = self._efforts(line.rows, settings.get("thinkingLevel"))
+        efforts = self._efforts(line.rows, settings.get("thinkingLevel"))
         effort: str | None = None
         for message, entry in source.messages(line.rows):
             row = source.row(entry)
-            effort = levels[level_at[row]] if level_at[row] else effort
+            effort = efforts.get(row, effort)
             steps.take(message, entry, effort, copied=bool(line.shared[row]))
             yield
 
-    def _efforts(self, rows: array[int], start: Any) -> tuple[list[str | None], array[int]]:
-        """The thinking levels of a path, and for each row the index of its level; 0 is none."""
+    def _efforts(self, rows: array[int], start: Any) -> dict[int, str]:
+        """The thinking level at each row of a path."""
         tree = self._source.tree
-        levels = [None, writing.text_in(start)]
-        level_at = array("I", bytes(array("I").itemsize * len(tree)))
+        level = writing.text_in(start)
+        found: dict[int, str] = {}
         for row in rows:
             if tree.type_of(row) == "thinking_level_change":
-                levels.append(writing.text_in(self._source.stored(row).get("thinkingLevel")))
-            level_at[row] = len(levels) - 1
-        return levels, level_at
+                level = writing.text_in(self._source.stored(row).get("thinkingLevel"))
+            found[row] = level
+        return found
 
     def _survey(self, line: _Line) -> None:
         steps = _Steps(self._losses, self._save_image)
@@ -208,8 +209,7 @@ class AtifWriter:
             "name": writing.text_in(metadata.get("agent")) or writing.UNKNOWN,
             "version": writing.text_in(metadata.get("agentVersion")) or writing.UNKNOWN,
         }
-        model = writing.text_in(self._source.model_id()) or line.model
-        if model:
+        if model := self._model or line.model:
             agent["model_name"] = model
         tools = metadata.get("tools")
         if isinstance(tools, list) and tools and all(isinstance(tool, dict) for tool in tools):
