@@ -25,7 +25,8 @@ from sessiontree import (
 )
 from sessiontree.errors import TooMuchError
 from sessiontree.formats import writing
-from sessiontree.operations.convert import TARGETS
+from sessiontree.operations.convert import TARGETS, converted
+from sessiontree.operations.export import Original
 from sessiontree.storage.fs import Disk
 from tests.formats.conftest import texts_of
 from tests.formats.test_codex import META, call, output, said
@@ -341,6 +342,18 @@ def test_three_hundred_lanes_may_share_a_path_of_five_thousand_entries() -> None
     size = entries * 2500
     writing.Room.of_entries("s", entries, size).take(lanes * path // 2 + entries)
     writing.Room.of_lines("s", size).take(lanes * (path + own))
+
+
+@pytest.mark.parametrize(("lanes", "error"), [(4000, UsageError), (4001, TooMuchError)])
+def test_four_thousand_lanes_become_files_and_no_more(
+    tmp_path: Path, lanes: int, error: type[Exception]
+) -> None:
+    own = (message(f"l{n}", "root", "x") | {"lane": f"l{n}"} for n in range(lanes))
+    says = "more than one file|has more than 4,000 lanes, a file each; fork the path"
+    with opened(tmp_path / "s.jsonl", message("a", "root", "x"), *own, readonly=True) as session:
+        original = Original(session.cursor, session.handles, session.file, session.disk)
+        with pytest.raises(error, match=says):
+            converted(original, "claude-code")  # a pipe has no place for the files of lanes
 
 
 def test_lanes_below_one_large_entry_are_refused_before_they_fill_the_disk(
