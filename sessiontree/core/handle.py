@@ -44,7 +44,7 @@ _DRIVING: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 
 
-class Handle(msgspec.Struct, frozen=True, gc=False):
+class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """A pointer to content. `str(handle)` is the text form of a handle. Handles are hashable.
 
     Attributes:

@@ -12,6 +12,7 @@ import json
 from array import array
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
@@ -95,6 +96,9 @@ class Losses(Notes):
     def found(self) -> list[Loss]:
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
+
+_TOGETHER: Final = 100
+"""The rows of which the handles are resolved together."""
 
 _READ_AGAIN: Final = 40_000
 """The entries that the conversion of a small session may read again."""
@@ -206,6 +210,15 @@ class Writer(Protocol):
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes of the main file; called once, after `beside`."""
+
+
+def resolved_ahead(source: SessionSource, rows: Iterator[int]) -> Iterator[int]:
+    """The rows; the handles among those that follow each other are resolved together."""
+    while batch := list(islice(rows, _TOGETHER)):
+        handles = [row for row in batch if source.tree.type_of(row) == "handle"]
+        if handles:
+            source.resolve_ahead(handles)
+        yield from batch
 
 
 def durable_lanes(source: SessionSource) -> Iterator[tuple[str, list[int]]]:

@@ -192,9 +192,9 @@ class Scope:
         known = self.kept.setdefault(Scope.follow, {})
         known[self._chain[-1][1]] = handle, metadata
         steps: list[Handle] = []
-        while handle in known and len(steps) <= DEEPEST:
+        while (step := known.get(handle)) is not None and len(steps) <= DEEPEST:
             steps.append(handle)
-            handle, metadata = known[handle]
+            handle, metadata = step
         return self._registry.resolve(handle, self.entered(*steps), metadata)
 
     def about(self, metadata: Mapping[Handle, Mapping[str, Any]]) -> Self:
@@ -219,26 +219,28 @@ class Scope:
                 way = " → ".join(str(above) for _, above in chain[chain.index(step) :])
                 raise HandleCycleError(f"handles lead back to themselves: {way}", str(handle))
             seen.add(step)
-            scope._chain = chain
-            scope._go_deeper()
+            scope._depth += 1
+            if scope._depth > DEEPEST:
+                scope._chain = chain
+                raise scope._too_deep()
         scope._chain = chain
         return scope
 
     def deeper(self) -> Scope:
         """The same scope, one step further from the first handle, up to `DEEPEST` steps."""
         scope = self._copy()
-        scope._go_deeper()
+        scope._depth += 1
+        if scope._depth > DEEPEST:
+            raise scope._too_deep()
         return scope
 
-    def _go_deeper(self) -> None:
-        self._depth += 1
-        if self._depth > DEEPEST:
-            first, last = (self._chain[0][1], self._at()) if self._chain else ("", "")
-            raise HandleCycleError(
-                f"more than {DEEPEST} handles lead to one another, from {first} on; "
-                "point to the content itself",
-                last,
-            )
+    def _too_deep(self) -> HandleCycleError:
+        first, last = (self._chain[0][1], self._at()) if self._chain else ("", "")
+        return HandleCycleError(
+            f"more than {DEEPEST} handles lead to one another, from {first} on; "
+            "point to the content itself",
+            last,
+        )
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """Resolve a handle, of any plugin.

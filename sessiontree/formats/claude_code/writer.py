@@ -66,9 +66,6 @@ _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end
 _MOST_KEPT: Final = 32 << 20
 """The bytes of lines that are kept for the lanes that repeat them."""
 
-_TOGETHER: Final = 100
-"""The handles that are resolved together."""
-
 _BLOCK: Final = 1 << 18
 """The bytes of lines that are given together."""
 
@@ -159,12 +156,10 @@ class ClaudeCodeWriter:
         rows = tree.rows_of_type("handle", "message_end")
         rows = [row for row in rows if may_make_system(source.stored(row))]
         found = {row for row in rows if tree.type_of(row) == "message_end"}
-        handles = [row for row in rows if row not in found]
-        for start in range(0, len(handles), _TOGETHER):
-            asked = handles[start : start + _TOGETHER]
-            source.resolve_ahead(asked)
-            messages = ((row, source.resolved(source.stored(row))) for row in asked)
-            found.update(row for row, message in messages if message.get("role") == "system")
+        handles = (row for row in rows if row not in found)
+        for row in writing.resolved_ahead(source, handles):
+            if source.resolved(source.stored(row)).get("role") == "system":
+                found.add(row)
         return found
 
     def _note_losses_of(self, entry: Entry) -> None:

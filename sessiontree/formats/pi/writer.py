@@ -97,7 +97,7 @@ class PiWriter:
         self._time = header.timestamp or writing.LONG_AGO
         yield writing.json_of(self._header(header)) + b"\n"
         yield from self._placed(0, header, self._opening(header), None)
-        for row in source.rows():
+        for row in writing.resolved_ahead(source, source.rows()):
             parent = self._tree.parents[row]
             above = max(parent, 0)  # an entry without a parent has the header's settings
             self._models[row] = self._models[above]
