@@ -16,6 +16,7 @@ from sessiontree.core.message import begins_turn
 from sessiontree.errors import DecoderMissingError, TooMuchError
 from sessiontree.formats import base, recognise
 from sessiontree.formats.codex import reader as codex
+from sessiontree.formats.codex.prompts import ABOUT
 from sessiontree.text.pattern import Pattern
 from tests.support import transcripts
 
@@ -253,7 +254,7 @@ def about(text: str, kinds: list[str], *origins: str) -> Line:
     told = {"content_item_kinds": kinds}
     parts = [{"provenance": {"type": origin}} for origin in origins]
     item = said("user", text)
-    item["payload"][codex.ABOUT] = {**told, **({"content_item_metadata": parts} if parts else {})}
+    item["payload"][ABOUT] = {**told, **({"content_item_metadata": parts} if parts else {})}
     return item
 
 

@@ -353,7 +353,7 @@ WRONG: dict[str, Callable[[Session], object]] = {
 def closed(session: Session) -> None:
     recorder = StreamAccumulator(session)
     recorder.close()
-    recorder.feed({"type": "system"})
+    recorder.feed('{"type": "system"}')
 
 
 @pytest.mark.parametrize("told", WRONG)
