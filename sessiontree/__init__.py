@@ -34,8 +34,16 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.importing import ImportResult as ImportResult
     from sessiontree.importing import import_session as import_session
     from sessiontree.operations.compact import CompactionPlan as CompactionPlan
-    from sessiontree.operations.outline import TreeRow as TreeRow
+    from sessiontree.operations.compare import Comparison as Comparison
+    from sessiontree.operations.compare import Side as Side
+    from sessiontree.operations.labels import Label as Label
+    from sessiontree.operations.rows import TreeRow as TreeRow
     from sessiontree.operations.stats import Stats as Stats
+    from sessiontree.operations.turns import SessionOutline as SessionOutline
+    from sessiontree.operations.turns import Subagent as Subagent
+    from sessiontree.operations.turns import Turn as Turn
+    from sessiontree.operations.turns import TurnEvent as TurnEvent
+    from sessiontree.operations.turns import Work as Work
     from sessiontree.recording.recorder import StreamAccumulator as StreamAccumulator
     from sessiontree.recording.stream import MessageStream as MessageStream
     from sessiontree.redact.redaction import Redaction as Redaction
@@ -70,8 +78,16 @@ _HOMES = {
     "ImportResult": "importing",
     "import_session": "importing",
     "CompactionPlan": "operations.compact",
-    "TreeRow": "operations.outline",
+    "Comparison": "operations.compare",
+    "Side": "operations.compare",
+    "Label": "operations.labels",
+    "TreeRow": "operations.rows",
     "Stats": "operations.stats",
+    "SessionOutline": "operations.turns",
+    "Subagent": "operations.turns",
+    "Turn": "operations.turns",
+    "TurnEvent": "operations.turns",
+    "Work": "operations.turns",
     "StreamAccumulator": "recording.recorder",
     "MessageStream": "recording.stream",
     "Redaction": "redact.redaction",

@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from sessiontree.handles.registry import Registry
     from sessiontree.handles.registry import Resolution as HandleResolution
     from sessiontree.handles.resolve import HandleScope
+    from sessiontree.operations.compare import Comparison
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.export import Original
-    from sessiontree.operations.outline import TreeRow
+    from sessiontree.operations.labels import Label
+    from sessiontree.operations.rows import TreeRow
     from sessiontree.operations.stats import Stats
     from sessiontree.operations.turns import SessionOutline, Turn
     from sessiontree.recording.events import Event
@@ -454,6 +456,8 @@ class Session:
     def branches(self, ref: Ref | None = None) -> list[Branch]:
         """Return all branches, or the branches below an entry.
 
+        What a subagent did is not a branch, unless the session is on its lane; see `outline`.
+
         The list is sorted by the position of the last entry of each branch in the file.
         """
         below = None if ref is None else self.entry(ref)
@@ -462,9 +466,12 @@ class Session:
     def tree(self) -> Iterator[TreeRow]:
         """Yield each entry with its place in the tree, in file order.
 
-        A handle of a message is resolved if its entry has no role or no preview.
+        A handle of a message is resolved if its entry has no role or no preview, or if it may be
+        a prompt.
         """
-        return outline.rows(self.cursor)
+        from sessiontree.operations.rows import rows  # few sessions are read as rows
+
+        return rows(self.cursor)
 
     def outline(self) -> SessionOutline:
         """Return the turns of all branches: what was asked, and what was done.
@@ -474,6 +481,23 @@ class Session:
         from sessiontree.operations.turns import outline  # few sessions are outlined
 
         return outline(self.cursor)
+
+    def compare(self, one: Ref, other: Ref | None = None) -> Comparison:
+        """Return where two branches part, and what was done on each of them since.
+
+        `other` is by default the leaf.
+        """
+        from sessiontree.operations.compare import compare  # few sessions are compared
+
+        return compare(
+            self.cursor, self.entry(one), self.entry(refs.LEAF if other is None else other)
+        )
+
+    def labels(self) -> list[Label]:
+        """Return the labels with the entries that they name, in the order of the entries."""
+        from sessiontree.operations.labels import labels  # few programs list them
+
+        return labels(self.cursor)
 
     def turn(self, turn: Turn) -> list[Entry]:
         """Return the entries of a turn of `outline`, from its first to its last."""

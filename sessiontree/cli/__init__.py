@@ -34,6 +34,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Look": {
         "show": ("inspect:show", "Show facts about a session, or one entry."),
         "tree": ("tree:tree", "Outline the turns of all branches."),
+        "diff": ("tree:diff", "Compare two branches: what each did since they part."),
+        "labels": ("tree:labels", "List the labels."),
         "branches": ("inspect:branches", "List the branches."),
         "path": ("inspect:path", "List the entries from the header to an entry."),
         "context": ("inspect:context", "Print the messages that a model gets."),

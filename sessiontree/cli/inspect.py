@@ -86,7 +86,7 @@ def _facts(session: Session) -> dict[str, Any]:
         "cwd": session.header.get("cwd"),
         "created": session.header.timestamp,
         "entries": len(tree),
-        "branches": count_branches(tree),
+        "branches": count_branches(session.reader),
         "lanes": [lane or "main" for lane in tree.lanes],
         "leaf": session.leaf.uuid,
         "model": _model(session) or header_settings({"metadata": metadata}).get("model"),

@@ -33,6 +33,8 @@ _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}
 _MOST_SUBAGENTS: Final = 5  # rows of folded subagents below a turn
 _MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of its column
 _MOST_LABELS: Final = 4
+_FEW: Final = 8  # turns; each then shows what came out of it
+_END_LINES: Final = 3  # of the answer at the leaf
 _WIDE: Final = 160  # columns from which on the work gets a greater share
 _LEAST_WORK: Final = 28  # columns
 _MOST_WORK: Final = 96
@@ -112,12 +114,18 @@ _DETAIL: Final = (
 )
 """How much is said about some work, the most first."""
 
+_TOOLS_BEFORE_TOKENS: Final = 3  # from this one on, the tools' names are said rather than tokens
+
 
 def work_in(work: Work, width: int, first: Sequence[Part] = ()) -> list[Part]:
     """What was done, in as many parts as fit in so many columns; the first ones at least."""
     parts: list[Part] = []
-    for detail in _DETAIL:
+    for place, detail in enumerate(_DETAIL):
         parts = [*first, *work_parts(work, **detail)]  # type: ignore[arg-type]
+        if _columns(parts) <= width:
+            return parts
+        if place >= _TOOLS_BEFORE_TOKENS:
+            parts = [part for part in parts if part.weight > 1]
         if _columns(parts) <= width:
             return parts
     while len(parts) > 1 and _columns(parts) > width:
@@ -159,6 +167,7 @@ class Picture:
         self._depth = depth
         self._below = self._children()
         self._empty = {place for place, turn in enumerate(outline.turns) if _says_nothing(turn)}
+        self._empty.discard(-1 if outline.here is None else outline.here)
         self._agents = {
             outline.turns[place].uuid: one_line(agent.name, 40)
             for turn in outline.turns
@@ -183,8 +192,9 @@ class Picture:
     def _work_columns(self) -> int:
         width = self._screen.width
         share = 0.4 if width < _WIDE else 0.46
-        most = max(_LEAST_WORK, min(_MOST_WORK, round(width * share)))
-        longest = 12
+        least = min(_LEAST_WORK, width // 2 - 6)
+        most = max(least, min(_MOST_WORK, round(width * share)))
+        longest = 10
         for turn in self._outline.turns[:_MOST_MEASURED]:
             longest = max(longest, _columns(self._work_of(turn, most)))
             if longest >= most:
@@ -254,8 +264,9 @@ class Picture:
         if not self._depth:
             yield from self._subagents(turn, below)
         is_here = place == self._outline.here
-        if is_here or (place not in self._below and turn.answer and not turn.subagent):
-            yield self._end(turn, below, is_here=is_here)
+        ends = place not in self._below or len(self._outline.turns) <= _FEW
+        if is_here or (ends and turn.answer and not turn.subagent and turn.prompt is not None):
+            yield from self._end(turn, below, is_here=is_here)
 
     def _work_of(self, turn: Turn, width: int) -> list[Part]:
         first = [Part("left midway", "failure")] if turn.uuid in self._left else []
@@ -303,11 +314,8 @@ class Picture:
         ]
         if len(turn.labels) > _MOST_LABELS:
             parts.append(Part(f"[+{len(turn.labels) - _MOST_LABELS:,}] ", "label"))
-        if turn.prompt is not None:
-            role = "prompt" if turn.current else ""
-            parts.append(Part(turn.prompt or "(an empty prompt)", role))
-        else:
-            parts.append(Part(_without_prompt(turn), "dim"))
+        role = ("prompt" if turn.current else "") if turn.prompt is not None else "dim"
+        parts.append(Part(asked_in(turn), role))
         kept: list[Part] = []
         for part in parts:
             text = cut(part.text, room)
@@ -368,39 +376,59 @@ class Picture:
         named = screen.styled(filled(text, room), "agent")
         return f"{screen.styled(columns, 'dim')}{indent}{named}  {work}".rstrip()
 
-    def _end(self, turn: Turn, columns: str, *, is_here: bool) -> str:
-        """The line below the last turn of a branch: what came out, and if this is the leaf."""
+    def _end(self, turn: Turn, columns: str, *, is_here: bool) -> Iterator[str]:
+        """The lines with what came out of a turn, and whether the leaf is here."""
         indent = " " * (4 + self._digits)
-        room = self._screen.width - columns_of(columns) - len(indent)
-        here = f"  {HERE}" if is_here else ""
-        answer = cut(f"→ {turn.answer}", max(8, room - len(here))) if turn.answer else ""
-        shown = self._screen.styled(answer, "dim") + self._screen.styled(
-            here if answer else here.strip(), "here"
-        )
-        return self._screen.styled(columns, "dim") + indent + shown
+        room = max(8, self._screen.width - columns_of(columns) - len(indent))
+        before = self._screen.styled(columns, "dim") + indent
+        leaf, here = self._outline.leaf, HERE
+        if is_here and leaf is not None and leaf != turn.leaf:
+            yield before + self._screen.styled(cut(f"{HERE}, at {short(leaf)}", room), "here")
+            return
+        if not is_here:
+            yield before + self._screen.styled(cut(f"→ {turn.answer}", room), "dim")
+            return
+        lines = _wrapped(f"→ {turn.answer}", room, _END_LINES) if turn.answer else []
+        for line in lines[:-1]:
+            yield before + self._screen.styled(line, "dim")
+        last = cut(lines[-1], max(8, room - len(here) - 2)) if lines else ""
+        gap = "  " if last else ""
+        yield before + self._screen.styled(last, "dim") + gap + self._screen.styled(here, "here")
+
+
+def _wrapped(text: str, width: int, most: int) -> list[str]:
+    """A text on a few lines, broken at spaces where there are any; the last one may be too wide."""
+    lines: list[str] = []
+    while columns_of(text) > width and len(lines) < most - 1:
+        head = cut(text, width).removesuffix("…")
+        at = head.rfind(" ", len(head) // 2)
+        at = len(head) if at < 0 else at
+        lines.append(text[:at])
+        text = "  " + text[at:].lstrip()
+    return [*lines, text]
 
 
 def _says_nothing(turn: Turn) -> bool:
-    """Whether there is nothing to draw of a turn: it is above the first prompt, without work."""
+    """Whether there is nothing to draw of a turn: it has neither a prompt nor any work."""
     if turn.prompt is not None or turn.names or turn.labels or turn.subagents or turn.subagent:
         return False
-    return turn.number == 0 and not (turn.answer or turn.work.calls or turn.events)
+    return not (turn.answer or turn.work.calls or turn.events)
 
 
 def _left_midway(outline: SessionOutline) -> set[str]:
     """The uuids of the turns that the current path leaves in their middle."""
     turns = outline.turns
-    left = {
+    return {
         turns[turn.above].uuid
         for turn in turns
         if turn.current and turn.leaves and turn.above is not None
     }
-    if outline.here is not None and turns[outline.here].leaf != outline.leaf:
-        left.add(turns[outline.here].uuid)
-    return left
 
 
-def _without_prompt(turn: Turn) -> str:
+def asked_in(turn: Turn) -> str:
+    """The prompt of a turn; of one without a prompt, what it is."""
+    if turn.prompt is not None:
+        return turn.prompt or "(an empty prompt)"
     if turn.subagent or turn.lane is not None:
         what = ""
     elif turn.part:
@@ -432,7 +460,7 @@ def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
         cut(" · ".join(one_line(fact, 200) for fact in facts), screen.width), "title"
     )
     prompts = sum(turn.prompt is not None and not turn.subagent for turn in outline.turns)
-    subagents = sum(len(turn.subagents) for turn in outline.turns)
+    subagents = sum(not agent.own for turn in outline.turns for agent in turn.subagents)
     parts = [Part(f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}")]
     if (branches := _branches(outline)) > 1:
         parts.append(Part(f"{branches:,} branches, ○ off the current path"))
@@ -445,5 +473,8 @@ def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
 
 
 def _branches(outline: SessionOutline) -> int:
-    below = outline.below()
-    return sum(place not in below and not turn.subagent for place, turn in enumerate(outline.turns))
+    """The number of ends: turns that nothing goes on from at their own end."""
+    goes_on = {turn.above for turn in outline.turns if not turn.leaves and not turn.subagent}
+    return sum(
+        place not in goes_on and not turn.subagent for place, turn in enumerate(outline.turns)
+    )

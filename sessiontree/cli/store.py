@@ -127,7 +127,7 @@ def _with_branches(one: SessionInfo, report: Report) -> SessionInfo:
 
     try:
         with Session.open(one.file, readonly=True) as session:
-            return replace(one, branches=count_branches(session.reader.index()))
+            return replace(one, branches=count_branches(session.reader))
     except SessionTreeError as error:
         report(str(error))
         return one

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
 from sessiontree.cli import arguments
+from sessiontree.cli.compare import side_by_side
 from sessiontree.cli.opening import reading
 from sessiontree.cli.outline import Picture
-from sessiontree.cli.output import out_json_list
-from sessiontree.cli.screen import no_pager, screen, show
+from sessiontree.cli.output import out_json, out_json_list
+from sessiontree.cli.screen import Screen, columns_of, cut, filled, no_pager, screen, show
+from sessiontree.cli.terminal import short, tell
 from sessiontree.cli.turn import opened_turn, turns_named
-from sessiontree.core.display import printable
+from sessiontree.core.display import one_line, printable
+from sessiontree.operations.labels import Label
+from sessiontree.operations.turns import moment_of
 from sessiontree.session import Session
+from sessiontree.text.amounts import ago
 
 
 @arguments.file_command(
@@ -61,3 +67,63 @@ def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool)
     if turn is not None:
         return opened_turn(session, turn, screen())
     return Picture(session.outline(), screen(), depth).lines()
+
+
+@arguments.file_command("diff", json="where they part, and what each has since")
+@click.argument("one", metavar="REF")
+@click.argument("other", metavar="[REF]", default="@")
+@no_pager
+def diff(file: str, one: str, other: str, no_pager: bool, as_json: bool) -> None:
+    """The command shows where two branches part, and side by side what each did since: the turns,
+    the calls, the files, the tokens and the cost. The second REF is by default the current leaf.
+    A file with = was changed on both sides.
+    """
+    with reading(file) as session:
+        left, right = session.entry(one), session.entry(other)
+        found = session.compare(left, right)
+        if as_json:
+            out_json(found)
+            return
+        currents = session.cursor.is_above(left), session.cursor.is_above(right)
+        show(side_by_side(found, (one, other), currents, screen()), paged=not no_pager)
+
+
+@arguments.file_command("labels", json="a list of the labels")
+@no_pager
+def labels(file: str, no_pager: bool, as_json: bool) -> None:
+    """Each line shows a label and the entry that it names. ● marks an entry on the current path.
+
+    A label can be a REF. In a ref, a label with spaces can stand in quotation marks:
+    '"a good state"~2'.
+    """
+    with reading(file) as session:
+        found = session.labels()
+        if as_json:
+            out_json_list(found)
+            return
+        if not found:
+            tell(f"There is no label in {file}; 'label' gives an entry one")
+        show(_label_lines(found, screen()), paged=not no_pager)
+
+
+_ROOM_FOR_ALL: Final = 70
+"""Columns from which on a label is shown with its time and its role."""
+
+
+def _label_lines(found: list[Label], on: Screen) -> Iterator[str]:
+    names = [one_line(label.label, 100) for label in found]
+    widest = min(max(map(columns_of, names), default=0), on.width // 3)
+    for label, name in zip(found, names, strict=True):
+        moment = moment_of(label.time)
+        when = "" if moment is None else ago((on.now - moment).total_seconds())
+        before = f"{'●' if label.current else '○'} "
+        after = f"  {short(label.uuid):<8}  "
+        if on.width >= _ROOM_FOR_ALL:
+            after += f"{when:<13}  {one_line(label.role or label.type)}  "
+        room = on.width - 2 - widest - columns_of(after)
+        yield (
+            before
+            + on.styled(filled(name, widest), "label")
+            + on.styled(after, "dim")
+            + cut(label.preview, room)
+        ).rstrip()

@@ -25,7 +25,7 @@ from sessiontree.text.preview import is_unclear, preview
 _PROMPT_LINES: Final = 40
 _ROLE_WIDTH: Final = 11
 _NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
-_STYLES: Final = {"user": "prompt", "tool": "dim", "toolResult": "dim", "assistant": "number"}
+_STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 
 def turns_named(session: Session, name: str) -> list[Turn]:

@@ -36,6 +36,8 @@ _INTERRUPTED: Final = ("[Request interrupted by user", "<turn_aborted>")
 _REFUSED: Final = "The user doesn't want to "
 _EXIT: Final = re.compile(r'(?:exit code:? |exited with code |"exit_code": ?)(-?\d{1,6})', re.I)
 _TYPED: Final = ("<command-name>", "<command-message>", "<bash-input>")
+_GISTS: Final = ("Primary Request and Intent:", "\nSummary:\n", "\nAnalysis:\n")
+_PREAMBLE: Final = 20_000  # characters in which the gist of a summary begins
 _ARGUMENTS: Final = re.compile("<command-args>(.*?)</command-args>", re.DOTALL)
 _SHELL: Final = re.compile("<bash-input>(.*?)</bash-input>", re.DOTALL)
 
@@ -138,6 +140,15 @@ def _text_of_result(block: Mapping[str, Any]) -> str:
 def is_typed_command(message: Message) -> bool:
     """Whether a message of Claude Code holds a command that the user typed, such as `/review`."""
     return message.get("role") == "user" and _begins(message).lstrip().startswith(_TYPED)
+
+
+def gist_of(summary: str) -> str:
+    """A summary of a compaction without the words that Claude Code begins each with."""
+    start = summary[:_PREAMBLE]
+    for heading in _GISTS:
+        if (at := start.find(heading)) >= 0:
+            return summary[at + len(heading) :].lstrip("*# \n-")
+    return summary
 
 
 def as_typed(text: str) -> str:

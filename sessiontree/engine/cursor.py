@@ -146,6 +146,11 @@ class Cursor:
         found = self.by_uuid(ref) if len(ref) == 36 else None
         if found is not None:
             return found
+        if (plain := refs.without_quotes(ref)) != ref:
+            try:
+                return self.reader.named(ref)  # a name may have quotation marks of its own
+            except RefError:
+                ref = plain
         base, steps = refs.split_steps(ref)
         is_below_leaf = base in ("", refs.LEAF)
         if steps is None or (not is_below_leaf and self.reader.has_uuid(ref)):

@@ -3,7 +3,8 @@
 A ref means the first of these that fits: `@` (the leaf), a whole uuid, a label or branch name,
 a lane's name, a unique prefix of a uuid of four characters or more. `~3` after any of them
 goes three content entries up. A branch name means the branch's tip, a lane's name (`main` too)
-the last entry of the lane that is not an annotation.
+the last entry of the lane that is not an annotation. A name may stand in quotation marks:
+`"a good state"~3`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.errors import InvalidNameError, RefError
 
 LEAF: Final = "@"
+LABEL: Final = "label"
 SHORTEST_PREFIX: Final = 4
 UUID_LENGTH: Final = 36
 NAMING: Final = ("label", "branch", "session_info")  # types that may give a name or a fact
 _MOST_UUIDS: Final = 200
 _CANDIDATES: Final = 8
+_QUOTED: Final = re.compile(r'"([^"]+)"@?((?:~\d{0,18})?)')
 _STEPS: Final = re.compile(r"~(\d{0,18})\Z")
 
 
@@ -33,15 +36,20 @@ def check_name(name: object, what: str) -> str:
     """Return a label, branch or lane name that a ref can spell.
 
     Raises:
-        InvalidNameError: it is empty, or contains one of `@ ~ :`, a space or a control character.
+        InvalidNameError: it is empty, or contains one of `@ ~ :`, a control character or a space.
+            A label may contain single spaces between words.
     """
     if not isinstance(name, str) or not name:
         raise InvalidNameError(f"a {what} is a string that is not empty, not {name!r}")
-    bad = next((c for c in name if c in "@~:" or c.isspace() or _is_control(c)), None)
+    words = name.split(" ") if what == LABEL else [name]
+    bad = next((c for c in "".join(words) if c in "@~:" or c.isspace() or _is_control(c)), None)
+    if bad is None and "" in words:
+        bad = " "
     if bad is not None:
+        spaces = "only single spaces between words" if what == LABEL else "no spaces"
         raise InvalidNameError(
             f"{name!r} is not a {what}: it contains {bad!r}; "
-            "a name has no @ ~ :, no spaces and no control characters"
+            f"a {what} has no @ ~ :, {spaces} and no control characters"
         )
     return name
 
@@ -210,6 +218,15 @@ def steps_up(ref: str, entry: Entry, steps: int, up: Callable[[Entry], Iterator[
     if passed < steps:
         raise RefError(f"{ref!r} goes too far: only {passed} content entries are above", ref)
     return at
+
+
+def without_quotes(ref: str) -> str:
+    """Return a ref without the quotation marks around its name: `"a state"~2` is `a state~2`.
+
+    After the quotation marks, `@` may stand before the steps.
+    """
+    quoted = _QUOTED.fullmatch(ref)
+    return ref if quoted is None else f"{quoted[1]}{quoted[2]}"
 
 
 def split_steps(ref: str) -> tuple[str, int | None]:

@@ -6,14 +6,12 @@ shown; nothing recurses, so a chain of any depth can be shown.
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import or_
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from sessiontree.core.blocks import Resolve, is_handle_of_message
@@ -25,39 +23,18 @@ from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor
+from sessiontree.engine.reader import TreeReader
 from sessiontree.engine.refs import Names
 from sessiontree.engine.view import View
-from sessiontree.operations.messages import AT_ONCE, Messages, may_be_prompt, with_messages
-from sessiontree.text.preview import is_unclear, preview, role, speaker
+from sessiontree.operations.messages import AT_ONCE, Messages, may_be_prompt
+from sessiontree.text.preview import is_unclear, preview, speaker
 
+_SUBAGENTS: Final = ("agent-", "sidechain-")
 FOLD_LONGER_THAN: Final = 8  # rows
 FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
 _HERE: Final = "← you are here"
 _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}  # by a joint, the columns below it
 DEEPEST: Final = 24  # columns of side branches drawn; deeper ones are drawn in the last
-
-
-class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One entry and its place in the tree.
-
-    Attributes:
-        uuid, parent_uuid, type, lane: the stored values of the entry; lane None means main.
-        role: the role of the message, or None.
-        preview: the content, shortened to 60 characters on one line.
-        label: the label of the entry, or None.
-        depth: the number of ancestors in the file.
-        current: whether the entry is on the path to the session's leaf.
-    """
-
-    uuid: str
-    parent_uuid: str | None
-    type: str
-    role: str | None
-    preview: str
-    lane: str | None
-    label: str | None
-    depth: int
-    current: bool
 
 
 class Outline(NamedTuple):
@@ -84,25 +61,23 @@ class Outline(NamedTuple):
         return next((row for row in self.tree.rows_up(self.leaf) if content[row]), NO_ROW)
 
 
-def rows(cursor: Cursor) -> Iterator[TreeRow]:
-    """All entries in file order, as they are known now."""
-    with cursor.alone():
-        outline = Outline.of(cursor)
-        tree = outline.tree
-        lines = outline.view.entry_lines()
-        on_path = path_rows(tree, outline.leaf)
-        return _rows(outline, lines, _depths(tree), on_path, cursor.messages)
-
-
 def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
-    """The branches of the conversation by their tips; see `sessiontree.core.index`."""
+    """The branches of the conversation by their tips; see `sessiontree.core.index`.
+
+    What a subagent did is no branch, but on the lane that the cursor is on.
+    """
     with cursor.alone():
         outline = Outline.of(cursor)
         branching = Branching(outline.tree)
         current = outline.current(branching.content)
         within = None if below is None else set(outline.tree.subtree(cursor.reader.row(below)))
         names = _names_of_tips(outline, branching.content)
-        tips = [tip for tip in branching.tips() if within is None or tip in within]
+        subagents = subagent_lanes(cursor.reader) - {cursor.lane}
+        tips = [
+            tip
+            for tip in branching.tips()
+            if (within is None or tip in within) and branching.lane_of(tip) not in subagents
+        ]
         handles = _Handles(outline, cursor.messages)
         handles.prepare(tips)
         callers = _Callers(outline)
@@ -153,10 +128,41 @@ def _is_message(entry: Entry) -> bool:
     return entry.type in PIECES or is_handle_of_message(entry)
 
 
-def count_branches(tree: TreeIndex) -> int:
-    """The number of branches, without those on scratch lanes that were never kept."""
-    branching = Branching(tree)
-    return sum(not is_scratch(branching.lane_of(tip)) for tip in branching.tips())
+def count_branches(reader: TreeReader) -> int:
+    """The number of branches, without subagents' and scratch lanes that were never kept."""
+    branching, subagents = Branching(reader.index()), subagent_lanes(reader)
+    lanes = (branching.lane_of(tip) for tip in branching.tips())
+    return sum(not is_scratch(lane) and lane not in subagents for lane in lanes)
+
+
+def subagent_lanes(reader: TreeReader) -> frozenset[str | None]:
+    """The lanes of agents that a program started; the user branched none of them."""
+    tree, agent = reader.index(), agent_of(reader.header)
+    if len(tree.lanes) == 1:
+        return frozenset()
+    return frozenset(
+        lane
+        for lane, row in tree.first_of_each_lane().items()
+        if is_named_by_agent(lane, agent)
+        or (tree.type_of(row) == "custom" and begins_subagent(reader.entry_at(row)))
+    )
+
+
+def agent_of(header: Entry) -> str | None:
+    """The name of the program that wrote the session, such as `codex`; None for sessiontree."""
+    metadata = header.as_stored.get("metadata")
+    agent = metadata.get("agent") if isinstance(metadata, dict) else None
+    return one_line(agent, 60) if isinstance(agent, str) and agent else None
+
+
+def begins_subagent(entry: Entry) -> bool:
+    """Whether a lane that begins with this entry is a subagent's."""
+    return entry.type == "custom" and str(entry.as_stored.get("customType")).endswith(":subagent")
+
+
+def is_named_by_agent(lane: str | None, agent: str | None) -> bool:
+    """Whether the reader of an agent's file gave this name to the lane of a subagent."""
+    return agent is not None and lane is not None and lane.startswith(_SUBAGENTS)
 
 
 def path_rows(tree: TreeIndex, row: int) -> bytearray:
@@ -165,31 +171,6 @@ def path_rows(tree: TreeIndex, row: int) -> bytearray:
     for above in tree.rows_up(row):
         marks[above] = 1
     return marks
-
-
-def _rows(
-    outline: Outline,
-    lines: Iterator[tuple[int, bytes]],
-    depths: array[int],
-    on_path: bytearray,
-    resolve: Resolve,
-) -> Iterator[TreeRow]:
-    labels = outline.names.labels
-    rows: deque[int] = deque()  # of the entries that wait for their messages
-    entries = entries_by_row(outline, lines, len(depths), rows)
-    for entry, message in with_messages(entries, resolve, is_wanted=is_unclear):
-        row = rows.popleft()
-        yield TreeRow(
-            uuid=entry.uuid,
-            parent_uuid=entry.parent_uuid,
-            type=entry.type,
-            role=role(entry, message),
-            preview=preview(entry, message),
-            lane=entry.lane,
-            label=labels.get(entry.uuid),
-            depth=depths[row],
-            current=bool(on_path[row]),
-        )
 
 
 def entries_by_row(
@@ -225,21 +206,6 @@ class _Handles:
     def message(self, entry: Entry) -> Message | None:
         """The message of a handle that was prepared, where it is needed."""
         return self._messages.of(entry) if is_unclear(entry) else None
-
-
-def _depths(tree: TreeIndex) -> array[int]:
-    depths = array("i", [-1]) * len(tree)
-    for row in range(len(tree)):
-        chain = []
-        above = row
-        while above != NO_ROW and depths[above] < 0:
-            chain.append(above)
-            above = tree.parents[above]
-        depth = -1 if above == NO_ROW else depths[above]
-        for below in reversed(chain):
-            depth += 1
-            depths[below] = depth
-    return depths
 
 
 def _names_of_tips(outline: Outline, content: bytearray) -> dict[int, str]:

@@ -90,7 +90,7 @@ def stats(cursor: Cursor, file_bytes: int) -> Stats:
     blobs = list(reader.blobs.blobs())
     return Stats(
         types=dict(Counter(map(tree.type_of, rows)).most_common()),
-        branches=count_branches(tree),
+        branches=count_branches(reader),
         lanes=dict(Counter(tree.lane_of(row) or "main" for row in rows)),
         file_bytes=file_bytes,
         blob_bytes=sum(blob.size for blob in blobs),

@@ -13,12 +13,13 @@ grows.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
 from operator import add, sub
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import astuple
@@ -27,6 +28,7 @@ from sessiontree.core.activity import (
     as_typed,
     error_of,
     files_of,
+    gist_of,
     is_interruption,
     is_typed_command,
     outcome_of,
@@ -38,7 +40,14 @@ from sessiontree.core.message import Message, calls_of, message_in, result_ids, 
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.operations.messages import begins_turn_with, may_be_prompt, with_messages
-from sessiontree.operations.outline import Outline, entries_by_row, path_rows
+from sessiontree.operations.outline import (
+    Outline,
+    agent_of,
+    begins_subagent,
+    entries_by_row,
+    is_named_by_agent,
+    path_rows,
+)
 from sessiontree.text.preview import is_unclear, preview
 
 TEXT: Final = 500
@@ -244,7 +253,7 @@ def outline(cursor: Cursor) -> SessionOutline:
         turning = Turning(drawn)
         rows: deque[int] = deque()
         entries = _entries_in_order(drawn, rows)
-        for entry, message in with_messages(entries, cursor.messages, is_wanted=_is_wanted):
+        for entry, message in with_messages(entries, cursor.messages, is_wanted=is_of_turn):
             turning.take(rows.popleft(), entry, message)
         return turning.outline()
 
@@ -353,13 +362,13 @@ class Tally:
             return []
         if entry.type not in CONTENT:
             return []
-        if entry.timestamp is not None:
-            self.started = self.started or entry.timestamp
-            self.ended = entry.timestamp
         if entry.type == "compaction" or entry.type in SUMMARIES:
             answers.count(self, None, usage_of(entry.as_stored.get("usage")))
         if entry.type in ("compaction", "merge") or entry.type in SUMMARIES:
             return [_event(entry)]
+        if entry.timestamp is not None:
+            self.started = self.started or entry.timestamp
+            self.ended = entry.timestamp
         return self._take_message(entry, message, answers)
 
     def _take_message(
@@ -428,9 +437,34 @@ class Tally:
         )
 
 
+class Told(NamedTuple):
+    """What one entry tells of the work."""
+
+    tools: list[str]
+    usage: Usage | None
+    model: str | None
+
+
+def told_by(entry: Entry, message: Message | None) -> Told:
+    """What an entry tells; `message` is what a handle resolves to."""
+    keys = entry.as_stored
+    fields = (message if message is not None else _message_of(entry, keys)) or {}
+    tools = [one_line(call.name, 60) for call in calls_of(fields)]
+    if isinstance(answered := fields.get("toolName"), str):
+        tools.append(one_line(answered, 60))
+    usage, model = fields.get("usage", keys.get("usage")), fields.get("model")
+    return Told(
+        tools,
+        usage_of(usage) if isinstance(usage, dict) else None,
+        one_line(model, 100) if isinstance(model, str) and model else None,
+    )
+
+
 def _message_of(entry: Entry, keys: Mapping[str, Any]) -> Message | None:
     if entry.type == "message_end":
         return keys
+    if entry.type == "usage":
+        return {"model": keys.get("model")}
     if entry.type == "handle":
         return {"role": keys.get("role")}
     return message_in(keys)
@@ -440,7 +474,9 @@ def _event(entry: Entry) -> TurnEvent:
     kind = "summary" if entry.type in SUMMARIES else entry.type
     tokens = entry.as_stored.get("tokensBefore") if kind == "compaction" else None
     before = tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None
-    return TurnEvent(kind, entry.uuid, preview(entry, None, TEXT), before)
+    summary = entry.as_stored.get("summary") if kind == "compaction" else None
+    gist = gist_of(summary) if isinstance(summary, str) and not entry.has_spilled else ""
+    return TurnEvent(kind, entry.uuid, one_line(gist, TEXT) or preview(entry, None, TEXT), before)
 
 
 class _Node:
@@ -495,9 +531,11 @@ class Turning:
         self._goes_on = bytearray(len(tree))  # whether something goes on with the turn of a row
         self._nodes: list[_Node] = []
         self._names = self._branch_names()
+        self.agent = agent_of(drawn.entry(0))
         self._agents: dict[str, _Agent | None] = {}  # by lane; None for a lane of the user's
-        metadata = drawn.names.metadata
-        self._agent = _text(metadata.get("agent"))
+        # Of a branch that was left, by row: they stand with what follows them.
+        self._summaries: dict[int, list[TurnEvent]] = {}
+        self._tasks: dict[str, tuple[str | None, str | None]] = {}  # by the uuid of the call
         self._copied: dict[int, str] = {}  # by row: the time of the entries that repeat others
         self._last_of_main = NO_ROW
         self._numbers = 0
@@ -518,7 +556,8 @@ class Turning:
         if entry.type not in CONTENT:
             self._anchors[row] = anchor
             node = self._node_of[row] = self._node_of[parent] if parent != NO_ROW else NO_ROW
-            above = self._names.get(parent, ()) if parent != anchor else ()
+            is_named = parent != anchor or anchor in self._summaries
+            above = self._names.get(parent, ()) if is_named else ()
             if names := (*above, *self._names.get(row, ())):
                 self._names[row] = names[:_MOST_NAMES]
             if node != NO_ROW:
@@ -528,7 +567,8 @@ class Turning:
         self._anchors[row] = row
         is_copy = self._is_copy(row, anchor, entry)
         asked = not is_copy and self._asks(entry, message)
-        names = self._names.get(parent, ()) if parent != anchor else ()
+        is_named = parent != anchor or anchor in self._summaries
+        names = self._names.get(parent, ()) if is_named else ()
         if asked or not self._continues(anchor, lane):
             node = self._begin(row, anchor, lane, entry, message, asked=asked)
         else:
@@ -537,16 +577,33 @@ class Turning:
         self._node_of[row] = node
         found = self._nodes[node]
         found.last = row
-        if names:
+        if names and entry.type not in SUMMARIES:
             found.names = (*found.names, *names)[:_MOST_NAMES]
-        if not is_copy:
-            found.events += found.tally.take(entry, message, self._answers)
+        before = self._summaries.pop(anchor, [])
+        events = [] if is_copy else found.tally.take(entry, message, self._answers)
+        if entry.type in SUMMARIES:
+            self._summaries[row] = [*before, *events][-_MOST_NAMES:]
+            if names:
+                self._names[row] = names
+        else:
+            found.events += [*before, *events]
         if not found.subagent:
             self._last_of_main = row
+        self._note_task(entry, message)
         return asked
 
+    def _note_task(self, entry: Entry, message: Message | None) -> None:
+        """Note what a call of a subagent says of it; a subagent's own lines may lack that."""
+        if b"prompt" not in entry.line and message is None:
+            return
+        for call in calls_of(message or _message_of(entry, entry.as_stored) or {}):
+            given = call.arguments if isinstance(call.arguments, dict) else {}
+            if "prompt" in given and ("description" in given or "subagent_type" in given):
+                name, task = _text(given.get("subagent_type")), _text(given.get("description"))
+                self._tasks.setdefault(entry.uuid, (name, task))
+
     def _note_edit(self, parent: int, entry: Entry) -> None:
-        if entry.type != "context_edit" or parent == NO_ROW or self._agent is None:
+        if entry.type != "context_edit" or parent == NO_ROW or self.agent is None:
             return
         is_dropped = entry.as_stored.get("targetUuid") == self._tree.uuids[parent]
         if is_dropped and self._tree.type_of(parent) == "compaction" and entry.timestamp:
@@ -573,11 +630,10 @@ class Turning:
 
     def _started(self, entry: Entry) -> _Agent | None:
         """The subagent that begins with the first entry of a lane; None for another lane."""
-        lane = entry.lane or ""
         data: Any = {}
-        if entry.type == "custom" and str(entry.as_stored.get("customType")).endswith(":subagent"):
+        if begins_subagent(entry):
             data = entry.as_stored.get("data")
-        elif self._agent is None or not lane.startswith(("agent-", "sidechain-")):
+        elif not is_named_by_agent(entry.lane, self.agent):
             return None
         return _Agent(data if isinstance(data, dict) else {}, self._last_of_main)
 
@@ -631,6 +687,8 @@ class Turning:
             row = self._tree.row(uuid)
             if row != NO_ROW and (node := self._node_of[row]) != NO_ROW:
                 self._nodes[node].labels.append((uuid, label))
+        for row, events in self._summaries.items():  # nothing follows them yet
+            self._nodes[self._node_of[row]].events += events
         self._hang_subagents()
         current = self._outline.current(self._branching.content)
         here = self._node_of[current] if current != NO_ROW else NO_ROW
@@ -640,7 +698,7 @@ class Turning:
             id=str(header.get("id", "")),
             name=self._outline.names.name,
             cwd=cwd if isinstance(cwd := header.get("cwd"), str) and cwd else None,
-            agent=self._agent,
+            agent=self.agent,
             turns=turns,
             here=None if here == NO_ROW else here,
             leaf=None if current == NO_ROW else self._tree.uuids[current],
@@ -650,7 +708,8 @@ class Turning:
     def _hang_subagents(self) -> None:
         """Put each subagent below the turn that started it."""
         agents = {lane: agent for lane, agent in self._agents.items() if agent is not None}
-        started = {lane: self._start_of(agent) for lane, agent in agents.items()}
+        times = self._times() if agents else []
+        started = {lane: self._start_of(agent, times) for lane, agent in agents.items()}
         for lane, agent in agents.items():
             if not agent.nodes:
                 continue
@@ -669,11 +728,25 @@ class Turning:
                 for place in agent.nodes:
                     self._nodes[place].subagent = False
 
-    def _start_of(self, agent: _Agent) -> int:
-        """The turn that started a subagent, or NO_ROW."""
+    def _times(self) -> list[tuple[datetime, int]]:
+        """When each turn of the main agent began, as far as that is known."""
+        own = [place for place, node in enumerate(self._nodes) if not node.subagent]
+        begun = [(moment_of(self._nodes[place].tally.started), place) for place in own]
+        return sorted((moment, place) for moment, place in begun if moment is not None)
+
+    def _start_of(self, agent: _Agent, times: list[tuple[datetime, int]]) -> int:
+        """The turn that started a subagent, or NO_ROW.
+
+        Without a call that is known, it is the turn that was going on at the time.
+        """
         row = self._tree.row(agent.caller) if agent.caller else NO_ROW
         if row == NO_ROW and agent.nodes:
-            row = self._nodes[agent.nodes[0]].fork
+            first = self._nodes[agent.nodes[0]]
+            row = first.fork
+            moment = moment_of(first.tally.started)
+            if row == NO_ROW and moment is not None and times:
+                at = bisect_right(times, (moment, len(self._nodes))) - 1
+                return times[max(0, at)][1]
         if row == NO_ROW:
             row = agent.seen
         return self._node_of[row] if row != NO_ROW else NO_ROW
@@ -692,10 +765,12 @@ class Turning:
 
     def _subagent(self, lane: str, agent: _Agent) -> Subagent:
         nodes = [self._nodes[place] for place in agent.nodes]
-        task = agent.task or next((node.prompt for node in nodes if node.prompt), "")
+        name, task = self._tasks.get(agent.caller or "", (None, None))
+        prompt = next((node.prompt for node in nodes if node.prompt), "")
+        task = agent.task or task or prompt
         return Subagent(
             lane=lane,
-            name=agent.name or lane.removeprefix("agent-"),
+            name=agent.name or name or lane.removeprefix("agent-"),
             task=task or "",
             caller=agent.caller,
             own=lane.startswith(_SIDE_AGENTS),
@@ -734,7 +809,8 @@ def _prompt(entry: Entry, message: Message | None) -> str:
     return preview(entry, message, TEXT)
 
 
-def _is_wanted(handle: Entry) -> bool:
+def is_of_turn(handle: Entry) -> bool:
+    """Whether a handle has to be resolved to know the turns."""
     return may_be_prompt(handle) or is_unclear(handle)
 
 

@@ -81,9 +81,9 @@ def test_context_as_text_shows_each_role_and_its_message(forked: Path) -> None:
 def test_tree_json_lists_all_entries_in_file_order(forked: Path) -> None:
     done("label", forked, "@", "here")
     rows = printed_json("tree", forked)
-    assert {tuple(row) for row in rows} == {
-        ("uuid", "parentUuid", "type", "role", "preview", "lane", "label", "depth", "current")
-    }
+    keys = ("uuid", "parentUuid", "type", "role", "preview", "lane", "label", "depth", "current")
+    more = ("time", "turn", "prompt", "tools", "usage", "model", "cost", "agent")
+    assert {tuple(row) for row in rows} == {(*keys, *more)}
     stored = [json.loads(line) for line in lines(forked)]
     assert [row["uuid"] for row in rows] == [entry["uuid"] for entry in stored]
     assert [row["parentUuid"] for row in rows] == [entry["parentUuid"] for entry in stored]
@@ -95,7 +95,7 @@ def test_tree_json_lists_all_entries_in_file_order(forked: Path) -> None:
 
 
 def test_tree_draws_every_message_and_marks_the_leaf(forked: Path) -> None:
-    drawn = done("tree", forked).splitlines()
+    drawn = done("tree", forked, "--all").splitlines()
     assert len(drawn) == 1 + 6
     assert "├─○ user  more" in drawn[3]
     assert drawn[-1].endswith("← you are here")

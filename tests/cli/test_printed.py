@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cli import outlines
 from tests.cli.printing import CASES, EXPECTED, printed
 
 
@@ -13,3 +14,10 @@ def test_the_commands_print_and_write_what_is_expected(name: str) -> None:
     """`python -m tests.cli.printing` writes the expectations again, after a change on purpose."""
     expected = (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
     assert printed(CASES[name]).split("\n$ ") == expected.split("\n$ ")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", outlines.NAMES)
+def test_a_screen_shows_what_is_expected(name: str) -> None:
+    expected = (outlines.OUTLINES / f"{name}.txt").read_text(encoding="utf-8")
+    assert outlines.drawn(name).split("\n$ ") == expected.split("\n$ ")

@@ -105,7 +105,7 @@ def commands_in(block: str) -> list[str]:
 
 
 def _run(command: str, folder: Path) -> str:
-    environment = {**os.environ, "HOME": str(folder)}
+    environment = {**os.environ, "HOME": str(folder), "COLUMNS": "90"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for elsewhere in ("SESSIONTREE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", *_OF_AGENTS):
         environment.pop(elsewhere, None)
@@ -126,7 +126,12 @@ def normalized(shown: str) -> str:
     """What a terminal shows, without what is different each time."""
     whole = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>", shown)
     short = re.sub(r"\b[0-9a-f]{8}\b", "<short>", whole)
-    return re.sub(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d\.\d{3}Z)?", "<time>", short)
+    day = re.sub(r"── \d+ \w+ \d{4}, .*", "── <day>", short)
+    ago = re.sub(r"just now|\d+ (?:min|h|days?|months?|years?) ago", "<ago>", day)
+    lasted = re.sub(r"(?: ·)? \d+ s\b", "", ago)
+    clock = re.sub(r" *\b\d\d:\d\d$", "", lasted, flags=re.MULTILINE)
+    clock = re.sub(r"  +", "  ", clock)
+    return re.sub(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d\.\d{3}Z)?", "<time>", clock)
 
 
 def _rewritten(part: Part) -> Iterator[tuple[str, str]]:

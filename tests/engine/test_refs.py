@@ -167,7 +167,7 @@ def test_a_name_taken_by_a_label_or_a_branch_is_refused() -> None:
 
 ILLEGAL = [
     *("", "a b", "a@b", "a~1", "a:b", "@", "a\tb", "a\nb", "\x07", "a\u00a0b", "a\u202eb"),
-    *("\u2028", "\ud800", 5),
+    *("\u2028", "\ud800", 5, " a", "a ", "a  b"),
 ]
 
 
@@ -177,12 +177,13 @@ def test_an_illegal_name_is_refused_and_nothing_written(path: Path, name: Any) -
         first = session.leaf
         before = path.read_bytes()
         refused: list[Callable[[], object]] = [
-            lambda: session.label(first, name),
             lambda: session.branch(first, name=name),
-            lambda: session.append("label", targetUuid=first.uuid, label=name),
             lambda: session.append("branch", name=name),
             lambda: Session.open(path, lane=name),
         ]
+        if name != "a b":
+            refused.append(lambda: session.label(first, name))
+            refused.append(lambda: session.append("label", targetUuid=first.uuid, label=name))
         for attempt in refused:
             with pytest.raises(UsageError):
                 attempt()
@@ -283,3 +284,20 @@ def test_a_lane_that_only_annotated_is_named_by_its_annotation(tree: Path) -> No
 def test_a_prefix_that_is_too_short_is_named_as_one() -> None:
     with Session.create() as session, pytest.raises(RefError, match="a prefix has 4 characters"):
         session.entry("zz")
+
+
+def test_a_label_with_spaces_is_a_ref_plain_or_in_quotation_marks(path: Path) -> None:
+    with Session.open(path) as session:
+        first, second, *_ = talk(session, "one", "two", "three")
+        session.label(second, "a good state")
+        session.label(first, '"so called"')
+    with Session.open(path, readonly=True) as session:  # without the index, then with it
+        for _ in range(2):
+            for ref in ("a good state", '"a good state"', '"a good state"@~0', "a good state~0"):
+                assert session.entry(ref) == second
+            for ref in ('"a good state"~1', '"a good state"@~', "a good state~1", '"so called"'):
+                assert session.entry(ref) == first
+            for ref in ('"a good state', 'a good state"', '""', '"a good state"x', '"', '"a"b"'):
+                with pytest.raises(RefError):
+                    session.entry(ref)
+            list(session.tree())

@@ -63,6 +63,32 @@ def test_a_compaction_keeps_the_messages_that_its_mark_names(
         assert (session.verify(), len(session.branches())) == ([], 1)
 
 
+def test_a_compaction_after_a_lost_entry_is_no_branch(tmp_path: Path) -> None:
+    mark = line("mark", None, "system", subtype="compact_boundary", logicalParentUuid="lost")
+    lines = [user("a", None), assistant("b", "a"), mark]
+    lines += [user("sum", "mark", "They talked.", isCompactSummary=True), assistant("c", "sum")]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        assert [branch.leaf for branch in session.branches()] == ["c"]
+        assert [turn.leaf for turn in session.outline().turns] == ["c"]
+        (found,) = session.verify()
+        assert (found.kind, "lost" in found.cause) == ("reference", True)
+
+
+def test_a_subagent_has_the_name_and_the_task_of_its_call(tmp_path: Path) -> None:
+    task = {"subagent_type": "Explore", "description": "Find it", "prompt": "Find all of it"}
+    call = {"type": "tool_use", "id": "t1", "name": "Task", "input": task}
+    asked = assistant("b", "a")
+    asked["message"]["content"] = [call]
+    answered = result("r", "b", "t1")
+    answered["toolUseResult"] = {"agentId": "one"}
+    file = written(tmp_path / "s.jsonl", [user("a", None), asked, answered])
+    inner = [user("s1", None, **SIDE), assistant("s2", "s1", **SIDE)]
+    written(tmp_path / "s" / "subagents" / "agent-one.jsonl", inner)
+    with Session.open(file, readonly=True) as session:
+        (agent,) = session.outline().turns[0].subagents
+        assert (agent.name, agent.task, agent.caller) == ("Explore", "Find it", "b")
+
+
 def test_a_fork_goes_on_from_the_entry_that_it_names(tmp_path: Path) -> None:
     ref = {"type": "fork-context-ref", "agentId": "one", "parentSessionId": SESSION}
     inner: list[dict[str, Any]] = [
@@ -84,12 +110,12 @@ def test_a_sample_of_the_real_program_is_sound() -> None:
     (file,) = SAMPLES.glob("2.1.330/*.jsonl")
     with Session.open(file, readonly=True) as session:
         assert (session.verify(), session.notes) == ([], [])
-        lanes = [branch.lane for branch in session.branches()]
-        assert (len(lanes), lanes.count(None)) == (3, 1)
+        assert [branch.lane for branch in session.branches()] == [None]
         assert len(session.turns()) >= 4
         calls = [e.uuid for e in session.find(type="message") if '"Agent"' in e.line.decode()]
-        subagents = [b for b in session.branches() if b.lane is not None and b.length > 3]
-        assert [branch.fork in calls for branch in subagents] == [True]
+        agents = [agent for turn in session.outline().turns for agent in turn.subagents]
+        assert len(agents) == 2
+        assert all(agent.caller in calls for agent in agents if agent.work.calls.get("Read"))
         drawn = list(session.render(all=True))
     first = next(at for at, row in enumerate(drawn) if "lane agent-" in row)
     assert next(at for at, row in enumerate(drawn) if "HELLO" in row) < first

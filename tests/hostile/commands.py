@@ -18,6 +18,10 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
     "tree": ("tree", "FILE"),
     "tree in full": ("tree", "FILE", "--all"),
     "tree as JSON": ("tree", "FILE", "--json"),
+    "tree, opened": ("tree", "FILE", "--depth", "3"),
+    "a turn": ("tree", "FILE", "--turn", "@"),
+    "diff": ("diff", "FILE", "@~2"),
+    "labels": ("labels", "FILE"),
     "branches": ("branches", "FILE"),
     "branches below": ("branches", "FILE", "@~2", "--json"),
     "path": ("path", "FILE"),
@@ -67,7 +71,17 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
 FOREIGN: Final[dict[str, tuple[str, ...]]] = {
     name: OWN[name]
     for name in (
-        *("show", "tree", "tree as JSON", "branches", "path", "context", "context for anthropic"),
+        *(
+            "show",
+            "tree",
+            "tree as JSON",
+            "diff",
+            "labels",
+            "branches",
+            "path",
+            "context",
+            "context for anthropic",
+        ),
         *("stats", "search", "search by pattern", "ls", "verify", "export", "fork"),
         *("convert to pi", "convert to claude-code", "convert to atif", "export-branch"),
     )

@@ -68,7 +68,6 @@ def test_a_handle_that_says_what_it_is_is_resolved_in_a_context_only(
     notes: Notes, noted: Session
 ) -> None:
     noted.append_handle("notes@1.0.0::line", role="user", preview="a note of mine")
-    list(noted.tree())
     list(noted.render())
     noted.path()
     noted.branches()

@@ -79,8 +79,8 @@ def test_no_row_of_a_recorded_message_is_empty(file: Path) -> None:
     ends = [row for row in rows if row["type"] == "message_end"]
     assert ends
     assert all(row["preview"] for row in rows if row["role"])
-    for command in ("tree", "path"):
-        assert ends[-1]["preview"] in done(command, file)
+    for command in (("tree", "--all"), ("path",)):
+        assert ends[-1]["preview"] in done(*command, file)
     (branch,) = printed_json("branches", file)
     assert branch["leaf"] == ends[-1]["uuid"]
     assert branch["preview"] == "Done."

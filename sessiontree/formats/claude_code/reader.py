@@ -235,6 +235,7 @@ class _Transcript:
         self._is_teams = all(not node.is_main for node in messages)
         marks = (self._mark_of(node) for node in nodes if node.summary)
         self._summarized = {mark for mark in marks if mark is not None}
+        self._compacted = self._ends_of_compacted(nodes)
         path = self._conversation(nodes)
         self._on_path = {node.uuid for node in path}
         self._leaf = path[-1].uuid if path else None
@@ -307,7 +308,7 @@ class _Transcript:
             path = responses.completed(path, visited)
             paths.append(path)
             is_mark = top.boundary and top.uuid in self._summarized
-            leaf = self._by_uuid.get(top.logical_parent or "") if is_mark else None
+            leaf = self._by_uuid.get(self._compacted.get(top.uuid, "")) if is_mark else None
         whole = [node for path in reversed(paths) for node in path]
         self._chain(whole)
         for node in reversed(nodes):  # the ends of other branches come before what is above them
@@ -315,6 +316,21 @@ class _Transcript:
                 path = path_to(self._by_uuid[node.uuid], self._by_uuid, visited)
                 self._chain(responses.completed(path, visited))
         return whole
+
+    def _ends_of_compacted(self, nodes: list[Node]) -> dict[str, str]:
+        """The last entry before each compaction, by its mark.
+
+        A mark may name an entry that was never written; then it is the message before the mark.
+        """
+        ends: dict[str, str] = {}
+        last = ""
+        for node in nodes:
+            if node.is_message and not node.sidechain:
+                last = node.uuid
+            elif node.boundary and node.logical_parent is not None:
+                is_there = node.logical_parent in self._by_uuid
+                ends[node.uuid] = node.logical_parent if is_there else last
+        return ends
 
     def _chain(self, path: list[Node]) -> None:
         """Note the parents of the entries of a path, where they are not the stored ones."""
@@ -397,6 +413,10 @@ class _Transcript:
         if node.uuid in self._cycles:
             cause = f"entry {node.uuid} is an ancestor of its own parent {node.parent}"
             lines.report("cycle", line.place, cause)
+        if self._compacted.get(node.uuid) not in (None, node.logical_parent):
+            cause = f"the last entry before the compaction, {node.logical_parent}, is not in "
+            cause += f"{self.name}; the message before the compaction is taken for it"
+            lines.report("reference", line.place, cause)
         if node.type not in CHAIN:
             lines.note_unknown(node.type, line.place)
         found = base.values(line.text) or base.Values({})
@@ -410,7 +430,7 @@ class _Transcript:
             summary = text_of({"content": found.inside("message").value("content")})
             if summary:
                 first = self._given.get(self._first_kept.get(mark, ""))
-                last = self._by_uuid[mark].logical_parent
+                last = self._compacted.get(mark)
                 if first is None or not self._is_above(self._first_kept[mark], last):
                     first = uuid
                 kept: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": first}
@@ -429,7 +449,8 @@ class _Transcript:
         if parent is not None:
             return self._given.get(parent, parent)
         if node.boundary and node.logical_parent is not None and node.uuid in self._summarized:
-            return self._given.get(node.logical_parent, lines.root)
+            last = self._compacted.get(node.uuid, "")
+            return self._given.get(last, lines.root)
         return self._top or lines.root
 
     def _lane_of(self, node: Node) -> str | None:

@@ -1,0 +1,102 @@
+"""What messages of each agent tell of its work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessiontree.core.activity import (
+    as_typed,
+    error_of,
+    files_of,
+    gist_of,
+    is_interruption,
+    is_typed_command,
+    outcome_of,
+)
+from sessiontree.core.message import Call
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "touched"),
+    [
+        ("Read", {"file_path": "a.py"}, [("a.py", False)]),
+        ("edit", {"path": "a.py"}, [("a.py", True)]),
+        ("write_file", {"file_path": "a.py"}, [("a.py", True)]),
+        ("Glob", {"path": "/project"}, []),
+        ("apply_patch", PATCH, [("a.py", True), ("b.py", True)]),
+        ("apply_patch", {"input": PATCH}, [("a.py", True), ("b.py", True)]),
+        ("shell", {"command": "ls"}, []),
+        ("Read", {"file_path": 5}, []),
+        ("Read", None, []),
+    ],
+)
+def test_the_files_of_a_call_are_found_in_its_arguments(
+    name: str, arguments: Any, touched: list[tuple[str, bool]]
+) -> None:
+    assert [*map(tuple, files_of(Call("1", name, arguments, "toolCall")))] == touched
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def result(**keys: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": "1", "content": "x", **keys}
+
+
+@pytest.mark.parametrize(
+    ("message", "outcome"),
+    [
+        ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": True}, (1, 0)),
+        ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": False}, (0, 0)),
+        (user([result(is_error=True), result()]), (1, 0)),
+        (user([result(is_error=True, content="The user doesn't want to proceed")]), (0, 1)),
+        ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 2\n"}, (1, 0)),
+        ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 0\n"}, (0, 0)),
+        (user("Exit code: 2"), (0, 0)),
+    ],
+)
+def test_failed_and_refused_calls_are_told_apart(
+    message: dict[str, Any], outcome: tuple[int, int]
+) -> None:
+    assert outcome_of(message) == outcome
+
+
+def test_interruptions_and_errors_of_each_agent_are_found() -> None:
+    assert is_interruption(user([{"type": "text", "text": "[Request interrupted by user]"}]))
+    assert is_interruption(user("<turn_aborted>"))
+    assert is_interruption({"role": "assistant", "content": [], "stopReason": "aborted"})
+    assert not is_interruption(user("Why was it interrupted?"))
+    failed = {"role": "assistant", "content": [], "stopReason": "error", "errorMessage": "529"}
+    assert error_of(failed) == "529"
+    synthetic = {"role": "assistant", "model": "<synthetic>", "content": "API Error: 500"}
+    assert error_of(synthetic) == "API Error: 500"
+    assert error_of({"role": "assistant", "content": "no error"}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("<command-name>/mcp</command-name>\n<command-args></command-args>", "/mcp"),
+        ("<command-message>r</command-message><command-name>/review</command-name>"
+         "<command-args>all of it</command-args>", "/review all of it"),
+        ("<bash-input>ls</bash-input>", "! ls"),
+        ("<b>bold</b>", "<b>bold</b>"),
+        ("plain", "plain"),
+    ],
+)  # fmt: skip
+def test_a_command_reads_as_it_was_typed(text: str, typed: str) -> None:
+    assert as_typed(text) == typed
+    assert is_typed_command(user(text)) == text.startswith(("<command", "<bash"))
+
+
+def test_the_gist_of_a_summary_leaves_out_how_each_begins() -> None:
+    begins = "This session is being continued.\n\nAnalysis:\nFirst…\n\nSummary:\n"
+    intent = "1. Primary Request and Intent:\n   - Mend it"
+    assert gist_of(begins + intent).strip() == "Mend it"
+    assert gist_of(begins + "They talked.") == "They talked."
+    assert gist_of("They talked.") == "They talked."

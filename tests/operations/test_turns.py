@@ -1,0 +1,222 @@
+"""The turns of a session: each prompt of each branch, and what was done after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from sessiontree import Session, SessionTreeError
+from sessiontree.core.usage import Usage
+from sessiontree.operations.turns import SessionOutline, entries_of
+from tests.support.conversation import HEADER, chain, line, message, opened, write
+from tests.support.trees import Tree
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+def names(outline: SessionOutline) -> list[tuple[str, str | None]]:
+    return [(turn.name, turn.prompt) for turn in outline.turns]
+
+
+def call(id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": "toolCall", "id": id, "name": name, "arguments": arguments}
+
+
+def answer(uuid: str, parent: str, *calls: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    said = {"role": "assistant", "content": list(calls), **keys}
+    return line("message", uuid, parent, message=said)
+
+
+def result(uuid: str, parent: str, id: str, **keys: Any) -> dict[str, Any]:
+    said = {"role": "toolResult", "toolCallId": id, "toolName": "x", "content": [], **keys}
+    return line("message", uuid, parent, message=said)
+
+
+def sessions() -> list[Path]:
+    own, agents = FIXTURES.glob("*/session.jsonl"), FIXTURES.glob("agents/*/**/*.jsonl")
+    return sorted(file for file in [*own, *agents] if "blob-folder" not in str(file))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("file", sessions(), ids=lambda file: file.parent.name)
+def test_every_prompt_of_every_fixture_is_a_turn_and_all_usage_counts_once(file: Path) -> None:
+    try:
+        session = Session.open(file, readonly=True)
+    except SessionTreeError:
+        return
+    with session:
+        _check(session, copies="codex" in str(file))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(30))
+def test_every_prompt_of_a_random_session_is_a_turn_and_all_usage_counts_once(seed: int) -> None:
+    with Tree(Random(seed)).grow(60).session as session:
+        _check(session)
+
+
+def _check(session: Session, *, copies: bool = False) -> None:
+    outline = session.outline()
+    drawn = {turn.uuid for turn in outline.turns}
+    tips = [branch.leaf for branch in session.branches()]
+    asked = {turn[0].uuid for tip in tips for turn in session.turns(tip)}
+    assert copies or asked <= drawn
+    spent = session.stats().usage
+    cost = round(outline.work.usage.cost - spent.cost, 9)
+    assert (outline.work.usage, cost) == (
+        Usage(spent.input, spent.output, spent.cache_read, spent.cache_write,
+              outline.work.usage.cost),
+        0,
+    )  # fmt: skip
+    rows = [row for row in session.tree() if row.prompt and row.turn is not None]
+    numbers = [turn.number for turn in outline.turns if turn.prompt is not None]
+    assert session.reader.index().has_late_parents or {row.turn for row in rows} <= {*numbers}
+    for turn in outline.turns:
+        entries = entries_of(session.cursor, turn)
+        assert (entries[0].uuid, entries[-1].uuid) == (turn.uuid, turn.leaf)
+    ends = sum(not turn.subagent for turn in outline.turns)
+    assert bool(tips) <= bool(ends)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_number_keeps_its_turn_while_the_session_grows() -> None:
+    tree = Tree(Random(7))
+    known: list[tuple[str, str | None]] = []
+    for _ in range(25):
+        now = names(tree.grow(4).session.outline())
+        assert now[: len(known)] == known
+        known = now
+    tree.session.close()
+
+
+def test_what_was_done_is_counted_by_turn(file: Path) -> None:
+    usage = {"input": 10, "output": 5, "cacheRead": 99, "cost": {"total": 0.25}}
+    lines = [
+        message("p", "root", "Mend it", "user"),
+        answer("a", "p", call("1", "Read", path="x.py"), call("2", "Bash"), id="m", usage=usage),
+        answer("b", "a", call("3", "Edit", path="x.py"), id="m", usage=usage, model="one"),
+        *(result("r1", "b", "1"), result("r2", "r1", "2", isError=True)),
+        answer("c", "r2", {"type": "text", "text": "Done\nnow"}, stopReason="aborted"),
+    ]
+    with opened(file, *lines) as session:
+        (turn,) = session.outline().turns
+        work = turn.work
+        assert work.calls == {"Read": 1, "Bash": 1, "Edit": 1}
+        assert (work.failed, work.unanswered, work.interruptions) == (1, 1, 1)
+        assert (work.files, work.changed) == (("x.py",), ("x.py",))
+        assert (work.tokens, work.usage.cost, work.models) == (15, 0.25, ("one",))
+        assert (turn.answer, turn.leaf) == ("Done↵now", "c")
+        assert [event.kind for event in turn.events] == ["interruption"]
+
+
+def test_another_try_is_a_part_of_the_turn_and_interruptions_begin_none(file: Path) -> None:
+    interrupted = message("i", "a", "[Request interrupted by user]", "user")
+    lines = [*chain("p", "a"), interrupted, message("b", "p", "again", "assistant")]
+    with opened(file, *lines, message("q", "b", "more", "user")) as session:
+        outline = session.outline()
+        assert names(outline) == [("1", "p"), ("1.1", None), ("2", "more")]
+        first, second, _ = outline.turns
+        assert (first.leaf, first.current, second.above, second.leaves) == ("i", True, 0, True)
+
+
+def test_names_labels_and_summaries_stand_where_a_branch_begins(file: Path) -> None:
+    lines = [
+        *chain("p", "a", "p2", "a2"),
+        line("branch", "x", "a", name="other"),
+        line("branch_summary", "s", "x", summary="p2 failed", fromUuid="a2"),
+        message("p3", "s", "p3", "user"),
+        line("label", "l", "p3", targetUuid="a2", label="a good state"),
+    ]
+    with opened(file, *lines) as session:
+        _, second, third = session.outline().turns
+        assert second.labels == (("a2", "a good state"),)
+        assert third.names == ("other",)
+        assert [(event.kind, event.text) for event in third.events] == [("summary", "p2 failed")]
+        (label,) = session.labels()
+        assert (label.label, label.uuid, label.preview, label.current) == (
+            *("a good state", "a2", "a2"),
+            False,
+        )
+
+
+def subagent(lane: str, caller: str | None, uuid: str) -> list[dict[str, Any]]:
+    data = {"description": f"task of {lane}", **({"calledBy": caller} if caller else {})}
+    start = line("custom", f"{uuid}0", "root", customType="x:subagent", data=data)
+    said = chain(f"{uuid}1", f"{uuid}2", below=f"{uuid}0")
+    return [{**entry, "lane": lane} for entry in [start, *said]]
+
+
+def test_a_subagent_hangs_at_the_call_that_started_it_and_is_no_branch(file: Path) -> None:
+    lines = [
+        *chain("p", "a"),
+        *subagent("agent-1", "a", "s"),
+        *subagent("agent-2", "s2", "t"),
+        *chain("p2", "a2", below="a"),
+        *subagent("agent-3", None, "u"),
+    ]
+    for second, entry in enumerate([*lines[:8], *lines[10:], *lines[8:10]]):
+        entry["timestamp"] = f"2026-02-10T21:11:{second:02}.000Z"
+    with opened(file, *lines) as session:
+        outline = session.outline()
+        found = {
+            agent.lane: (turn.name, turn.lane, agent.task)
+            for turn in outline.turns
+            for agent in turn.subagents
+        }
+        assert found == {
+            "agent-1": ("1", None, "task of agent-1"),
+            "agent-2": ("1", "agent-1", "task of agent-2"),
+            "agent-3": ("1", None, "task of agent-3"),
+        }
+        assert [turn.name for turn in outline.turns if not turn.subagent] == ["1", "2"]
+        assert [branch.lane for branch in session.branches()] == [None]
+        assert session.stats().branches == 1
+
+
+def test_subagents_that_call_each_other_are_turns_of_their_own(file: Path) -> None:
+    lines = [*chain("p"), *subagent("agent-1", "t1", "s"), *subagent("agent-2", "s1", "t")]
+    with opened(file, *lines) as session:
+        turns = session.outline().turns
+        assert len(turns) == 3
+        assert not any(turn.subagents or turn.subagent for turn in turns)
+
+
+def test_lines_in_any_order_give_the_same_turns(file: Path) -> None:
+    lines = chain("p1", "a1", "p2", "a2")
+    with opened(file, lines[2], lines[3], lines[0], lines[1]) as session:
+        turns = session.outline().turns
+        assert [(turn.prompt, turn.above, turn.leaf) for turn in turns] == [
+            ("p1", None, "a1"),
+            ("p2", 0, "a2"),
+        ]
+
+
+@pytest.mark.parametrize("lines", [[], [line("label", "l", "root", targetUuid="root", label="x")]])
+def test_an_empty_session_has_no_turns(lines: list[dict[str, Any]], file: Path) -> None:
+    with opened(file, *lines) as session:
+        outline = session.outline()
+        assert (outline.turns, outline.here, outline.work.calls) == ((), None, {})
+
+
+def test_a_comparison_has_what_each_side_did_since_they_parted(file: Path) -> None:
+    lines = [*chain("p1", "a1"), message("a2", "a1", "a2", "assistant"), *chain("p2", below="a1")]
+    with opened(file, *lines) as session:
+        found = session.compare("a2")
+        assert (found.fork, found.turn and found.turn.prompt) == ("a1", "p1")
+        assert (found.one.is_rest, [turn.prompt for turn in found.one.turns]) == (True, [None])
+        assert (found.other.is_rest, [turn.prompt for turn in found.other.turns]) == (False, ["p2"])
+        same = session.compare("@")
+        assert (same.one.turns, same.other.turns) == ((), ())
+        assert json.loads(json.dumps(found.as_dict()))["one"]["turns"][0]["leaf"] == "a2"
+
+
+def test_two_trees_in_one_file_share_no_entry(file: Path) -> None:
+    write(file, [HEADER, *chain("p1", "a1"), *chain("p2", "a2", below="gone")])
+    with Session.open(file, readonly=True) as session:
+        found = session.compare("a1", "a2")
+        assert found.fork is None
+        assert [turn.prompt for turn in found.one.turns] == ["p1"]
