@@ -126,7 +126,7 @@ def test_a_terminal_that_speaks_no_unicode_still_gets_its_tree(long: Path) -> No
 def test_a_current_directory_that_was_removed_is_reported(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = f"cd {shlex.quote(str(gone))} && rmdir ../gone && exec {shlex.join(COMMAND)} ls"
+    script = f"cd {shlex.quote(str(gone))} && rmdir ../gone && exec {shlex.join(COMMAND)} ls ."
     ended = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "Error: the current directory was removed; change to another\n"
