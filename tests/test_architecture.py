@@ -232,6 +232,9 @@ LATE: Final = {
         "engine.translated": "slow to import, few need it",
         "formats": "slow to import, and few files are another agent's",
     },
+    "catalog.search": {
+        "catalog.search_turns": "slow to import, few need it",
+    },
     "catalog.search_file": {
         "catalog.search_foreign": "slow to import, few need it",
         "engine.translated": "slow to import, few need it",

@@ -86,7 +86,12 @@ def _found_in(
     """The hits in a file, and what is wrong with it."""
     problems: list[str] = []
     try:
-        yield from FileSearch(file, pattern, wanted, scanner, problems.append).hits()
+        hits = FileSearch(file, pattern, wanted, scanner, problems.append).hits()
+        if wanted.facts:
+            from sessiontree.catalog.search_turns import with_turns  # slow to import, few need it
+
+            hits = with_turns(hits)
+        yield from hits
     except AgentRecordError:
         return
     except SessionTreeError as error:

@@ -94,6 +94,8 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
         speaker: the role as people read it: `tool` for results of tools in any shape.
         prompt: whether the entry is a prompt. This and the following are in the hits of
             `search --json`, not in those of `Store.search`.
+        turn: the number of the turn that the entry is in, counted over all branches in file order;
+            None above the first prompt, for a subagent, and in a session of more than 16 MB.
         tools: the names of the tools that the entry calls, or whose results it has.
         model: the model that wrote the message, or None.
         usage: the tokens that the message reports, as `stats --json` prints them, or None.
@@ -111,6 +113,7 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     match: Span
     speaker: str | None = None
     prompt: bool = False
+    turn: int | None = None
     tools: list[str] = []
     model: str | None = None
     usage: dict[str, Any] | None = None

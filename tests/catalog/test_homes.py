@@ -279,3 +279,20 @@ def test_the_newest_sessions_are_searched_first(home: Path) -> None:
     assert printed_json("search", "count the files")[-1]["session"] == "pi-1"
     os.utime(old, (2e9, 2e9))
     assert printed_json("search", "files")[0]["session"] == "pi-1"
+
+
+def test_a_hit_names_the_turn_that_it_is_in(home: Path, tmp_path: Path) -> None:
+    with Session.create(tmp_path / "s.jsonl") as session:
+        session.append_message({"role": "system", "content": "zz"})
+        first = session.append_message({"role": "user", "content": "zz 1"})
+        session.append_message({"role": "assistant", "content": "zz 1"})
+        session.append_message({"role": "user", "content": "zz 2"})
+        session.branch(first)
+        session.append_message({"role": "assistant", "content": "zz 1"})
+        session.append_message({"role": "user", "content": "zz 3"})
+    found = printed_json("search", "zz", tmp_path / "s.jsonl")
+    assert [hit["turn"] for hit in found] == [None, 1, 1, 2, 1, 3]
+    of_agent = printed_json("search", ".", "--regex", "--agent", "claude-code")
+    prompts = [hit["turn"] for hit in of_agent if hit["prompt"]]
+    assert sorted(prompts) == [1, 2, 3, 4]
+    assert {hit["turn"] for hit in of_agent if (hit["lane"] or "").startswith("agent-")} <= {None}

@@ -153,7 +153,7 @@ def test_search_json_has_all_of_a_hit(store: Store) -> None:
     (hit,) = printed_json("search", "deploy")
     assert " ".join(hit) == (
         "file session ref type role timestamp lane snippet match speaker "
-        "prompt tools model usage cost title agent cwd"
+        "prompt turn tools model usage cost title agent cwd"
     )
     assert (hit["title"], hit["agent"], hit["cwd"]) == ("A rollout", None, "/elsewhere")
     with Session.open(hit["file"], readonly=True) as session:
