@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -296,3 +298,36 @@ def test_a_hit_names_the_turn_that_it_is_in(home: Path, tmp_path: Path) -> None:
     prompts = [hit["turn"] for hit in of_agent if hit["prompt"]]
     assert sorted(prompts) == [1, 2, 3, 4]
     assert {hit["turn"] for hit in of_agent if (hit["lane"] or "").startswith("agent-")} <= {None}
+
+
+WRITER = """
+import os, sys
+folder, line = sys.argv[1], sys.argv[2].encode() + b"\\n"
+print("ready", flush=True)
+for number in range(10**6):
+    with open(folder + "/live.jsonl", "ab", buffering=0) as file:
+        file.write(line[:20])
+        file.write(line[20:])
+    if number % 50 == 0:  # rotated
+        os.replace(folder + "/live.jsonl", folder + "/old.jsonl")
+        os.unlink(folder + "/old.jsonl")
+"""
+
+
+def test_an_agent_that_writes_and_rotates_meanwhile_disturbs_no_other(home: Path) -> None:
+    folder = next(home.rglob("*_pi-1.jsonl")).parent
+    line = PI.splitlines()[0].replace("pi-1", "live")
+    command = [sys.executable, "-c", WRITER, str(folder), line]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        try:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            for words in (("ls",), ("stats",), ("search", "files")) * 3:
+                result = run(*words)
+                assert result.exit_code == 0
+                assert "Traceback" not in result.output
+                assert all("live" in told or "old" in told for told in result.stderr.splitlines())
+                if words == ("ls",):
+                    assert result.stdout.count("Count the files") == 1
+        finally:
+            writer.kill()
