@@ -28,9 +28,8 @@ from sessiontree.core.migrate import migrate, migrate_alone, uuid_of_line
 from sessiontree.engine.opening import Start
 from sessiontree.engine.translated import SourceFile, agent_files, history_files, sidecar_of
 from sessiontree.engine.view import View
-from sessiontree.formats.base import Place, Source, lane_name, values
-from sessiontree.formats.gemini.layout import is_plain_log, messages_with
-from sessiontree.formats.gemini.reader import Gemini
+from sessiontree.formats import Format
+from sessiontree.formats.base import Place, Source, lane_name
 from sessiontree.storage.files import Report
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import (
@@ -51,11 +50,9 @@ from sessiontree.text.preview import role
 _MOST_ALONE: Final = 5000
 """The lines that are translated alone; the whole file costs less than more of them."""
 
-_RESPONSE: Final = b'"functionResponse"'
-
 
 class ForeignFile:
-    """A file of another agent, or of version 1, as a search reads it.
+    """A file of another agent, or of version 1, as a search reads it. It is a `Found`, too.
 
     `inside` is its decompressed content, if it is being scanned; `files` are its path and
     those of the files beside it that belong to it.
@@ -107,19 +104,18 @@ class ForeignFile:
 
         `find` finds such lines; `lines` are those of the file itself, with their offsets.
         """
-        is_gemini = isinstance(self._format, Gemini)
-        has_history = self._format is not None and self._has_history()
-        if has_history or (is_gemini and len(self.files) > 1):
+        format = self._format
+        is_of_messages = format is not None and not format.is_of_lines
+        has_history = format is not None and self._has_history()
+        if has_history or (is_of_messages and len(self.files) > 1):
             yield from self._all(find)
             return
-        if self._format is None:
+        if format is None:
             alone = self._of_version_1(lines)
-        elif isinstance(self._format, Gemini):
-            is_log = values(self._opening) is not None
-            of_chat = self._of_log if is_log else self._of_messages
-            alone = of_chat(self._format, lines)
         else:
-            alone = self._of_lines(find, lines)
+            alone = (
+                self._of_messages(format, lines) if is_of_messages else self._of_lines(find, lines)
+            )
         for entry in alone:
             if entry is None:
                 yield from self._all(find)
@@ -182,30 +178,28 @@ class ForeignFile:
             yield decode(made, offset, ignore) if made is not None else None
 
     def _of_messages(
-        self, format: Gemini, lines: Iterable[tuple[int, bytes]]
+        self, format: Format, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[Entry | None]:
-        document = self._content.read(0, self._content.size())
-        for found in messages_with((offset for offset, _ in lines), document):
-            if found is None:
-                yield None
-                return
-            if _RESPONSE in found[1] and decode_object(found[1]).get("type") == "user":
-                yield None  # it depends on the calls above it
-                return
-            for made in format.translate_alone(self._id, *found):
-                yield decode(made, found[0].offset, ignore)
+        """The entries of a format whose messages may be several lines, or parts of one."""
+        for made in format.found_alone(self._id, self, lines):
+            yield None if made is None else decode(made[1], made[0].offset, ignore)
 
-    def _of_log(self, format: Gemini, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
-        is_plain: bool | None = None
-        for offset, line in lines:
-            if is_plain is None:
-                is_plain = is_plain_log(line for at, line in SourceFile(self._log).lines() if at)
-            if not offset or not is_plain:
-                yield None
-                return
-            place = Place(0, self._line_number(0, offset), offset)
-            for made in format.translate_alone(self._id, place, line):
-                yield decode(made, offset, ignore)
+    @property
+    def opening(self) -> bytes:
+        """The first line; see `Found`."""
+        return self._opening
+
+    def content(self) -> bytes:
+        """The whole file; see `Found`."""
+        return self._content.read(0, self._content.size())
+
+    def all_lines(self) -> Iterator[tuple[int, bytes]]:
+        """All lines of the file; see `Found`."""
+        return SourceFile(self._log).lines()
+
+    def number_at(self, offset: int) -> int:
+        """The number of a line; see `Found`."""
+        return self._line_number(0, offset)
 
     def _uuid(self, entry: Entry, number: int, offset: int, line: bytes) -> str:
         """The uuid that the opened file gives an entry: its line's own, or one made of that."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -118,12 +118,30 @@ class Home(NamedTuple):
     own_variable: str = ""  # the variable that names the folder of sessions itself
 
 
+class Found(Protocol):
+    """A file in which a search found lines."""
+
+    @property
+    def opening(self) -> bytes:
+        """The first line."""
+
+    def content(self) -> bytes:
+        """The whole file, decompressed."""
+
+    def all_lines(self) -> Iterator[tuple[int, bytes]]:
+        """The offset and the bytes of each line."""
+
+    def number_at(self, offset: int) -> int:
+        """The number of the line at an offset."""
+
+
 class Format(Protocol):
     """One agent's session format."""
 
     name: str  # short and fixed, such as `claude-code`; the prefix of each `customType`
     program: str  # the agent's name for people
     home: Home
+    is_of_lines: bool  # whether each message is one line
     is_in_files: bool  # whether files in one folder with the same id are one session
     has_facts_beside: bool  # whether facts of a session are in other files
     has_subagents: bool  # whether subagents have files of their own beside a session
@@ -145,6 +163,15 @@ class Format(Protocol):
         Args:
             body: the object in the line.
             beside: whether the line is in a subagent's file.
+        """
+
+    def found_alone(
+        self, session_id: str, file: Found, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[Translated | None]:
+        """The lines of version 2 of the messages around some lines, where a message is no line.
+
+        None, once and last, if a message depends on others. Only the parents differ from those of
+        the opened file.
         """
 
     def repeats_prompts(self, body: Mapping[str, Any]) -> bool:

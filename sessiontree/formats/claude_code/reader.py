@@ -28,7 +28,7 @@ a line is kept, then to translate it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -90,6 +90,7 @@ class ClaudeCode:
     repeating = b""
     has_subagents = True
     has_facts_beside = False
+    is_of_lines = True
     is_in_files = False
     home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
 
@@ -130,6 +131,11 @@ class ClaudeCode:
             return True
         is_title = any(body.get(key) for key in TITLES)
         return not (is_title or body.get("isSidechain") or body.get("teamName"))
+
+    def found_alone(
+        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[base.Translated | None]:
+        yield None
 
     def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
         return False

@@ -17,7 +17,7 @@ The chats of subagents are in a folder named by the session's id; each is a lane
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, takewhile
@@ -32,7 +32,7 @@ from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import text_of
 from sessiontree.formats import base
 from sessiontree.formats.gemini.counts import GeminiTally
-from sessiontree.formats.gemini.layout import first_message
+from sessiontree.formats.gemini.layout import first_message, is_plain_log, messages_with
 from sessiontree.formats.gemini.messages import (
     Results,
     calls_of,
@@ -62,6 +62,7 @@ class Gemini:
     repeating = b""
     has_subagents = True
     has_facts_beside = True
+    is_of_lines = False
     is_in_files = True
     home = base.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
 
@@ -122,13 +123,18 @@ class Gemini:
         yield from chat.finish()
         yield from _subagents(source, made, chat)
 
-    def translate_alone(
-        self, session_id: str, place: base.Place, message: bytes
-    ) -> Iterator[bytes]:
-        """The lines made from one message of a document; only their parents differ."""
-        chat = _Chat(base.Lines(self, lambda *_: None, session_id))
-        for _, line in chain(chat.take(base.SourceLine(place, message)), chat.finish()):
-            yield line
+    def found_alone(
+        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[base.Translated | None]:
+        is_log = base.values(file.opening) is not None
+        messages = _messages_of_log(file, lines) if is_log else _messages_in(file, lines)
+        for found in messages:
+            if found is None:
+                yield None
+                return
+            chat = _Chat(base.Lines(self, lambda *_: None, session_id))
+            for _, line in chain(chat.take(base.SourceLine(*found)), chat.finish()):
+                yield found[0], line
 
     def _document(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         text = b"\n".join(line for _, line in source.lines())
@@ -147,6 +153,38 @@ class Gemini:
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
         yield from _subagents(source, lines, chat)
+
+
+def _messages_in(
+    file: base.Found, lines: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[base.Place, bytes] | None]:
+    """The messages of a document around some lines; None where one depends on others."""
+    for found in messages_with((offset for offset, _ in lines), file.content()):
+        if found is None or _is_of_calls(found[1]):
+            yield None
+            return
+        yield found
+
+
+def _is_of_calls(message: bytes) -> bool:
+    """Whether a message has results, which depend on the calls above it."""
+    if b'"functionResponse"' not in message:
+        return False
+    return (decode_leniently(message) or {}).get("type") == "user"
+
+
+def _messages_of_log(
+    file: base.Found, lines: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[base.Place, bytes] | None]:
+    """Some lines of a log as messages; None where one depends on others."""
+    is_plain: bool | None = None
+    for offset, line in lines:
+        if is_plain is None:
+            is_plain = is_plain_log(line for at, line in file.all_lines() if at)
+        if not offset or not is_plain:
+            yield None
+            return
+        yield base.Place(0, file.number_at(offset), offset), line
 
 
 def _project_in(source: base.Source) -> str | None:

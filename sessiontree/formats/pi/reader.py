@@ -20,7 +20,7 @@ A compaction that keeps nothing names itself as the first kept entry, as in vers
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.counts import EntryTally, Tally
@@ -65,6 +65,7 @@ class Pi:
     repeating = b""
     has_subagents = False
     has_facts_beside = False
+    is_of_lines = True
     is_in_files = False
     home = base.Home(
         "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "PI_CODING_AGENT_SESSION_DIR"
@@ -100,6 +101,11 @@ class Pi:
         message = body.get("message")
         is_patch = isinstance(message, dict) and message.get("role") == "system"
         return not (is_patch or body.get("type") == "context_edit" or "systemMessage" in body)
+
+    def found_alone(
+        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[base.Translated | None]:
+        yield None
 
     def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
         return False
