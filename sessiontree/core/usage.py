@@ -4,8 +4,9 @@ Shapes read: pi's `{input, output, cacheRead, cacheWrite, cost}`, Anthropic's `{
 output_tokens, cache_read_input_tokens, cache_creation_input_tokens}`, and OpenAI's `{prompt_tokens,
 completion_tokens}` and `{input_tokens, output_tokens}`, and Gemini CLI's `{input, output, cached,
 thoughts, tool}`. The cached tokens of OpenAI (`*_tokens_details.cached_tokens`, in Codex
-`cached_input_tokens`) and of Gemini are part of the input, and counted apart from it here. Gemini's
-thoughts are output, and what its tools add to a prompt is input.
+`cached_input_tokens`) and of Gemini are part of the input, and counted apart from it here; so are
+the tokens that Codex writes to a cache (`cache_write_input_tokens`). Gemini's thoughts are output,
+and what its tools add to a prompt is input.
 """
 
 from __future__ import annotations
@@ -57,15 +58,30 @@ def usage_of(reported: Any) -> Usage:
     found = next((reported[key] for key in _DETAILS if key in reported), None)
     details = found if isinstance(found, Mapping) else {}
     cached = _count(details, "cached_tokens") or _count(reported, "cached_input_tokens", "cached")
+    kept = _count(reported, "cache_write_input_tokens")
     read = _count(reported, "input", "input_tokens", "prompt_tokens") + _count(reported, "tool")
     written = _count(reported, "output", "output_tokens", "completion_tokens")
     return Usage(
-        input=max(0, read - cached),
+        input=max(0, read - cached - kept),
         output=written + _count(reported, "thoughts"),
         cache_read=_count(reported, "cacheRead", "cache_read_input_tokens") + cached,
-        cache_write=_count(reported, "cacheWrite", "cache_creation_input_tokens"),
+        cache_write=_count(reported, "cacheWrite", "cache_creation_input_tokens") + kept,
         cost=_cost(reported.get("cost")),
     )
+
+
+def reports_cost(reported: Any) -> bool:
+    """Whether a provider reported a cost, which may be 0."""
+    return isinstance(reported, Mapping) and _number(reported.get("cost")) is not None
+
+
+def written_for_an_hour(reported: Any) -> int:
+    """How many of the tokens written to a cache Anthropic keeps for an hour, which costs more."""
+    if not isinstance(reported, Mapping):
+        return 0
+    found = reported.get("cache_creation")
+    details = found if isinstance(found, Mapping) else {}
+    return min(_count(details, "ephemeral_1h_input_tokens"), usage_of(reported).cache_write)
 
 
 def _count(reported: Mapping[str, Any], *names: str) -> int:
@@ -77,7 +93,12 @@ def _count(reported: Mapping[str, Any], *names: str) -> int:
 
 
 def _cost(cost: Any) -> float:
+    return _number(cost) or 0.0
+
+
+def _number(cost: Any) -> float | None:
+    """A reported cost in US dollars; None for what is not a cost."""
     if isinstance(cost, Mapping):
         cost = cost.get("total")
     is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
-    return float(cost) if is_number and 0 <= cost < float("inf") else 0.0
+    return float(cost) if is_number and 0 <= cost < float("inf") else None

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from typing import Final
 from unittest.mock import patch
 
 from tests.cli.screens import screens
-from tests.support.terminal import run
+from tests.support.terminal import run, utc
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 HERE: Final = Path(__file__).parent / "printed"
@@ -298,20 +297,6 @@ def printed(case: Path) -> str:
     width = patch.dict(os.environ, {"COLUMNS": "100"})
     with utc(), width, patch("sessiontree.cli.screen.now", lambda: NOW):
         return "\n".join(_played(case, line) for line in commands.split("\n") if line)
-
-
-@contextmanager
-def utc() -> Iterator[None]:
-    before = os.environ.get("TZ")
-    try:
-        os.environ["TZ"] = "UTC"
-        time.tzset()
-        yield
-    finally:
-        os.environ.pop("TZ")
-        if before is not None:
-            os.environ["TZ"] = before
-        time.tzset()
 
 
 def _played(case: Path, line: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.core.usage import Usage, usage_of
+from sessiontree.core.usage import Usage, reports_cost, usage_of, written_for_an_hour
 
 PI = {"input": 7, "output": 2, "cacheRead": 3, "cacheWrite": 1, "cost": {"total": 0.5}}
 ANTHROPIC = {
@@ -34,6 +34,7 @@ CODEX = {
         (CHAT, Usage(7, 2, 3)),
         (RESPONSES, Usage(7, 2, 3)),
         (CODEX, Usage(7, 2, 3)),
+        ({**CODEX, "cache_write_input_tokens": 2}, Usage(5, 2, 3, 2)),
         ({"input": 1, "cost": 0.25}, Usage(input=1, cost=0.25)),
     ],
 )
@@ -51,6 +52,29 @@ def test_each_shape_is_read(reported: Any, usage: Usage) -> None:
 )
 def test_nonsense_counts_as_nothing(nonsense: Any) -> None:
     assert usage_of(nonsense) == Usage()
+
+
+@pytest.mark.parametrize(
+    ("reported", "is_reported"),
+    [(PI, True), ({"cost": 0}, True), (ANTHROPIC, False), ({"cost": "1"}, False), (None, False)],
+)
+def test_a_cost_of_0_is_reported_too(reported: Any, is_reported: bool) -> None:
+    assert reports_cost(reported) == is_reported
+
+
+@pytest.mark.parametrize(
+    ("reported", "tokens"),
+    [
+        ({**ANTHROPIC, "cache_creation": {"ephemeral_1h_input_tokens": 1}}, 1),
+        ({**ANTHROPIC, "cache_creation": {"ephemeral_1h_input_tokens": 9}}, 1),  # of 1 written
+        ({**ANTHROPIC, "cache_creation": None}, 0),
+        (None, 0),
+    ],
+)
+def test_what_a_cache_keeps_for_an_hour_is_part_of_what_is_written(
+    reported: Any, tokens: int
+) -> None:
+    assert written_for_an_hour(reported) == tokens
 
 
 def test_usage_adds_up() -> None:

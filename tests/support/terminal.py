@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,21 @@ from click.testing import CliRunner, Result
 
 from sessiontree.cli import main
 from sessiontree.core.display import JOINERS
+
+
+@contextmanager
+def utc() -> Iterator[None]:
+    """Times are those of UTC."""
+    before = os.environ.get("TZ")
+    try:
+        os.environ["TZ"] = "UTC"
+        time.tzset()
+        yield
+    finally:
+        os.environ.pop("TZ")
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 def run(*words: str | Path, input: str | bytes | None = None) -> Result:

@@ -1,0 +1,175 @@
+"""What many sessions cost: rows by day, project, model and agent; nothing counts twice."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sessiontree import Session, import_session
+from sessiontree.catalog.spending import By, Source, Spending, spending_of
+from sessiontree.operations.prices import Prices
+from tests.operations.test_spending import answered, cost_state
+from tests.support.sessions import chat
+from tests.support.terminal import utc
+from tests.support.transcripts import user, written
+
+AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
+
+
+def cheap(usage: dict[str, int], model: str, **about: Any) -> Any:
+    """A dollar for each token written; models named `odd` have no price."""
+    if model == "odd":
+        raise LookupError(model)
+    price = SimpleNamespace(output=1)
+    return SimpleNamespace(total_price=usage.get("output_tokens", 0), model_price=price)
+
+
+PRICES = Prices(cheap, dict, "test")
+
+
+@pytest.fixture(autouse=True)
+def times_of_utc() -> Iterator[None]:
+    with utc():
+        yield
+
+
+def source(file: str | os.PathLike[str], agent: str = "one", project: str | None = "/p") -> Source:
+    return Source(os.fspath(file), agent, project)
+
+
+def spent(
+    *sources: Source,
+    by: By = "model",
+    report: Callable[[str], Any] = pytest.fail,
+    prices: Prices | None = PRICES,
+    **how: Any,
+) -> Spending:
+    return spending_of(sources, by, prices, report, **how)
+
+
+def answer(model: str, output: int, **usage: Any) -> dict[str, Any]:
+    told = {"output": output, **usage}
+    return {"role": "assistant", "content": "x", "model": model, "usage": told}
+
+
+def test_reported_and_estimated_costs_are_kept_apart(tmp_path: Path) -> None:
+    answers = [answer("a", 1, cost=0.5), answer("a", 2), answer("odd", 4), answer("", 8)]
+    found = spent(source(chat(tmp_path / "s.jsonl", *answers)))
+    costs = {name: row.as_dict()["cost"] for name, row in found.rows.items()}
+    assert costs == {
+        "a": {"reported": 0.5, "estimated": 2.0, "unpricedAnswers": 0},
+        None: {"reported": 0.0, "estimated": 0.0, "unpricedAnswers": 1},
+        "odd": {"reported": 0.0, "estimated": 0.0, "unpricedAnswers": 1},
+    }
+    assert found.total.as_dict()["cost"] == {
+        "reported": 0.5,
+        "estimated": 2.0,
+        "unpricedAnswers": 2,
+    }
+    assert found.unpriced == {"odd": 1, None: 1}
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("day", ["2026-02-10"]),
+        ("project", ["/p", None]),
+        ("model", ["a", "b"]),
+        ("agent", ["one", "two"]),
+    ],
+)
+def test_rows_are_of_what_is_asked_for(tmp_path: Path, by: By, names: list[str | None]) -> None:
+    files = [
+        written(tmp_path / f"{name}.jsonl", [user("u", None), answered(name, "u", name, 1, name)])
+        for name in ("a", "b")
+    ]
+    found = spent(source(files[0]), source(files[1], "two", None), by=by)
+    assert list(found.rows) == names
+    assert sum(row.sessions for row in found.rows.values()) == 2
+    assert (found.total.sessions, found.total.answers, found.total.estimated) == (2, 2, 10.0)
+
+
+def test_the_day_is_that_of_the_answer_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path / "s.jsonl", [user("u", None), answered("a", "u", "m", 1, "a")])
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    assert list(spent(source(file), by="day").rows) == ["2026-02-11"]
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_answers_of_the_agents_count_once_in_forks_and_imports(
+    tmp_path: Path, processes: int
+) -> None:
+    kinds = {"claude_code": "*/*.jsonl", "codex": "**/rollout-*", "gemini": "**/session-*"}
+    files = [source(f, kind) for kind, name in kinds.items() for f in (AGENTS / kind).glob(name)]
+    imports = [source(import_session(one.file, str(tmp_path)).file, "import") for one in files]
+    found = spent(*files, *imports, by="agent", processes=processes)
+    assert {
+        name: (row.usage.input, row.usage.output, row.usage.cache_read, row.answers)
+        for name, row in found.rows.items()
+    } == {
+        "claude_code": (110, 55, 0, 11),  # as its own last report of each model has it
+        "codex": (160, 80, 0, 8),  # eight requests in three threads that share history
+        "gemini": (65, 35, 15, 5),  # thoughts are output, what is cached is not input
+    }
+    assert found.rows["claude_code"].as_dict()["cost"] == {
+        "reported": 0.002065,
+        "estimated": 0.0,
+        "unpricedAnswers": 0,
+    }
+    assert found.copies
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_copy_without_the_report_of_its_cost_is_not_priced(tmp_path: Path, order: int) -> None:
+    lines = [user("u", None), answered("a", "u", "m1", 1, "a"), answered("b", "a", "m2", 2, "odd")]
+    states = [cost_state(a=0.25, odd=0.5)]
+    files = [written(tmp_path / "copy.jsonl", lines), written(tmp_path / "s.jsonl", lines + states)]
+    found = spent(*map(source, files[::order]))
+    assert (found.total.usage.cost, found.total.estimated, found.total.unpriced) == (0.75, 0.0, 0)
+    assert (found.total.usage.output, found.copies, dict(found.unpriced)) == (10, 2, {})
+
+
+def test_a_file_that_cannot_be_read_is_reported_and_the_rest_counts(tmp_path: Path) -> None:
+    torn = chat(tmp_path / "torn.jsonl", answer("a", 1))
+    with torn.open("ab") as file:
+        file.write(b'{"type":"message","uu')
+    foreign = tmp_path / "foreign.jsonl"
+    foreign.write_text("no session\n")
+    problems: list[str] = []
+    files = [torn, foreign, tmp_path / "gone.jsonl", chat(tmp_path / "s.jsonl", answer("a", 2))]
+    found = spent(*map(source, files), report=problems.append)
+    assert found.total.usage.output == 3
+    named = [problem.partition(str(tmp_path))[2].partition(".jsonl")[0] for problem in problems]
+    assert named == ["/torn", "/foreign", "/gone"]
+
+
+def test_what_was_spent_before_does_not_count(tmp_path: Path) -> None:
+    lines = [user("u", None), answered("a", "u", "m1", 1, "a"), answered("b", "a", "m2", 3, "a")]
+    since = datetime(2026, 2, 10, 21, 11, 2, tzinfo=UTC)
+    found = spent(source(written(tmp_path / "s.jsonl", lines)), since=since)
+    assert found.total.answers == 1
+
+
+def test_without_prices_what_is_reported_is_served(tmp_path: Path) -> None:
+    file = chat(tmp_path / "s.jsonl", answer("a", 1, cost=0.5), answer("a", 2))
+    found = spent(source(file), prices=None)
+    assert (found.total.usage.cost, found.total.estimated, found.unpriced) == (0.5, 0, {"a": 1})
+
+
+def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
+    file = chat(tmp_path / "s.jsonl", "do it", answer("a", 2))
+    with Session.open(file) as session:
+        session.append_usage({"output": 4}, model="a")
+        session.fork(tmp_path / "fork.jsonl")
+    found = spent(source(file), source(tmp_path / "fork.jsonl"))
+    assert (found.total.estimated, found.total.sessions, found.copies) == (6.0, 1, 2)

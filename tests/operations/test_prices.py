@@ -1,0 +1,84 @@
+"""Prices come from the data of the package, per answer, and never from the network."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sessiontree.core.usage import Usage
+from sessiontree.operations.prices import Prices, load
+from sessiontree.operations.spending import Spent
+
+AT = datetime(2026, 2, 1, tzinfo=UTC)
+MILLION = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def prices() -> Prices:
+    found = load()
+    assert found is not None
+    return found
+
+
+def spent(usage: Usage, model: str = "claude-opus-4-5", **more: Any) -> Spent:
+    return Spent("k", AT, more.pop("provider", None), model, usage, **more)
+
+
+def test_each_kind_of_tokens_has_its_price(prices: Prices) -> None:
+    alone = [Usage(MILLION), Usage(0, MILLION), Usage(0, 0, MILLION), Usage(0, 0, 0, MILLION)]
+    each = [prices.of(spent(usage)) or 0.0 for usage in alone]
+    new, output, read, write = each
+    assert 0 < read < new < write < output
+    assert prices.of(spent(sum(alone, Usage()))) == pytest.approx(sum(each))
+    long = prices.of(spent(alone[3], written_for_an_hour=MILLION))
+    assert long is not None
+    assert long > write
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "is_known"),
+    [
+        ("gpt-5", "openai", True),
+        ("gemini-2.5-pro", None, True),
+        ("gpt-5", "a-server-of-ours", False),
+        ("no-such-model", None, False),
+        ("", None, False),
+    ],
+)
+def test_a_model_is_priced_only_where_its_price_is_known(
+    prices: Prices, model: str, provider: str | None, is_known: bool
+) -> None:
+    assert (prices.of(spent(Usage(10, 10), model, provider=provider)) is not None) == is_known
+
+
+def test_a_listed_model_without_a_price_is_not_free() -> None:
+    listed = SimpleNamespace(total_price=0, model_price=SimpleNamespace(input_mtok=None))
+    assert Prices(lambda *args, **about: listed, dict, "test").of(spent(Usage(10))) is None
+
+
+_OFFLINE = """
+import sys
+def refuse(event, args):
+    if event.startswith("socket."):
+        raise SystemExit(f"the network was asked for: {event} {args}")
+sys.addaudithook(refuse)
+from sessiontree.core.usage import Usage
+from sessiontree.operations.prices import load
+from sessiontree.operations.spending import Spent
+assert "genai_prices" not in sys.modules
+assert load().of(Spent("k", None, None, "claude-opus-4-5", Usage(10, 10)))
+"""
+
+
+def test_prices_need_no_network(prices: Prices) -> None:
+    subprocess.run([sys.executable, "-c", _OFFLINE], check=True)
+
+
+def test_without_the_package_there_are_no_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert load() is None
