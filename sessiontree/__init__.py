@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.context.compaction import estimate_tokens as estimate_tokens
     from sessiontree.context.context import Context as Context
     from sessiontree.context.resolved import ResolvedHandle as ResolvedHandle
+    from sessiontree.context.summary import Summarized as Summarized
     from sessiontree.context.summary import summarize as summarize
     from sessiontree.core.damage import Damage as Damage
     from sessiontree.core.entry import Entry as Entry
@@ -62,6 +63,7 @@ _HOMES = {
     "estimate_tokens": "context.compaction",
     "Context": "context.context",
     "ResolvedHandle": "context.resolved",
+    "Summarized": "context.summary",
     "summarize": "context.summary",
     "Damage": "core.damage",
     "Entry": "core.entry",

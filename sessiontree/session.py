@@ -939,12 +939,14 @@ class Session:
         """Go to the entry above a prompt, by default the last prompt. Returns the prompt's text.
 
         A handle of a message may be the prompt. If it cannot be resolved, its preview is returned.
+        Attachments stay in the prompt's entry, which is `turns()[-1][0]` before the call.
 
         Raises:
             UsageError: the entry is not a prompt.
             NothingToDoError: the path has no prompt.
         """
-        return moves.rewind(self.writer, ref)
+        text, _ = moves.rewind(self.writer, ref)
+        return text
 
     def push(self, note: str | None = None) -> Entry:
         """Mark the leaf; `pop` returns to the marked entry."""
@@ -1135,6 +1137,7 @@ class Session:
         *,
         id: str | None = None,
         cwd: PathLike | None = None,
+        name: str | None = None,
     ) -> str:
         """Copy the path to an entry into a new session file; returns the path of the copy.
 
@@ -1147,6 +1150,7 @@ class Session:
             at: the last entry to copy, by default the leaf.
             id: the id of the copy, by default a new UUID.
             cwd: the working directory of the copy, by default that of this session.
+            name: the name of the copy, by default that of this session.
 
         Raises:
             BlobUnreadableError: the system refuses to read a blob.
@@ -1156,6 +1160,9 @@ class Session:
         facts = {"id": id or fresh_uuid()}
         if cwd is not None:
             facts["cwd"] = os.fspath(cwd)
+        if name is not None:
+            check_session_name(name)
+            facts["name"] = name
         return fork(self._original, os.fspath(file), at, facts)
 
     def export_branch(

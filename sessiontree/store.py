@@ -139,6 +139,7 @@ class Store:
         *,
         cwd: PathLike | None = None,
         id: str | None = None,
+        name: str | None = None,
     ) -> str:
         """Copy the path to an entry of a session into a new session of this store.
 
@@ -149,6 +150,7 @@ class Store:
             at: the last entry to copy, by default the current leaf.
             cwd: the working directory of the copy, by default that of the session.
             id: the id of the copy, by default a new UUID.
+            name: the name of the copy, by default that of the session.
 
         Raises:
             RefError: a ref names no session or entry, or more than one.
@@ -160,7 +162,7 @@ class Store:
         with Session.open(source, readonly=True, fs=self._fs) as original:
 
             def make(file: str, about: str, chosen: str) -> str:
-                return original.fork(file, at, id=chosen, cwd=about)
+                return original.fork(file, at, id=chosen, cwd=about, name=name)
 
             return self._make(make, self._facts(source).cwd if cwd is None else cwd, id)
 

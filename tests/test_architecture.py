@@ -281,6 +281,9 @@ LATE: Final = {
     "operations.compact": {
         "text.dialogue": "few compactions ask a model",
     },
+    "operations.messages": {
+        "text.dialogue": "few summaries ask a model",
+    },
     "operations.convert": {
         "formats.atif": "a run needs one of the writers",
         "formats.claude_code.writer": "a run needs one of the writers",

@@ -83,6 +83,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         model: the model that was used last, or None.
         usage: the tokens of all answers, as `stats --json` prints them, or None.
         cost: the reported cost in US dollars, or None.
+        copy_of: the id of the session that this one is a copy of, or None.
     """
 
     file: str
@@ -103,6 +104,7 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     model: str | None = None
     usage: dict[str, Any] | None = None
     cost: float | None = None
+    copy_of: str | None = None
 
 
 def session_infos(
@@ -223,6 +225,7 @@ class _Opened:
         if start.format is not None:
             return self._foreign_facts(start, start.format, tail)
         header = start.header
+        origin = header.get("parentSession")
         last = _last_entry(tail, self.read, size)
         return SessionInfo(
             file=self.name,
@@ -239,6 +242,7 @@ class _Opened:
             writer=_writer(self._fs, self.name),
             made_by=_in_metadata(header, "agent"),
             imported_from=_imported_from(header),
+            copy_of=_text(origin, "id") if isinstance(origin, dict) else None,
         )
 
     def _foreign_facts(self, start: Start, format: Format, tail: bytes) -> SessionInfo:

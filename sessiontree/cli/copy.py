@@ -183,12 +183,14 @@ def export(
 @arguments.path_option(
     "--cwd", metavar="DIR", help="The working directory of the copy [default: that of FILE]."
 )
+@click.option("--name", metavar="NAME", help="The name of the copy [default: that of FILE].")
 def fork(
     file: str,
     words: tuple[str, ...],
     at: str | None,
     folder: str | None,
     cwd: str | None,
+    name: str | None,
     as_json: bool,
 ) -> None:
     """REF is the last entry to copy [default: the current leaf]. Without NEWFILE, the copy is a new
@@ -208,9 +210,10 @@ def fork(
         if newfile is None:
             from sessiontree.cli.lookup import store_at  # heavy, and only for this
 
-            newfile = store_at(folder).fork(file, leaf, cwd=cwd)
+            newfile = store_at(folder).fork(file, leaf, cwd=cwd, name=name)
         else:
-            session.fork(newfile, leaf, cwd=None if cwd is None else os.path.abspath(cwd))
+            about = None if cwd is None else os.path.abspath(cwd)
+            session.fork(newfile, leaf, cwd=about, name=name)
     tell(f"Forked at {describe(last)} into {newfile}")
     out_json(_header(newfile)) if as_json else out(newfile)
 

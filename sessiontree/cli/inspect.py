@@ -23,18 +23,20 @@ from sessiontree.cli.output import (
 from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
 from sessiontree.cli.totals import out_totals
 from sessiontree.context.settings import header_settings
+from sessiontree.core.blocks import folded_message
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry
+from sessiontree.core.entry import ANNOTATIONS, MAIN, PIECES, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import indented_text
 from sessiontree.core.notes import in_short
 from sessiontree.errors import TooMuchError
-from sessiontree.operations.messages import with_messages
+from sessiontree.operations.messages import pieces_of, with_messages
 from sessiontree.operations.outline import count_branches
 from sessiontree.session import Session
 from sessiontree.text.preview import is_unclear
 
+_OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
 
 
@@ -52,7 +54,9 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
     "requests, since 2.1.330.",
 )
 def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
-    """With REF, the command shows the whole entry. Without REF, it shows facts of the session."""
+    """With REF, the command shows the whole entry; of an answer that was streamed in blocks, it
+    shows the whole answer. Without REF, it shows facts of the session.
+    """
     with reading(file) as session:
         if request:
             sent = session.sent_request(ref)
@@ -116,9 +120,12 @@ def _without_scratch(lanes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _out_entry(session: Session, entry: Entry) -> None:
-    message = entry.get("message")
+    pieces = pieces_of(session.cursor, entry) if entry.type in PIECES else []
+    message = folded_message(pieces) if pieces else entry.get("message")
     rest = {key: value for key, value in entry.body.items() if key not in _STRUCTURE}
-    is_message = entry.type == "message" and isinstance(message, dict)
+    is_message = entry.type in ("message", *PIECES) and isinstance(message, dict)
+    if pieces:  # people ask for the whole answer
+        rest = {key: value for key, value in rest.items() if key not in _OF_PIECES}
     out_facts(
         {
             "type": entry.type,
@@ -129,12 +136,20 @@ def _out_entry(session: Session, entry: Entry) -> None:
             "label": session.reader.names().labels.get(entry.uuid),
             "on the path": "yes" if session.cursor.is_above(entry) else "no",
             "role": is_message and output.speaker(entry),
+            "answer": pieces and _extent(message, pieces),
         }
     )
     if is_message:
-        out("\n" + output.text_of_message(rest.pop("message")))
+        out("\n" + output.text_of_message(message))
+    rest.pop("message", None)
     if rest:
         out("\n" + indented_text(rest))
+
+
+def _extent(message: Mapping[str, Any], pieces: list[Entry]) -> str:
+    """Which entries an answer that was streamed in blocks has, and whether it is whole."""
+    cut = ", partial" if message.get("partial") else ""
+    return f"{counted(len(pieces), 'entry', 'entries')} from {short(pieces[0].uuid)}{cut}"
 
 
 @arguments.file_command("branches", json="a list of the branches")

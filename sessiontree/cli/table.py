@@ -140,6 +140,7 @@ def title_of(one: SessionInfo, width: int) -> str:
 def note_of(one: SessionInfo) -> str:
     """What is special about a session; empty for most."""
     notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
+    notes += [f"copy of {short(one.copy_of)}"] if one.copy_of is not None else []
     notes += ["imported"] if one.imported_from is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)

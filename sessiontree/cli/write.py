@@ -26,6 +26,7 @@ from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import check_new_message, text_of
 from sessiontree.errors import EntryError, UsageError
+from sessiontree.operations import branch as moves
 from sessiontree.session import Session
 from sessiontree.text.preview import preview as preview_of
 
@@ -301,7 +302,9 @@ def switch(file: str, ref: str, on: OnLane, as_json: bool) -> None:
     out_written(entry, done, as_json=as_json)
 
 
-@arguments.file_command("rewind", json="the text of the prompt and the new entry")
+@arguments.file_command(
+    "rewind", json="the text of the prompt, the uuid of its entry and the new entry"
+)
 @arguments.optional_ref
 @lane_options
 def rewind(file: str, ref: str | None, on: OnLane, as_json: bool) -> None:
@@ -309,11 +312,14 @@ def rewind(file: str, ref: str | None, on: OnLane, as_json: bool) -> None:
     prompt. You can edit this text and append the edited text.
     """
     with on.writing(file) as session:
-        text = session.rewind(ref)
+        text, prompt = moves.rewind(session.writer, ref)
         entry = session.leaf
     below = short(entry.parent_uuid or "")
     tell(f"Rewound; the next entry goes below {below}{lane_note(file, session)}")
-    out_json({"text": text, "entry": dict(entry.body)}) if as_json else out(text)
+    if not as_json:
+        out(text)
+        return
+    out_json({"text": text, "prompt": prompt.uuid, "entry": dict(entry.body)})
 
 
 @arguments.write_command("push")

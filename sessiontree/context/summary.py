@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -12,10 +13,24 @@ from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.message import calls_of, is_prompt, text_of
 from sessiontree.errors import EntryError, UsageError
 
+
+class Summarized(Sequence[Entry]):
+    """The entries that a summarizer gets, oldest first."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """A request to a model to write the summary, with the conversation and the instructions.
+
+        Give it to a model as the only message. Long results of tools are cut, and thinking is left
+        out.
+        """
+
+
 # Takes the entries that are left, oldest first, and the user's instructions if there are any; gives
 # the text that replaces the entries. Only an AsyncSession takes a coroutine function.
 _Text = str | Coroutine[Any, Any, str]
-Summarizer = Callable[[Sequence[Entry]], _Text] | Callable[[Sequence[Entry], str], _Text]
+Summarizer = Callable[[Summarized], _Text] | Callable[[Summarized, str], _Text]
 Summary = str | Summarizer
 
 _REQUEST_WIDTH: Final = 200

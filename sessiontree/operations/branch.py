@@ -54,8 +54,8 @@ def switch(writer: EntryWriter, ref: Ref) -> Entry:
     return _go(writer, [_move(writer)], target)
 
 
-def rewind(writer: EntryWriter, ref: Ref | None) -> str:
-    """See `Session.rewind`."""
+def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
+    """See `Session.rewind`; returns the prompt's entry too."""
     messages = Messages(writer.cursor.messages)
     if ref is None:
         prompt = writer.cursor.nearest(messages.begins_turn)
@@ -70,7 +70,7 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> str:
     message = prompt["message"] if prompt.type == "message" else messages.of(prompt)
     _go(writer, [_move(writer)], writer.reader.parent(prompt))
     messages.warn("it is not known what they say")
-    return str(prompt.get("preview", "")) if message is None else text_of(message)
+    return str(prompt.get("preview", "")) if message is None else text_of(message), prompt
 
 
 def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:

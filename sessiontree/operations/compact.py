@@ -124,7 +124,7 @@ def compact(
     """Write the compaction of a plan; see `Session.compact`."""
     uuid = fresh_uuid()
     _check_fits(writer.cursor, plan)  # before a model is asked
-    text = summary_text(writer.cursor, summary, plan.entries, plan.instructions)
+    text = summary_text(writer.cursor, summary, plan.entries, plan.instructions, lambda: plan.text)
 
     def draft() -> list[Draft]:
         since = _check_fits(writer.cursor, plan)

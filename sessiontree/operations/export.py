@@ -60,7 +60,7 @@ from sessiontree.errors import (
     warn,
 )
 from sessiontree.operations.beside import add_usage
-from sessiontree.operations.lineage import Lineage, Lines
+from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines
 from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
 from sessiontree.storage.atomic import check_free, create_file
@@ -226,6 +226,7 @@ def _lines_of(original: Original, rows: bytearray, leaf: int) -> Lines:
         None if above == NO_ROW else reader.entry_at(above),
         names.name,
         names.metadata,
+        array("q", (tree.offsets[row] for row in tree.rows_of_type(*GIVING_FACTS) if rows[row])),
     )
 
 
@@ -259,6 +260,11 @@ def _copy(
             uuid, parent = fresh_uuid(), leaf.uuid
             branch = {"type": "branch", "uuid": uuid, "parentUuid": parent, "timestamp": now()}
             yield own_line(branch) + b"\n"
+        else:
+            uuid = leaf.uuid
+        if corrections := _corrections(original, lines, header):
+            keys = {"type": "session_info", "uuid": fresh_uuid(), "parentUuid": uuid}
+            yield own_line({**keys, "timestamp": now(), **corrections}) + b"\n"
 
     real_path(file)  # refuses what cannot be the name of a file
     check_free(original.disk, file)
@@ -376,6 +382,21 @@ def _header(
     if metadata:
         fields["metadata"] = metadata
     return fields
+
+
+def _corrections(original: Original, lines: Lines, header: Mapping[str, Any]) -> dict[str, Any]:
+    """What the header of a copy says of the session, and copied lines say otherwise."""
+    name, own = header.get("name"), header.get("metadata", {})
+    said, metadata = name, dict(own)
+    for entry in map(original.reader.read_at, lines.facts):
+        told = entry.get("state") if entry.type == "compaction" else entry.body
+        told = told if isinstance(told, dict | Mapping) else {}
+        said = told["name"] if isinstance(told.get("name"), str) else said
+        if entry.type == "session_info" and isinstance(patch := told.get("metadata"), dict):
+            metadata |= patch
+    wrong = {key: own.get(key) for key in metadata if metadata[key] != own.get(key)}
+    named = {"name": name} if said != name else {}
+    return {**named, **({"metadata": wrong} if wrong else {})}
 
 
 class RedactedCopy:

@@ -45,6 +45,7 @@ class Lines(NamedTuple):
         above: the parent of the top, or None.
         name: the session's name, or None.
         metadata: the session's metadata.
+        facts: the offsets of those that give a name or metadata, or repeat a name, ascending.
     """
 
     offsets: array[int]
@@ -55,6 +56,11 @@ class Lines(NamedTuple):
     above: Entry | None
     name: str | None
     metadata: dict[str, Any]
+    facts: array[int]
+
+
+GIVING_FACTS: Final = ("session_info", "compaction")
+"""Types that give a name or metadata, or repeat a name."""
 
 
 class Lineage:
@@ -76,6 +82,7 @@ class Lineage:
         self._beside: dict[int, tuple[int, int]] = {}
         """By the offset of each merged entry the hash of its uuid, and the offset of its parent."""
         self._with_blobs = array("q")
+        self._facts: list[int] = []
         self._usage = Beside(reader)
         self._steps = 0
 
@@ -91,6 +98,8 @@ class Lineage:
                 self._with_blobs.append(offset)
             if entry.type == "merge":
                 merges.append(offset)
+            if entry.type in GIVING_FACTS:
+                self._facts.append(offset)
             self._usage.look(entry, below)
             below = entry
         self._sort()
@@ -107,7 +116,8 @@ class Lineage:
                 marks.append(mark)
         with_blobs = array("q", sorted((*self._with_blobs, *more)))
         ends = self._leaf, *self._top()
-        return Lines(offsets, marks, with_blobs, *ends, told.name, told.metadata)
+        facts = array("q", sorted(self._facts))
+        return Lines(offsets, marks, with_blobs, *ends, told.name, told.metadata, facts)
 
     def _sort(self) -> None:
         """Put what the path has below the header into file order."""
@@ -221,6 +231,8 @@ class Lineage:
                 return _NOTHING
             if entry.type == "merge":
                 merges.append(at)
+            if entry.type in GIVING_FACTS:
+                self._facts.append(at)
             self._beside[at] = mark, _NOTHING
             self._usage.look(entry, below)
             below = entry

@@ -8,13 +8,23 @@ resolved has no message, and hides no other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final, overload
 
 from msgspec.structs import replace
 
-from sessiontree.context.summary import Summary, text_of_summary
-from sessiontree.core.blocks import Resolution, Resolve, Shown, is_handle_of_message, role_of_entry
-from sessiontree.core.entry import Entry
+from sessiontree.context.fold import custom_message, summary_message
+from sessiontree.context.summary import Summarized, Summary, text_of_summary
+from sessiontree.core.blocks import (
+    Resolution,
+    Resolve,
+    Shown,
+    folded_message,
+    is_handle_of_message,
+    message_uuid,
+    role_of_entry,
+)
+from sessiontree.core.entry import PIECES, SUMMARIES, Entry
 from sessiontree.core.message import Message, begins_turn
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError, warn
@@ -126,15 +136,66 @@ def with_messages(
         warn_of(len(failed), failed[0] if failed else None, lack)
 
 
-class WithMessages(Sequence[Entry]):
+def pieces_of(cursor: Cursor, piece: Entry) -> list[Entry]:
+    """The pieces of a streamed message on the path to one of them, and below it on the current."""
+    uuid = message_uuid(piece)
+
+    def is_one(entry: Entry) -> bool:
+        return entry.type in PIECES and message_uuid(entry) == uuid
+
+    below = takewhile(lambda entry: entry != piece, cursor.up())
+    found = list(filter(is_one, below)) if cursor.is_above(piece) else []
+    above = takewhile(lambda entry: is_one(entry) or not entry.is_content, cursor.up(piece))
+    found += filter(is_one, above)
+    found.reverse()
+    return found
+
+
+def _said_in(entries: Sequence[Entry]) -> Iterator[Message]:
+    """The messages of entries as a context has them, without the edits of a path."""
+    pieces: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.type in PIECES:
+            pieces.setdefault(message_uuid(entry), []).append(entry)
+    for entry in entries:
+        message = entry.get("message") if entry.type in ("message", "handle") else None
+        if entry.type in PIECES and (members := pieces.pop(message_uuid(entry), None)):
+            yield folded_message(members)
+        elif entry.type in SUMMARIES or entry.type == "merge":
+            yield summary_message("branchSummary", entry)
+        elif entry.type == "compaction":
+            yield summary_message("compactionSummary", entry)
+        elif entry.type == "custom_message":
+            yield custom_message(entry)
+        elif isinstance(message, dict):
+            yield message
+
+
+class WithMessages(Summarized):
     """Entries of which each `handle` has the message it resolves to, as `entry["message"]`.
 
-    Nothing is resolved before it is read.
+    Nothing is resolved before it is read. `request` gives their `text`; by default, it has their
+    messages.
     """
 
-    def __init__(self, entries: Sequence[Entry], resolve: Resolve) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        resolve: Resolve,
+        request: Callable[[], str] | None = None,
+    ) -> None:
         self._entries = entries
         self._resolve = resolve
+        self._request = request
+
+    @property
+    def text(self) -> str:
+        """See `Summarized.text`."""
+        from sessiontree.text.dialogue import summary_request  # few summaries ask a model
+
+        if self._request is not None:
+            return self._request()
+        return summary_request(_said_in(list(self)), None)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -155,7 +216,15 @@ class WithMessages(Sequence[Entry]):
 
 
 def summary_text(
-    cursor: Cursor, summary: Summary, entries: Sequence[Entry], instructions: str | None = None
+    cursor: Cursor,
+    summary: Summary,
+    entries: Sequence[Entry],
+    instructions: str | None = None,
+    request: Callable[[], str] | None = None,
 ) -> str:
-    """A summary as text; a summarizer gets the messages of handles too."""
-    return text_of_summary(summary, WithMessages(entries, cursor.messages), instructions)
+    """A summary as text; a summarizer gets the messages of handles too.
+
+    `request` gives the text for a model, by default that of the entries.
+    """
+    given = WithMessages(entries, cursor.messages, request)
+    return text_of_summary(summary, given, instructions)

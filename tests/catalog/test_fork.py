@@ -122,3 +122,34 @@ def test_the_command_says_how_to_name_the_entry_of_a_copy_in_the_store(store: St
     assert "give REF as --at REF" in refused("fork", original, "@", status=2)
     assert "leave out NEWFILE" in refused("fork", original, "x", "--store", ".", status=2)
     assert store.paths() == [original]
+
+
+def test_a_copy_has_the_name_that_it_is_given_and_says_what_it_is_a_copy_of(store: Store) -> None:
+    """Whatever the copied lines say: a name or fact of before, a compaction that repeats one."""
+    original = said(store, "hello", cwd="/p", id="original", name="First")
+    for name, facts in (("Second", {"model": "m", "agentSessionId": "x"}), ("Third", {"model": 1})):
+        with Session.open(original) as session:
+            session.rename(name)
+            session.update_metadata(**facts)
+        with Session.open(original) as session:  # its next entry hangs below the name
+            session.append_message({"role": "user", "content": name})
+    with Session.open(original) as session:
+        at_third = session.leaf
+        session.compact("short")
+        session.rename("Chat")
+        session.update_metadata(model=2)
+    made = [store.fork("original", at) for at in (at_third, None)]
+    named = [store.fork("original", None, name="Own"), store.fork(made[0], name="Own")]
+    named.append(done("fork", "original", "--name", "Own").strip())
+    for file, name in ((made[0], "Chat"), (made[1], "Chat"), *((file, "Own") for file in named)):
+        with Session.open(file, readonly=True) as copy:
+            assert (copy.name, copy.metadata.get("model")) == (name, 2)
+            assert copy.metadata.get("agentSessionId") is None
+            assert copy.verify() == []
+    listed = {info.file: info for info in store.list()}
+    assert {listed[file].name for file in named} == {"Own"}
+    assert listed[named[0]].copy_of == "original"
+    assert listed[original].copy_of is None
+    lines = done("ls", "--cwd", "/p").splitlines()
+    assert sum("copy of original" in line for line in lines) == 4
+    assert "a session's name must be" in refused("fork", original, "--name", "two\nlines")

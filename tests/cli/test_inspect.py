@@ -42,6 +42,22 @@ def test_context_of_a_ref_ends_at_that_entry(chat: Path) -> None:
     assert [message["content"] for message in found["messages"]] == ["hello", "hi"]
 
 
+@pytest.mark.parametrize("ref", ["@~0", "@~1", "@~2"])
+def test_show_of_a_piece_of_a_streamed_answer_shows_the_whole_answer(chat: Path, ref: str) -> None:
+    with Session.open(chat) as session:
+        with session.stream_message(granularity="block") as answer:
+            answer.add({"type": "text", "text": "It is"})
+            session.append_usage({"input": 1})
+            answer.add({"type": "text", "text": "a clock."})
+        session.append_message({"role": "user", "content": "on another branch"})
+        session.switch(answer.entries[-1])
+    shown = done("show", chat, ref)
+    assert shown.count("It is\na clock.\n") == 1
+    assert '"block"' not in shown
+    assert f"answer         3 entries from {answer.entries[0].uuid[:8]}\n" in shown
+    assert printed_json("show", chat, "@~1")["type"] == "block"
+
+
 def test_context_pairs_calls_unless_verbatim(chat: Path) -> None:
     call = {"type": "toolCall", "id": "c1", "name": "read", "arguments": {}}
     done("append", chat, input=json.dumps({"role": "assistant", "content": [call]}))

@@ -48,7 +48,7 @@ def test_rewind_prints_the_prompt_to_be_edited(chat: Path) -> None:
     assert texts(chat) == ["hello", "hi"]
     first = printed_json("path", chat)[1]["uuid"]
     found = printed_json("rewind", chat, first)
-    assert found == {"text": "hello", "entry": last(chat)}
+    assert found == {"text": "hello", "prompt": first, "entry": last(chat)}
     assert texts(chat) == []
 
 

@@ -14,6 +14,7 @@ from sessiontree import (
     RefError,
     Session,
     SessionTreeWarning,
+    Summarized,
     UsageError,
 )
 from tests.support.conversation import assistant, forked, said, talk, user
@@ -205,6 +206,29 @@ def test_a_pop_does_not_take_a_compaction_for_work(session: Session) -> None:
     session.compact("c", keep=0)
     with pytest.warns(SessionTreeWarning):
         assert session.pop(summary="s").parent_uuid == first.uuid
+
+
+def test_a_summarizer_gets_a_request_that_it_can_give_to_a_model(session: Session) -> None:
+    start, *_ = talk(session, "p1", "a1", "p2")
+    _streamed(session)
+    session.branch("@", summary="Elsewhere.")
+    talk(session, "p3")
+    given: list[str] = []
+
+    def ask(entries: Summarized) -> str:
+        given.append(entries.text)
+        return "Done."
+
+    session.pop(start, summary=ask)
+    talk(session, "p4", "a4")
+    plan = session.compaction_plan(keep=0, instructions="Be short.")
+    session.compact(lambda entries, _: ask(entries), plan)
+    parts = ["[assistant]\na1", "[user]\np2", "[assistant]\none", "two", "Elsewhere.", "p3"]
+    places = [given[0].index(part) for part in parts]
+    assert places == sorted(places)
+    assert "p1" not in given[0]
+    assert given[1] == plan.text
+    assert "Be short." in given[1]
 
 
 def test_pop_to_an_entry_off_the_path_is_refused(file: Path, stored: Session) -> None:
