@@ -173,18 +173,26 @@ def _repeating(lines: Iterator[bytes]) -> Iterator[bytes]:
     import orjson
 
     from sessiontree.core.codec import crc32, encode
-    from sessiontree.engine.naming import MARKS, STATE, mark_of
+    from sessiontree.engine.naming import MARK_SIZE, MARKS, MOST_MARKS, STATE, mark_of
     from sessiontree.operations.branch import PUSH
 
-    start, end, last, before, marks = 0, 0, b"", None, b""
+    start, end, last, marks = 0, 0, b"", b""
+    repeated: list[tuple[int, int, bytes]] = []  # the place, the start and the marks of each
     for line in lines:
         entry = orjson.loads(line)
         if entry["type"] == "compaction":
             names = {"end": end, "check": f"{crc32(last[-256:]):08x}", "lines": []}
+            while repeated and len(repeated[-1][2]) <= min(
+                len(marks), MOST_MARKS * MARK_SIZE - len(marks)
+            ):
+                _, start, earlier = repeated.pop()
+                marks = earlier + marks
+            before = repeated[-1][0] if repeated else None
             given = {"from": start, "before": before, "marks": b64encode(marks).decode()}
+            repeated.append((end, start, marks))
             entry["state"] |= {PUSH: None, STATE: names, MARKS: given}
             line = encode(entry)
-            start, before, marks = end, end, b""
+            start, marks = end, b""
         yield line
         marks += mark_of(entry["uuid"])
         end += len(line) + 1

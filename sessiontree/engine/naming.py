@@ -47,7 +47,7 @@ MARKS: Final = "uuids"
 """The key with marks of the uuids."""
 
 MARK_SIZE: Final = 3
-_MOST_MARKS: Final = 8000  # in one string that no session spills by default
+MOST_MARKS: Final = 8000  # in one string that no session spills by default
 _MOST_PLACES: Final = 500
 _CHECKED: Final = 256
 """Bytes before the place that a `state` describes, which identify the log."""
@@ -56,6 +56,7 @@ _NEAR: Final = 16 * 1024 * 1024
 """Bytes at the end of a log that are searched for a `state` before a name is searched for."""
 
 _MOST_SEARCHES: Final = 3
+_MOST_EXPECTED: Final = 6
 _MOST_ASKED: Final = 1000
 """Questions for uuids that together cost less than the index."""
 
@@ -177,6 +178,10 @@ class Naming:
         self._marks = Marks(0, 0, bytearray())  # of the lines that no compaction tells of
         self._compaction: int | None = None  # the offset of the last one that tells
         self._earlier: list[Marks] | None = None  # what compactions tell, the last first
+        self._facts: Names | None = None  # only the session's name and metadata are whole
+        self._facts_end = 0  # the offset up to which `_facts` knows the log
+        self._absent: dict[str, int] = {}  # uuids that no line before an offset has
+        self._expected: set[str] = set()
 
     def known(self) -> Names:
         """Return all names."""
@@ -190,6 +195,52 @@ class Naming:
         if self._end < view.complete or (view.complete < view.size != self._open_end):
             self._extend(names)
         return names
+
+    def facts(self) -> Names:
+        """Return names of which the session's name and metadata are whole."""
+        view = self._view
+        self._begin_near()
+        if self._names is not None or view.has_tree or view.complete < view.size:
+            return self.known()
+        if self._facts is None and (self._searches >= _MOST_SEARCHES or self._survey() is None):
+            return self.known()
+        names = self._facts
+        assert names is not None
+        for found, line, offset in self._lines_from(self._facts_end):
+            if found.type == "session_info":
+                self._take(names, found, line, offset)
+        self._facts_end = view.complete
+        return names
+
+    def expect(self, uuids: Iterable[str]) -> None:
+        """Note uuids that will be asked for, so that one search answers for all of them."""
+        self._expected = {uuid for uuid in uuids if uuid not in self._absent}
+
+    def _begin_near(self) -> None:
+        """Start with a `state` near the end, if there is one."""
+        if self._names is None and not self._view.has_tree and not self._searches:
+            self._begin(_NEAR)
+
+    def _survey(self, *asked: str) -> set[str] | None:
+        """Search once for uuids, and for all that gives the session its name and metadata.
+
+        Returns the uuids that are there, or None where only the index tells.
+        """
+        self._searches += 1
+        end = self._view.complete
+        wanted, self._expected = {*asked, *list(self._expected)[:_MOST_EXPECTED]}, set()
+        names = Names(self._view.header) if self._facts is None else None
+        there: set[str] = set()
+        for entry in self._holding(wanted if names is None else {*wanted, "session_info"}, 0, end):
+            if entry is None:
+                return None
+            there.update(wanted & {entry.uuid})
+            if names is not None and entry.type == "session_info":
+                names.take(entry, entry.offset)
+        if names is not None:
+            self._facts, self._facts_end = names, end
+        self._absent.update(dict.fromkeys(wanted - there, end))
+        return there
 
     def lookup(self, name: str) -> Meaning | None:
         """Return what a name means; None where only the index tells."""
@@ -213,8 +264,7 @@ class Naming:
 
     def told(self, is_wanted: Callable[[str], bool]) -> Told:
         """Return the facts of the session, and its labels if some wanted uuid ever had one."""
-        if self._names is None and not self._view.has_tree and not self._searches:
-            self._begin(_NEAR)
+        self._begin_near()
         if self._names is None and not self._view.has_tree:
             self._searches += 1
             found = self._annotations(("label", "session_info"), self._view.size)
@@ -279,7 +329,10 @@ class Naming:
         return {STATE: names, **self._marks_to_repeat(end)}
 
     def _marks_to_repeat(self, end: int) -> dict[str, Any]:
-        """Return the marks that a compaction adds to those before; nothing where they are many."""
+        """Return the marks that a compaction adds to those before; nothing where they are many.
+
+        It repeats those of earlier compactions that do not have more, so that few are read later.
+        """
         if self._marks.end < end:  # the names came from the index
             tree = self._view.tree()
             since = bisect_left(tree.offsets, self._marks.end)
@@ -289,34 +342,65 @@ class Naming:
             self._marks.marks.extend(b"".join(mark_of(tree.uuids[row]) for row in rows))
             self._marks = self._marks._replace(end=end)
         start, _, marks = self._marks
-        if len(marks) > _MOST_MARKS * MARK_SIZE:
+        if len(marks) > MOST_MARKS * MARK_SIZE:
             return {}
+        before = self._compaction
+        while before is not None and (given := self._marks_at(before, start)) is not None:
+            earlier, above = given
+            if not 0 < len(earlier.marks) <= min(len(marks), MOST_MARKS * MARK_SIZE - len(marks)):
+                break
+            marks, start, before = earlier.marks + marks, earlier.start, above
         text = b64encode(marks).decode()
-        return {MARKS: {"from": start, "before": self._compaction, "marks": text}}
+        return {MARKS: {"from": start, "before": before, "marks": text}}
 
     def has_uuid(self, uuid: str) -> bool:
         """Whether an entry has a uuid."""
         view = self._view
-        if self._names is None and not view.has_tree and not self._searches:
-            self._begin(_NEAR)
-        self._asked += 1
+        self._begin_near()
+        self._asked += uuid not in self._absent
         is_cheap = self._names is not None or self._searches < _MOST_SEARCHES
+        is_cheap = is_cheap or uuid in self._absent
         if not view.has_tree and is_cheap and self._asked <= _MOST_ASKED:
             found = self._search_uuid(uuid)
+            if found is False:
+                self._absent[uuid] = view.complete
             if found is not None:
                 return found
         return view.tree().row(uuid) != NO_ROW
 
-    def _search_uuid(self, uuid: str) -> bool | None:
-        """Do the same without the index; None where only the index tells."""
-        if self._names is None:
-            self._searches += 1
-            return self._is_uuid_in(uuid, 0, self._view.size)
+    def entry_told(self, uuid: str) -> Entry | None:
+        """Return the last entry with a uuid, if compactions tell where it is."""
+        self._begin_near()
+        if self._names is None or not _PLAIN.fullmatch(uuid):
+            return None
         self.known()
+        for one in self._marks_known():
+            if one.may_have(mark_of(uuid)):
+                found = list(self._holding(uuid, one.start, one.end or 1))
+                entries = [each for each in found if each is not None and each.uuid == uuid]
+                plain = [each for each in entries if quoted(uuid) in each.line]
+                if plain or None in found:
+                    return plain[-1] if plain and None not in found else None
+        return None
+
+    def _marks_known(self) -> list[Marks]:
+        """Return the marks of the last lines, and all that compactions tell, the last first."""
         if self._earlier is None:
             self._earlier = self._read_marks()
+        return [self._marks, *self._earlier]
+
+    def _search_uuid(self, uuid: str) -> bool | None:
+        """Do the same without the index; None where only the index tells."""
+        if uuid in self._absent:
+            return self._is_uuid_in(uuid, self._absent[uuid], self._view.size)
+        if self._names is None:
+            there = self._survey(uuid)
+            if there is None or uuid in there:
+                return None if there is None else True
+            return self._is_uuid_in(uuid, self._view.complete, self._view.size)
+        self.known()
         mark = mark_of(uuid)
-        known = [self._marks, *self._earlier]
+        known = self._marks_known()
         ranges = [(one.start, one.end) for one in known if one.may_have(mark)]
         if self._marks.end < self._view.size:
             ranges.append((self._marks.end, self._view.size))
@@ -426,10 +510,13 @@ class Naming:
     def _restart_at(self, offset: int) -> None:
         """Collect the marks behind a compaction anew, if it repeats all those before it."""
         given = self._marks_at(offset, offset)
-        if given is None or given[0].start != self._marks.start or given[1] != self._compaction:
+        if given is None or given[0].start > self._marks.start:
+            return
+        if given[0].start == self._marks.start and given[1] != self._compaction:
             return
         if self._earlier is not None:
-            self._earlier.insert(0, given[0])
+            earlier = [one for one in self._earlier if one.start < given[0].start]
+            self._earlier = [given[0], *earlier]
         self._marks, self._compaction = Marks(offset, offset, bytearray()), offset
 
     def _extend_from_tree(self, names: Names) -> None:
@@ -474,6 +561,14 @@ class Naming:
             return True
         stop = self._view.size if end is None else end
         return next(self._places_of([quoted(text)], 0, stop), None) is not None
+
+    def may_hold_as_written(self, text: str) -> bool:
+        """Whether some line may hold a string as sessiontree spells it, which no escape hides."""
+        if not _PLAIN.fullmatch(text):
+            return True
+        needle = quoted(text)
+        backwards = Backwards(self._read)
+        return next(backwards.find(needle, self._view.size), None) is not None
 
     def holding(self, text: str) -> list[Entry] | None:
         """Return the entries whose lines may hold a string; None where they are too many."""

@@ -38,6 +38,9 @@ class Shared(Protocol):
         """Hold the session's thread lock."""
 
 
+_NEAR: Final = 1024 * 1024
+"""Bytes at the end that are searched for a uuid before compactions are asked for its place."""
+
 S = TypeVar("S", bound=Shared)
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -138,7 +141,11 @@ class TreeReader:
     @synchronized
     def by_uuid(self, uuid: str) -> Entry | None:
         """Return the entry with a whole uuid, or None."""
-        return self.pending.get(uuid) or self.view.walk().entry(uuid)
+        walk = self.view.walk()
+        found = self.pending.get(uuid) or walk.entry_near(uuid, _NEAR)
+        if found is None and self.view.size > _NEAR and not self.view.has_tree:
+            found = self._names_seen().entry_told(uuid)
+        return found or walk.entry(uuid)
 
     def up(self, entry: Entry) -> Iterator[Entry]:
         """Yield the ancestors of an entry, nearest first; each is read on demand."""
@@ -199,6 +206,11 @@ class TreeReader:
     def names(self) -> refs.Names:
         """Return the labels, branch names and session facts of the log."""
         return self.naming().known()
+
+    @synchronized
+    def facts(self) -> refs.Names:
+        """Return names of which the session's name and metadata are whole."""
+        return self.naming().facts()
 
     @synchronized
     def naming(self) -> Naming:

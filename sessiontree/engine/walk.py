@@ -122,6 +122,11 @@ class Walk:
             self._decode(*run)
         return None
 
+    def entry_near(self, uuid: str, size: int) -> Entry | None:
+        """Return the last entry with this uuid if it is in about so many bytes at the end."""
+        may_search = _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end
+        return self._before(uuid, self._end, self._end - size) if may_search else None
+
     def entry(self, uuid: str) -> Entry | None:
         """Return the last entry with this uuid, or None."""
         may_search = _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end
@@ -197,10 +202,10 @@ class Walk:
                 return parent
         return self._from_index(lambda tree: _parent_row(tree, entry))
 
-    def _before(self, uuid: str, end: int) -> Entry | None:
-        """Search for the nearest entry before `end` with this uuid."""
+    def _before(self, uuid: str, end: int, start: int = 0) -> Entry | None:
+        """Search for the nearest entry before `end` with this uuid, down to about `start`."""
         needle = b'"%b"' % uuid.encode()
-        for offset, line in self._backwards.find(needle, end):
+        for offset, line in self._backwards.find(needle, end, start):
             if _only_as_parent(line, needle):
                 continue
             entry = self._decode(line, offset, uuid)

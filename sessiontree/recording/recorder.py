@@ -14,8 +14,9 @@ its start, by another accumulator.
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -109,6 +110,9 @@ _RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_u
 """Keys of a result of Claude Code; another agent's result has none of them."""
 
 
+_UUID: Final = re.compile(rb'"uuid": ?"([0-9A-Za-z-]{36})"')
+
+
 class StreamAccumulator:
     """A context manager that appends the content of a stream to a session.
 
@@ -162,6 +166,8 @@ class StreamAccumulator:
         self._begin_call()
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
         self._waiting.extend(self._lines.add(data))
+        if not self._lanes:
+            self._session.reader.naming().expect(_uuids_in(self._waiting))
         self._take_lines()
         return self._events.copy()
 
@@ -430,6 +436,14 @@ def agents_cwd(head: bytes) -> str | None:
     event = _decoded(head.partition(b"\n")[0])
     cwd = event.get("cwd") if event is not None and _is_start(event) else None
     return cwd if isinstance(cwd, str) and cwd else None
+
+
+def _uuids_in(lines: Iterable[bytes]) -> Iterator[str]:
+    """The uuids of events that become entries under these, as they are spelled mostly."""
+    for line in lines:
+        if b'"stream_event"' not in line and b'"assistant"' not in line:
+            for uuid in _UUID.findall(line):
+                yield uuid.decode()
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:

@@ -108,25 +108,29 @@ class Backwards:
         self.start = max(0, start)
         self.window = self._read(self.start, end - self.start)
 
-    def find(self, needle: bytes, end: int) -> Iterator[tuple[int, bytes]]:
-        """The lines before `end` that hold `needle`, nearest first, and their offsets."""
-        while end > 0:
-            at = self._last(needle, end)
+    def find(self, needle: bytes, end: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """The lines before `end` that hold `needle`, nearest first, and their offsets.
+
+        The search ends with the block that holds the offset `start`.
+        """
+        lowest = max(start, 0)
+        while end > lowest:
+            at = self._last(needle, end, lowest)
             if at < 0:
                 return
             stop = self._line_end(at + len(needle))
-            start, line = self.line_before(stop)
-            yield start, line
-            end = start
+            offset, line = self.line_before(stop)
+            yield offset, line
+            end = offset
 
-    def _last(self, needle: bytes, end: int) -> int:
+    def _last(self, needle: bytes, end: int, lowest: int) -> int:
         """The offset of the last `needle` that ends before `end`, or -1.
 
         The window then has it, and reaches as far towards `end` as it was searched.
         """
         step = FIRST_BLOCK
         overlap = len(needle) - 1
-        while end > 0:
+        while end > lowest:
             if not self.start + overlap < end <= self.start + len(self.window):
                 self._load(end - step - overlap, end)
                 step = min(step * 2, LARGEST_BLOCK)
@@ -134,7 +138,7 @@ class Backwards:
             self.searched += end - self.start - max(at, 0)
             if at >= 0:
                 return self.start + at
-            if not self.start:
+            if self.start <= lowest:
                 return -1
             end = self.start + overlap
         return -1

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sessiontree import InvalidNameError, RefError, Session
 from sessiontree.core.codec import encode
 from sessiontree.engine import naming, refs
+from sessiontree.engine import reader as tree_reader
 from sessiontree.engine.reader import TreeReader
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
@@ -132,6 +133,8 @@ def test_names_mean_without_the_index_what_they_mean_with_it(
             assert meant(reader(content), name) == meant(whole, name)
             assert is_free(reader(content), name) == is_free(whole, name)
             assert reader(content).has_uuid(name) == whole.has_uuid(name)
+            with patch.object(tree_reader, "_NEAR", 1):
+                assert reader(content).by_uuid(name) == whole.by_uuid(name)
 
 
 @pytest.mark.slow
@@ -238,7 +241,7 @@ def test_many_names_are_not_repeated(file: Path) -> None:
 def test_a_compaction_below_too_many_entries_repeats_no_marks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(naming, "_MOST_MARKS", 4)
+    monkeypatch.setattr(naming, "MOST_MARKS", 4)
     file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         first = talk(session, "p1", "a1")[0]
@@ -249,3 +252,26 @@ def test_a_compaction_below_too_many_entries_repeats_no_marks(
         marks = ["uuids" in entry["state"] for entry in session.find(type="compaction")]
         assert marks == [True, False]
         assert session.entry(first.uuid[:12]).uuid == first.uuid
+
+
+@pytest.mark.parametrize("compactions", [1, 8, 11])
+def test_compactions_tell_where_a_uuid_is_and_few_of_them_are_read(
+    file: Path, compactions: int
+) -> None:
+    with Session.create(file, durability="os", name="chat") as session:
+        for _ in range(compactions):
+            with session.batch():
+                wanted = [session.append_message(user("x" * 2000)) for _ in range(100)][50]
+            session.compact("short", keep=0)
+            session.append_message(user("more"))
+        first = next(entry for entry in session.find(type="message"))
+    with (
+        Session.open(file, readonly=True) as session,
+        patch.object(tree_reader, "_NEAR", 1),
+    ):
+        assert session.entry(first.uuid) == first
+        assert session.entry(wanted.uuid) == wanted
+        assert not session.reader.has_uuid("0f0e0d0c-0b0a-4908-8706-050403020100")
+        assert not session.reader.view.has_tree
+        read = len(session.reader.naming()._marks_known())
+    assert read <= 1 + compactions.bit_count()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
+from sessiontree.engine import naming
 from tests.support.conversation import user
 from tests.support.files import Counting
 from tests.support.streams import as_bytes, conversation, recorded
@@ -33,6 +34,20 @@ def test_a_turn_costs_what_it_adds(
     with Session.open(file, durability="os", fs=counting) as session:
         recorded(session, as_bytes(stream))
         assert not session.reader.view.has_tree
+    assert counting.bytes_read < reads * file.stat().st_size
+
+
+@pytest.mark.parametrize(("stream", "reads"), [(conversation(), 1.3), (BARE, 2.3)])
+def test_a_turn_costs_one_search_where_no_compaction_tells(
+    file: Path, stream: list[dict[str, object]], reads: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large(file).close()
+    monkeypatch.setattr(naming, "_NEAR", 1)
+    counting = Counting()
+    with Session.open(file, durability="os", fs=counting) as session:
+        recorded(session, as_bytes(stream))
+        assert not session.reader.view.has_tree
+        assert session.metadata["agentSessionId"]
     assert counting.bytes_read < reads * file.stat().st_size
 
 
