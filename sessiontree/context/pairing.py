@@ -24,7 +24,6 @@ stands before it: then all messages are paired again, once, when the result is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -262,7 +261,8 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
     """
     place_of_calls = start
     called: list[str] = []  # the calls without a result so far, the next one last
-    for place, message in enumerate(islice(messages, start, None), start):
+    for place in range(start, len(messages)):
+        message = messages[place]
         role = message.get("role")
         if called:
             if role == "toolResult" and message.get("toolCallId") == called[-1]:

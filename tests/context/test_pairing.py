@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from time import process_time
 from typing import Any
 
 import pytest
@@ -316,3 +317,12 @@ def test_words_beside_an_orphan_result_end_a_response_of_call_items() -> None:
     assert out[2:] == [user([said("after 1")]), *(second, result("pi", "a"), STEER)]
     assert len(warnings) == 3
     assert pair(out) == (out, [])
+
+
+def test_results_without_calls_cost_no_more_than_their_number() -> None:
+    messages = [result("pi", f"c{n}") for n in range(60_000)]
+    pairing: Pairing[None] = Pairing()
+    before = process_time()
+    pairing.take_all(messages, [None] * len(messages))
+    assert process_time() - before < 3
+    assert pairing.result()[0] == []
