@@ -277,7 +277,7 @@ def is_text(part: Any) -> bool:
 def json_of(value: Any) -> bytes | None:
     """A value as JSON; None for one that is nested too deeply."""
     try:
-        return orjson.dumps(value)
+        return bytes(memoryview(orjson.dumps(value)))  # a copy: the first has a kilobyte at least
     except TypeError:  # a lone surrogate, an integer of more than 64 bits, a deep nesting
         pass
     try:

@@ -421,13 +421,14 @@ class _Chat:
             yield self._custom(line, found)
             return
         more = {"metadata": {"isMeta": True}} if turn.is_summary else {}
+        time = found.text("timestamp")
         for number, message in enumerate(turn.made):
             named = (turn.id, line) if not number else (None, line, b" %d" % (number - 1))
             uuid = self._lines.uuid(*named)
             if not number and b'"agentId"' in line.text:
                 self._note_callers(line.text, uuid)
             fields = {"message": orjson.Fragment(message), **more}
-            yield self._entry("message", line, uuid, fields, timestamp=found.text("timestamp"))
+            yield self._entry("message", line, uuid, fields, timestamp=time)
 
     def _note_callers(self, message: bytes, uuid: str) -> None:
         for call in calls_of(decode_leniently(message) or {}):
@@ -446,8 +447,7 @@ def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
     digests: list[bytes] = []
     answered: list[str] = []
     for each in messages_of(message, results):
-        # A copy, since the text is in a block of at least a kilobyte.
-        made.append(bytes(memoryview(json_of(each) or b"null")))
+        made.append(json_of(each) or b"null")
         digests.append(blake2b(meaning(each) or line.text, digest_size=16).digest())
         if isinstance(call := each.get("toolCallId"), str):
             answered.append(call)
