@@ -26,6 +26,8 @@ _SAYS: Final = (
 )
 """The keys that the checksum covers, of all formats converted to."""
 
+_encoded: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
 
 def origin_at(uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The origin key for a line with these fields that stands for an entry; else empty."""
@@ -50,7 +52,7 @@ def _checksum(fields: Mapping[str, Any]) -> str | None:
     """The CRC-32 of the content of a line, in any order of its keys; None where it is not JSON."""
     content = {key: fields[key] for key in _SAYS if key in fields}
     try:
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _encoded(content)
     except (ValueError, TypeError, RecursionError):
         return None
     return f"{zlib.crc32(text.encode()):08x}"

@@ -192,8 +192,11 @@ class Source:
         return entry
 
     def entry(self, row: int) -> Entry:
+        stored = self.stored(row)
+        if not stored.has_spilled:
+            return stored
         warnings: list[str] = []
-        found = Contents(None, False, warnings).whole(self.stored(row))
+        found = Contents(None, False, warnings).whole(stored)
         self._warn(warnings)
         return found
 

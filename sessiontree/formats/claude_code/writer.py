@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, Final
 
@@ -118,6 +119,12 @@ class ClaudeCodeWriter:
 
     def envelope(self, entry: Entry) -> dict[str, Any]:
         """The keys of every line beside its place and its message."""
+        time = entry.timestamp or self.source.header.timestamp or writing.LONG_AGO
+        return {**self._facts, "timestamp": time}
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """The keys that are the same in every line."""
         header = self.source.header
         metadata = header.get("metadata")
         facts = metadata if isinstance(metadata, dict) else {}
@@ -128,7 +135,6 @@ class ClaudeCodeWriter:
             "sessionId": self.session_id,
             **({"version": version} if isinstance(version, str) else {}),
             "gitBranch": writing.text_in(facts.get("gitBranch")),
-            "timestamp": entry.timestamp or header.timestamp or writing.LONG_AGO,
         }
 
     def _note_losses(self) -> None:
