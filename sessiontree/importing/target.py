@@ -183,6 +183,7 @@ class Order:
         self._root = root
         self._source = source
         self._parents: dict[str, str] = {}
+        self._last_below: dict[str, str] = {}  # by a first kept entry: the last one to name it
         self._waiting: dict[str, list[SourceEntry]] = {}
         self._held: list[SourceEntry] = []
         self._time: bytes | None = None
@@ -269,9 +270,13 @@ class Order:
         above = entry.parent
         if named == entry.uuid:
             return True
-        while above != named and above in self._parents:
+        known = self._last_below.get(named, named)  # so that many compactions cost one walk
+        while above not in (named, known) and above in self._parents:
             above = self._parents[above]
-        return above == named
+        is_above = above in (named, known)
+        if is_above:
+            self._last_below[named] = entry.uuid
+        return is_above
 
     def _make_custom(self, entry: SourceEntry) -> None:
         """Turn an entry without effect into a custom one that holds its fields."""

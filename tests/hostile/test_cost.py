@@ -38,6 +38,7 @@ SQUARE: Final = (
     ("calls_in_one_message", "context for anthropic"),
     ("gemini_calls_in_one_message", "context"),
     ("claude_sidechains", "convert to atif"),
+    ("pi_compactions", "import"),
 )
 """Costs that once grew with the square of the size, too slowly for a small file to show."""
 
