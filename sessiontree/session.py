@@ -1219,14 +1219,17 @@ class Session:
         return transcript(self.cursor, leaf, redact, beside, remote_images=remote_images)
 
     def convert(
-        self, to: Literal["pi", "claude-code", "atif"], file: PathLike | None = None
+        self,
+        to: Literal["pi", "claude-code", "codex", "gemini", "atif"],
+        file: PathLike | None = None,
     ) -> ConversionResult:
         """Make a file for another program. This session does not change.
 
         Args:
             to: `pi` makes a version 3 session of the pi coding agent with the whole tree.
-                `claude-code` makes a transcript of Claude Code with the conversation of each
-                branch. `atif` makes a file in the Agent Trajectory Interchange Format 1.7 with
+                `claude-code` makes a transcript of Claude Code, `codex` a rollout of Codex and
+                `gemini` a chat of Gemini CLI, each with the conversation of each branch. `atif`
+                makes a file in the Agent Trajectory Interchange Format 1.7 with
                 the current path, also with the messages that were compacted away.
             file: the new file; by default a file in the current directory, with a name that the
                 other program uses.

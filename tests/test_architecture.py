@@ -287,6 +287,8 @@ LATE: Final = {
     "operations.convert": {
         "formats.atif": "a run needs one of the writers",
         "formats.claude_code.writer": "a run needs one of the writers",
+        "formats.codex.writer": "a run needs one of the writers",
+        "formats.gemini.writer": "a run needs one of the writers",
         "formats.pi.writer": "a run needs one of the writers",
     },
     "recording.stream": {

@@ -24,12 +24,19 @@ def agent_folders(environ: Mapping[str, str] = os.environ) -> list[str]:
     return [folder for real, folder in found.items() if not _is_below_any(real, found)]
 
 
+def folders_of(agent: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The folders in which one agent keeps sessions, there or not; new ones go into the first."""
+    (format,) = (format for format in FORMATS if format.name == agent)
+    return list(_folders(format.home, environ))
+
+
 def _folders(home: Home, environ: Mapping[str, str]) -> Iterator[str]:
     if own := environ.get(home.own_variable):
         yield _path(own)
         return
     given = environ.get(home.variable)
-    top = _path(given) if given else os.path.join(os.path.expanduser("~"), home.default)
+    user = environ.get("HOME") or os.path.expanduser("~")
+    top = _path(given) if given else os.path.join(user, home.default)
     yield from (os.path.join(top, folder) for folder in home.folders)
 
 

@@ -63,6 +63,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "fork": ("copy:fork", "Copy the path to an entry into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Print a transcript for people to read."),
+        "resume": ("resume:resume", "Go on with a session in its agent, or in another."),
         "convert": ("copy:convert_command", "Write a file that another program can open."),
     },
     "Manage sessions": {

@@ -299,8 +299,13 @@ def convert_command(
     The new file contains:
       pi           the whole tree
       claude-code  the conversation of each branch; lanes become subagents
+      codex        the conversation of each branch, one after another
+      gemini       the conversation of each branch, one after another
       atif         the current path, also the messages that were compacted away
                    (ATIF is a format for training)
+
+    To go on with a session in an agent, use 'resume', which puts the new file where the agent
+    looks for its sessions.
     """
     if output == "-" and as_json:
         raise click.UsageError("'-o -' and --json both write to standard output; give one of them")

@@ -22,7 +22,7 @@ KEY: Final = "sessiontree"
 _SAYS: Final = (
     *("type", "message", "summary", "content", "subtype", "customType", "data", "display"),
     *("customTitle", "name", "label", "modelId", "provider", "thinkingLevel", "replacement"),
-    *("details", "systemMessage", "usage"),
+    *("details", "systemMessage", "usage", "payload", "thoughts", "toolCalls", "$set", "$rewindTo"),
 )
 """The keys that the checksum covers, of all formats converted to."""
 

@@ -130,6 +130,7 @@ class SessionSource(Protocol):
     name: str | None
     metadata: dict[str, Any]
     header: Entry
+    opened: str | None  # the time at which the other program goes on, or None
     lane: str | None  # the current lane; None for main
     tree: TreeIndex  # the index of the whole session
     leaf: int  # the row of the current leaf

@@ -29,6 +29,9 @@ from sessiontree.errors import EntryError
 from sessiontree.formats.base import Place, Values, encoded, values
 from sessiontree.importing.source import Source
 
+_OF_LOGS: Final = frozenset({"codex", "gemini"})
+"""The agents of whose lines several entries are made, which all have the line's origin."""
+
 ORIGINAL: Final = "original"
 TOOL_RESULTS: Final = "toolResults"
 SPILL_OVER: Final = 32 * 1024
@@ -115,6 +118,7 @@ def entries_of(source: Source) -> Iterator[SourceEntry]:
     """The entries of a source in its order, the header first."""
     header: SourceEntry | None = None
     last: Place | None = None
+    origin: str | None = None  # of the line at `last`
     is_first = True
     for place, line in source.translated():
         entry = _entry(place, line)
@@ -137,7 +141,9 @@ def entries_of(source: Source) -> Iterator[SourceEntry]:
             )
             if place != last and not entry.is_made:
                 _add_original(entry, source)
-                last = place
+                last, origin = place, entry.origin
+            elif place == last and source.agent in _OF_LOGS:
+                entry.origin = origin
             yield entry
     if header is not None and is_first:
         yield header

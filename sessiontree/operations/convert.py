@@ -14,14 +14,14 @@ import contextlib
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from sessiontree.context.fold import Fold
 from sessiontree.core.blocks import Contents, Resolution, message_uuid
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import Entry, stored
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
@@ -38,7 +38,7 @@ from sessiontree.storage.atomic import check_all_free, check_free, create_file, 
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.oserrors import os_errors, real_path
 
-TARGETS: Final = ("pi", "claude-code", "atif")
+TARGETS: Final = ("pi", "claude-code", "codex", "gemini", "atif")
 
 _DEPENDENT: Final = PIECES | {"merge"}
 """The types of entries whose messages depend on other entries of the path."""
@@ -90,7 +90,22 @@ def convert(
     if given is not None and not isinstance(given, str):
         raise UsageError(f"the file to make must be a string or a Path, not {given!r:.60}")
     source, writer = _opened(original, to)
-    path = writer.default_name if given is None else given
+    return _converted(source, writer, to, writer.default_name if given is None else given)
+
+
+@gc_paused()
+def convert_to(
+    original: Original, to: str, path_of: Callable[[str], str], cwd: str, opened: str
+) -> ConversionResult:
+    """Convert a session to be gone on with, in the folder `cwd`, from the time `opened` on.
+
+    `path_of` gives the path of the new file, by the name that the other program would give it.
+    """
+    source, writer = _opened(original, to, cwd, opened)
+    return _converted(source, writer, to, path_of(writer.default_name))
+
+
+def _converted(source: Source, writer: Writer, to: str, path: str) -> ConversionResult:
     stem = os.path.splitext(path)[0]
     folder, name = os.path.split(stem)
     beside = [
@@ -134,6 +149,7 @@ class Source:
         self.name = reader.names().name
         self.metadata = reader.names().metadata
         self.header = reader.header
+        self.opened: str | None = None
         self.losses = Losses()
         size = reader.view.size
         self.room = Room.of_entries(self.title, len(self.tree), size)
@@ -322,11 +338,18 @@ class _Uncompacted:
         self.cut_above = False
 
 
-def _opened(original: Original, to: str) -> tuple[Source, Writer]:
+def _opened(
+    original: Original, to: str, cwd: str | None = None, opened: str | None = None
+) -> tuple[Source, Writer]:
     """The source, and its writer, whose module is imported late: a run needs one of them."""
     if to not in TARGETS:
         raise UsageError(f"there is no target {to!r}; give one of {', '.join(TARGETS)}")
     source = Source(original)
+    source.opened = opened
+    if cwd is not None:
+        header = source.header
+        moved = Entry(header.type, header.uuid, timestamp=header.timestamp)
+        source.header = stored(moved, header.line, header.offset, {**header.body, "cwd": cwd})
     if len(source.tree) < 2:
         raise NothingToDoError(f"{source.title} holds nothing to convert yet; append to it first")
     if to == "pi":
@@ -337,6 +360,14 @@ def _opened(original: Original, to: str) -> tuple[Source, Writer]:
         from sessiontree.formats.claude_code.writer import ClaudeCodeWriter
 
         return source, ClaudeCodeWriter(source)
+    if to == "codex":
+        from sessiontree.formats.codex.writer import CodexWriter
+
+        return source, CodexWriter(source)
+    if to == "gemini":
+        from sessiontree.formats.gemini.writer import GeminiWriter
+
+        return source, GeminiWriter(source)
     from sessiontree.formats.atif import AtifWriter
 
     return source, AtifWriter(source)

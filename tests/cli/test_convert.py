@@ -69,8 +69,8 @@ def test_lanes_do_not_fit_into_a_pipe(chat: Path, here: Path) -> None:
 
 
 def test_a_wrong_target_is_wrong_usage_and_lists_the_targets(chat: Path) -> None:
-    told = refused("convert", chat, "--to", "codex", status=2)
-    assert all(to in told for to in ("'pi'", "'claude-code'", "'atif'"))
+    told = refused("convert", chat, "--to", "aider", status=2)
+    assert all(to in told for to in ("'pi'", "'claude-code'", "'codex'", "'gemini'", "'atif'"))
     refused("convert", chat, "--to", "pi", "-o", "-", "--json", status=2)
 
 

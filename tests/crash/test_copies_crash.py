@@ -62,13 +62,15 @@ def original() -> dict[str, bytes]:
     [
         (converted("pi"), 0),
         (converted("claude-code"), 3),
+        (converted("codex"), 0),
+        (converted("gemini"), 0),
         (converted("atif"), 0),
         (forked, 2),
         (exported, 2),
         (inlined, 0),
         (redacted, 2),
     ],
-    ids=["pi", "claude-code", "atif", "fork", "export", "inline", "redacted"],
+    ids=["pi", "claude-code", "codex", "gemini", "atif", "fork", "export", "inline", "redacted"],
 )
 def test_no_crash_leaves_a_part_of_a_copy(make: Make, beside: int) -> None:
     before = original()

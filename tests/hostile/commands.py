@@ -59,6 +59,8 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
     "export redacted": ("export", "FILE", "--redact"),
     "convert to pi": ("convert", "FILE", "--to", "pi", "-o", "new.jsonl"),
     "convert to claude-code": ("convert", "FILE", "--to", "claude-code", "-o", "new.jsonl"),
+    "convert to codex": ("convert", "FILE", "--to", "codex", "-o", "new.jsonl"),
+    "convert to gemini": ("convert", "FILE", "--to", "gemini", "-o", "new.jsonl"),
     "convert to atif": ("convert", "FILE", "--to", "atif", "-o", "new.json"),
     "trash": ("trash", "FILE", "--store", "."),
     "verify": ("verify", "FILE"),
@@ -83,7 +85,8 @@ FOREIGN: Final[dict[str, tuple[str, ...]]] = {
             "context for anthropic",
         ),
         *("stats", "search", "search by pattern", "ls", "verify", "export", "fork"),
-        *("convert to pi", "convert to claude-code", "convert to atif", "export-branch"),
+        *("convert to pi", "convert to claude-code", "convert to codex", "convert to gemini"),
+        *("convert to atif", "export-branch"),
     )
 } | {
     "import": ("import", "FILE", "-o", "imported"),

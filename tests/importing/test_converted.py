@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
+from sessiontree.core.message import text_of
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing import import_session
 from tests.formats.conftest import CORPUS, NO_CORPUS
@@ -19,7 +20,7 @@ from tests.importing.conftest import damage_in, messages
 from tests.support.pi_trees import PiShaped
 from tests.support.transcripts import user, written
 
-TARGETS = ("pi", "claude-code")
+TARGETS = ("pi", "claude-code", "codex", "gemini")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 
@@ -56,11 +57,25 @@ def continued(file: Path, count: int) -> list[str]:
     lines = lines_of(file)
     told = [f"said since {number}" for number in range(count)]
     with file.open("a") as opened:
+        at = "2030-01-01T00:00:00.000Z"
+        if "sessionId" in lines[0] and "projectHash" in lines[0]:
+            for number, text in enumerate(told):
+                sent = {"id": f"m{number}", "timestamp": at, "type": "user", "content": text}
+                opened.write(json.dumps(sent) + "\n")
+            return told
+        if lines[0]["type"] == "session_meta":
+            for text in told:
+                content = [{"type": "input_text", "text": text}]
+                item = {"type": "message", "role": "user", "content": content}
+                made = {"timestamp": at, "type": "response_item", "payload": item}
+                opened.write(json.dumps(made) + "\n")
+            return told
         if lines[0]["type"] == "session":
             parent = lines[-1]["id"] if len(lines) > 1 else None
             for number, text in enumerate(told):
                 message = {"role": "user", "content": text}
-                line = {"type": "message", "id": f"ab{number:06}", "parentId": parent}
+                line: dict[str, Any] = {"type": "message", "id": f"ab{number:06}"}
+                line["parentId"] = parent
                 parent = line["id"]
                 opened.write(json.dumps({**line, "message": message}) + "\n")
             return told
@@ -89,7 +104,7 @@ def context_and_end(file: str | Path, count: int) -> tuple[list[Any], list[Any]]
     """The messages of a context but the last few, and the texts of those."""
     found = messages(file)[1]
     before = found[: len(found) - count]
-    return before, [message["content"] for message in found[len(found) - count :]]
+    return before, [text_of(message) for message in found[len(found) - count :]]
 
 
 def check(session: Path, to: str, tmp_path: Path) -> None:
@@ -155,7 +170,7 @@ def test_importing_a_conversion_leaves_the_users_leaf(file: Path, session: Path,
     assert import_session(file, session.parent).new == 2
     assert messages(session) == before
     lane = messages(session, to)[1]
-    assert [message["content"] for message in lane[-2:]] == told
+    assert [text_of(message) for message in lane[-2:]] == told
     assert lane[:-2] == before[1][:-1]
     assert import_session(file, session.parent).new == 0
 

@@ -142,7 +142,7 @@ def test_an_empty_session_is_refused(tmp_path: Path, to: Any, session: Session) 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("to", ["claude-code", "atif"])
+@pytest.mark.parametrize("to", ["claude-code", "codex", "gemini", "atif"])
 def test_a_conversion_without_messages_on_the_path_is_refused(tmp_path: Path, to: Any) -> None:
     session = session_of("left")
     session.branch(session.header)
@@ -154,8 +154,8 @@ def test_a_conversion_without_messages_on_the_path_is_refused(tmp_path: Path, to
 def test_an_unknown_target_is_refused_with_the_list_of_targets(
     tmp_path: Path, session: Session
 ) -> None:
-    with pytest.raises(UsageError, match="pi, claude-code, atif"):
-        session.convert("codex", tmp_path / "made")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="pi, claude-code, codex, gemini, atif"):
+        session.convert("aider", tmp_path / "made")  # type: ignore[arg-type]
 
 
 @each_target
@@ -320,7 +320,7 @@ def test_each_folder_on_the_way_to_a_side_file_is_synced(tmp_path: Path) -> None
     assert folders | {os.path.dirname(folder) for folder in folders} <= disk.synced
 
 
-@pytest.mark.parametrize("to", ["claude-code", "atif"])
+@pytest.mark.parametrize("to", ["claude-code", "codex", "gemini", "atif"])
 def test_lanes_that_repeat_too_much_are_refused_before_a_file_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: Literal["claude-code", "atif"]
 ) -> None:

@@ -129,7 +129,7 @@ def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
             left[9]
 
 
-@pytest.mark.parametrize("to", ["claude-code", "atif"])
+@pytest.mark.parametrize("to", ["claude-code", "codex", "gemini", "atif"])
 def test_a_conversion_does_not_hold_what_is_said(
     made: Path, tmp_path: Path, to: Literal["claude-code", "atif"]
 ) -> None:

@@ -36,7 +36,7 @@ def request(
 ) -> Request:
     """`instructions` and `input` of the Responses API, from the arguments of `turns_of`."""
     turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
-    items = _Items(notes)
+    items = Items(notes)
     made: list[dict[str, Any]] = []
     for turn in turns:
         make = items.assistant if turn.side == "assistant" else items.user
@@ -73,7 +73,9 @@ def _leads_on(thinking: Thinking, rest: Sequence[Part]) -> bool:
     return any(isinstance(part, Text | Call | Media) for part in rest)
 
 
-class _Items:
+class Items:
+    """Makes the items of the parts of a message; uses each id once."""
+
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._used: set[str] = set()

@@ -1,1 +1,1 @@
-"""The rollouts of Codex: the reader, and the plan of the files that one session is made of."""
+"""The rollouts of Codex: the reader, the plan of the files of one session, and the writer."""

@@ -28,6 +28,7 @@ from sessiontree.errors import TooMuchError
 from sessiontree.formats import base
 from sessiontree.formats.codex.counts import CodexTally
 from sessiontree.formats.codex.history import End, Segment, planned
+from sessiontree.formats.codex.messages import is_turn
 from sessiontree.formats.codex.prompts import ABOUT, is_prompt
 
 _TYPES: Final = frozenset(
@@ -139,10 +140,11 @@ class Codex:
 
 
 class _Item(NamedTuple):
-    """An item of the current history: the uuid of the entry before it, and the prompt if any."""
+    """An item of the current history."""
 
-    parent: str
-    prompt: Any
+    parent: str  # the uuid of the entry before it
+    prompt: Any  # the item if it is a prompt, else None
+    is_turn: bool  # whether Codex counts it when it takes turns back
 
 
 class _State(NamedTuple):
@@ -244,7 +246,7 @@ class _Rollout:
         at = found.text("timestamp")
         if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
             prompt = _prompt_item(payload, found)
-            self._history.append(_Item(lines.leaf, prompt))
+            self._history.append(_Item(lines.leaf, prompt, _is_turn(payload, found)))
             fields: dict[str, Any] = {"message": found.fragment("payload")}
             if prompt is None and payload.text("role") == "user":
                 fields |= _META
@@ -292,7 +294,7 @@ class _Rollout:
 
     def _rolled_back(self, turns: Any) -> str:
         """Remove the last turns from the history; the uuid of the entry before them."""
-        starts = [n for n, item in enumerate(self._history) if item.prompt is not None]
+        starts = [n for n, item in enumerate(self._history) if item.is_turn]
         if not isinstance(turns, int) or turns <= 0 or not starts:
             return self.lines.leaf
         cut = starts[-turns] if turns < len(starts) else starts[0]
@@ -326,7 +328,8 @@ class _Rollout:
             if not isinstance(item, dict) or item.get("type") in _SILENT_ITEMS:
                 continue
             begins_turn = is_prompt(item)
-            self._history.append(_Item(lines.leaf, item if begins_turn else None))
+            prompt = item if begins_turn else None
+            self._history.append(_Item(lines.leaf, prompt, is_turn(item)))
             is_meta = item.get("role") == "user" and not begins_turn
             fields = {"message": item, **(_META if is_meta else {})}
             yield self._extra("message", line, b" %d" % number, fields, at)
@@ -361,6 +364,10 @@ def _prompt_item(payload: base.Values, line: base.Values) -> Any:
         return None
     item = line.value("payload")
     return item if is_prompt(item) else None
+
+
+def _is_turn(payload: base.Values, line: base.Values) -> bool:
+    return payload.text("role") == "user" and is_turn(line.value("payload"))
 
 
 def _prompt_text(payload: base.Values) -> str | None:

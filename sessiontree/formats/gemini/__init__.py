@@ -1,1 +1,1 @@
-"""The chats of Gemini CLI: the reader, and the layout that a search relies on."""
+"""The chats of Gemini CLI: the reader, the layout that a search relies on, and the writer."""

@@ -20,7 +20,7 @@ Part = dict[str, Any]
 _IGNORED: Final = ("/", "?", "<session_context>", "<hook_context>")
 """The starts of user messages that Gemini CLI leaves out of a conversation that it resumes."""
 
-_SNAPSHOT: Final = "<state_snapshot>"
+SNAPSHOT: Final = "<state_snapshot>"
 _RESPONSE: Final = "functionResponse"
 _SUBJECT: Final = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 
@@ -35,7 +35,7 @@ def is_ignored(content: Any) -> bool:
 def is_snapshot(message: Part) -> bool:
     """Whether this is the summary that stands first in a compressed conversation."""
     parts = parts_of(message.get("content"))
-    return message.get("type") == "user" and any(_SNAPSHOT in _text_of_any(part) for part in parts)
+    return message.get("type") == "user" and any(SNAPSHOT in _text_of_any(part) for part in parts)
 
 
 def _text_of_any(part: Any) -> str:

@@ -1,0 +1,77 @@
+"""The command `resume`: go on with a session in the agent that made it, or in another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Final
+
+import click
+
+from sessiontree.catalog.resume import PROGRAMS, find_session, plan
+from sessiontree.cli import arguments
+from sessiontree.cli.lookup import places_at
+from sessiontree.cli.output import out_json
+from sessiontree.cli.terminal import finish, out, tell, tell_each
+from sessiontree.errors import SessionTreeError, UsageError
+
+_AGENTS: Final = ("claude-code", "codex", "pi", "gemini")
+
+
+@arguments.command("resume", json="the command, its folder, and what the agent cannot keep")
+@click.argument("session", metavar="[ID]", required=False)
+@click.option(
+    "--in",
+    "agent",
+    type=click.Choice(_AGENTS),
+    help="The agent that goes on [default: the agent of the session].",
+)
+@arguments.path_option(
+    "--cwd", metavar="DIR", help="Go on in DIR [default: the working directory of the session]."
+)
+@click.option("--exec", "runs", is_flag=True, help="Run the command instead of printing it.")
+def resume(
+    session: str | None, agent: str | None, cwd: str | None, runs: bool, as_json: bool
+) -> None:
+    """Print the command by which an agent goes on with a session. With --exec, run it.
+
+    ID is the path of a session file, the id of a session, the first four or more characters of an
+    id, a name, or 'latest'. Sessions in the store count, and those of Claude Code, Codex, the pi
+    coding agent and Gemini CLI, where these agents keep them. Without ID, it is the newest
+    session whose working directory is the current one.
+
+    An agent goes on with its own session as it is. For a session of another agent, or of
+    sessiontree, 'resume' writes a converted copy where the agent looks for its sessions. It never
+    replaces a file. It reports what the agent cannot keep. The session itself does not change.
+    """
+    if runs and as_json:
+        raise click.UsageError("--exec runs the command, and --json prints it; give one of them")
+    problems: list[str] = []
+    try:
+        one = find_session(session, os.getcwd(), places_at(None), problems.append)
+    except SessionTreeError:
+        tell_each("Left out", problems)
+        raise
+    found = plan(one, agent, cwd, before=_check_installed if runs else lambda program: None)
+    if found.is_converted:
+        tell(f"Converted {one.file} for {PROGRAMS[found.agent]}: {found.file}")
+    for loss in found.losses:
+        tell(f"Not kept in {found.agent}: {loss}")
+    for warning in found.warnings:
+        tell(f"Warning: {warning}")
+    if runs:
+        finish()
+        os.chdir(found.cwd)
+        os.execvp(found.command[0], found.command)
+    if shutil.which(found.command[0]) is None:
+        tell(f"{_not_installed(found.command[0])}; the command works once it is installed")
+    out_json(found) if as_json else out(found.line)
+
+
+def _check_installed(program: str) -> None:
+    if shutil.which(program) is None:
+        raise UsageError(f"{_not_installed(program)}; install it, or leave out --exec")
+
+
+def _not_installed(program: str) -> str:
+    return f"{program!r} is not on the PATH"

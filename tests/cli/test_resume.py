@@ -1,0 +1,257 @@
+"""`resume` as a person uses it: the command that is printed, what it makes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.catalog.placing import path_for
+from sessiontree.storage.fs import DISK
+from tests.support.terminal import contents, done, printed_json, refused, run
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "agents"
+CLAUDE_CODE = "5e551015-0000-4000-8000-000000000001"
+AGENTS = ("claude-code", "codex", "gemini", "pi")
+NEWEST = 4_000_000_000  # later than any session here
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, with a project in it as the current folder."""
+    home = tmp_path / "home"
+    project = home / "my project"
+    project.mkdir(parents=True)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SESSIONTREE_HOME", str(home / "store"))
+    for name in (
+        *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"),
+        *("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"),
+    ):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+def ours(home: Path, id: str = "chat-id", cwd: str | None = None, agent: str = "") -> Path:
+    """A session of the store; `agent` is the one that it was imported from."""
+    file = home / "store" / f"{id}.jsonl"
+    file.parent.mkdir(exist_ok=True)
+    metadata: dict[str, Any] | None = {"agent": agent} if agent else None
+    with Session.create(file, id=id, cwd=cwd or os.getcwd(), metadata=metadata) as session:
+        session.append_message({"role": "user", "content": f"hello {id}"})
+        session.append_message({"role": "assistant", "content": "hi"})
+    return file
+
+
+def transcript(home: Path) -> Path:
+    """A session of Claude Code, where it keeps its own; its folder is there."""
+    (home / "project").mkdir()
+    folder = home / ".claude" / "projects" / "-home-project"
+    folder.mkdir(parents=True)
+    text = (FIXTURES / "claude_code" / "2.1.330" / f"{CLAUDE_CODE}.jsonl").read_text()
+    cwd = next(json.loads(line)["cwd"] for line in text.splitlines() if '"cwd"' in line)
+    made = folder / f"{CLAUDE_CODE}.jsonl"
+    made.write_text(text.replace(json.dumps(cwd), json.dumps(str(home / "project"))))
+    os.utime(made, (1, 1))
+    return made
+
+
+def as_claude_code(home: Path) -> tuple[Path, list[str]]:
+    return transcript(home), ["claude", "--resume", CLAUDE_CODE]
+
+
+def as_codex(home: Path) -> tuple[Path, list[str]]:
+    copytree(FIXTURES / "codex" / "0.169.0", home / ".codex")
+    file = max((home / ".codex").rglob("rollout-*.jsonl"))
+    return file, ["codex", "resume", file.stem[-36:], "--cd", os.getcwd()]
+
+
+KEPT = [as_claude_code, as_codex]
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_an_agent_goes_on_with_its_own_session_as_it_is(
+    kept: Callable[[Path], tuple[Path, list[str]]], home: Path
+) -> None:
+    file, command = kept(home)
+    before = contents(home)
+    made = printed_json("resume", file, *(["--cwd", "."] if kept is as_codex else []))
+    assert (made["command"], made["converted"], made["file"]) == (command, False, str(file))
+    assert contents(home) == before
+
+
+def test_without_an_id_it_is_the_newest_session_of_the_current_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id in ("older", "newer"):
+        ours(home, id, agent="codex")
+    ours(home, "elsewhere", cwd=str(home))
+    monkeypatch.setenv("PATH", str(home))
+    told = run("resume")
+    assert told.stdout.startswith(f"cd {shlex.quote(os.getcwd())} && codex resume ")
+    assert "newer.jsonl for Codex" in told.stderr
+    assert "'codex' is not on the PATH" in told.stderr
+    os.chdir("/")
+    assert "elsewhere (" in refused("resume")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_session_of_the_store_is_put_where_the_agent_looks_and_never_over_a_file(
+    agent: str, home: Path
+) -> None:
+    before = ours(home).read_bytes()
+    made = printed_json("resume", "chat-id", "--in", agent)
+    file = Path(made["file"])
+    with Session.open(file, readonly=True) as session:
+        assert "hello chat-id" in json.dumps(list(session.context().messages))
+        assert session.verify() == []
+        assert session.header["cwd"] == os.getcwd()
+    kept = contents(home)
+    told = refused("resume", "chat-id", "--in", agent)
+    assert f"{file} is there already, and is not replaced" in told
+    assert shlex.join(made["command"]) in told
+    assert contents(home) == kept
+    assert (home / "store" / "chat-id.jsonl").read_bytes() == before
+    again = printed_json("resume", file)
+    assert (again["command"], again["converted"]) == (made["command"], False)
+
+
+def test_a_session_that_codex_archived_is_there_already(home: Path) -> None:
+    made = printed_json("resume", ours(home), "--in", "codex")
+    archive = home / ".codex" / "archived_sessions"
+    archive.mkdir()
+    archived = Path(made["file"]).rename(archive / Path(made["file"]).name)
+    assert f"{archived} is there already" in refused("resume", "chat-id", "--in", "codex")
+    (warning,) = printed_json("resume", archived, "--cwd", ".")["warnings"][:1]
+    assert "run 'codex unarchive" in warning
+
+
+def test_a_session_of_an_agent_goes_on_in_another_one(home: Path) -> None:
+    transcript(home)
+    made = printed_json("resume", CLAUDE_CODE[:8], "--in", "codex")
+    assert made["command"] == ["codex", "resume", CLAUDE_CODE]
+    assert made["cwd"] == str(home / "project")
+    assert any("the lane" in loss["what"] for loss in made["notExpressed"]) is False
+    assert any("custom entry" in loss["what"] for loss in made["notExpressed"])
+
+
+def test_exec_runs_the_agent_in_the_folder(home: Path) -> None:
+    ours(home, agent="pi")
+    program = home / "bin" / "pi"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$PWD: $*"\n')
+    program.chmod(0o755)
+    asked = [sys.executable, "-m", "sessiontree", "resume", "--exec"]
+    path = f"{program.parent}:{os.environ['PATH']}"
+    told = subprocess.run(
+        asked, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True
+    )
+    (file,) = (home / ".pi").rglob("*.jsonl")
+    assert told.stdout == f"{os.getcwd()}: --session {file}\n"
+
+
+def test_exec_of_an_agent_that_is_not_installed_makes_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours(home)
+    monkeypatch.setenv("PATH", str(home))
+    before = contents(home)
+    told = refused("resume", "--in", "gemini", "--exec")
+    assert "'gemini' is not on the PATH; install it, or leave out --exec" in told
+    assert contents(home) == before
+
+
+def test_a_session_of_no_agent_needs_the_name_of_one(home: Path) -> None:
+    ours(home)
+    assert "name the agent that goes on with it, such as --in claude-code" in refused("resume")
+
+
+def test_a_folder_that_is_gone_is_named_and_another_one_serves(home: Path) -> None:
+    ours(home, cwd="/gone/long ago")
+    told = refused("resume", "chat-id", "--in", "codex")
+    assert "/gone/long ago, the working directory of session chat-id, is not there" in told
+    assert "--cwd DIR" in told
+    made = printed_json("resume", "chat-id", "--in", "codex", "--cwd", ".")
+    assert made["cwd"] == os.getcwd()
+
+
+def test_an_ambiguous_id_and_an_unknown_one_are_refused(home: Path) -> None:
+    ours(home, "abcd-1")
+    ours(home, "abcd-2")
+    told = refused("resume", "abcd")
+    assert "'abcd' is ambiguous" in told
+    assert "abcd-1" in told
+    assert "abcd-2" in told
+    assert "is named 'zzzz'" in refused("resume", "zzzz")
+
+
+@pytest.mark.unprivileged
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_home_that_cannot_be_written_is_named(agent: str, home: Path) -> None:
+    ours(home)
+    home.chmod(0o555)
+    try:
+        told = refused("resume", "chat-id", "--in", agent)
+    finally:
+        home.chmod(0o755)
+    assert str(home) in told
+    assert "permission" in told.lower()
+
+
+def test_a_session_that_is_being_written_is_told_of(home: Path) -> None:
+    file = ours(home)
+    with Session.open(file, exclusive=True):
+        made = printed_json("resume", "chat-id", "--in", "pi")
+    assert any("what it writes from now on is left out" in told for told in made["warnings"])
+    own = transcript(home)
+    os.utime(own, (NEWEST, NEWEST))
+    (warning,) = printed_json("resume", own)["warnings"]
+    assert "if Claude Code still runs there, end it first" in warning
+
+
+def test_half_a_line_at_the_end_of_an_agents_file_is_reported_and_the_rest_converted(
+    home: Path,
+) -> None:
+    own = transcript(home)
+    own.write_bytes(own.read_bytes()[:-20])
+    made = printed_json("resume", own, "--in", "gemini")
+    assert any("middle of a line" in told for told in made["warnings"])
+
+
+def test_gemini_gets_a_free_short_name_and_one_that_is_known_is_used(home: Path) -> None:
+    tmp = home / ".gemini" / "tmp"
+    (tmp / "my-project").mkdir(parents=True)
+    (tmp / "my-project" / ".project_root").write_text("/another/my project")
+    made = printed_json("resume", ours(home), "--in", "gemini")
+    assert Path(made["file"]).parent == tmp / "my-project-1" / "chats"
+    assert (tmp / "my-project-1" / ".project_root").read_text() == os.getcwd()
+    (tmp / "my-project-1" / ".project_root").unlink()
+    known = {"projects": {os.getcwd(): "known"}}
+    (home / ".gemini" / "projects.json").write_text(json.dumps(known))
+    made = printed_json("resume", ours(home, "second"), "--in", "gemini")
+    assert Path(made["file"]).parent == tmp / "known" / "chats"
+
+
+def test_the_folder_of_a_long_path_has_the_name_that_claude_code_gives_it(home: Path) -> None:
+    sdk = pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
+    key = sdk._internal.sessions.project_key_for_directory
+    for name in ("a b", "é~", "x" * 150 + "/" + "y" * 150):
+        folder = home / name
+        folder.mkdir(parents=True)
+        made = path_for("claude-code", str(folder), "s.jsonl", DISK, {"HOME": str(home)})
+        assert Path(made).parent.name == key(folder)
+
+
+def test_printing_and_running_at_once_is_wrong_usage(home: Path) -> None:
+    refused("resume", "--exec", "--json", status=2)
+    assert "[ID]" in done("resume", "--help")
