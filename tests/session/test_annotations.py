@@ -71,6 +71,16 @@ def test_an_annotation_after_another_keeps_the_leaf_in_its_path(file: Path) -> N
         assert said(session.context()) == ["p1", "a1", "p2"]
 
 
+@pytest.mark.parametrize("lane", ["main", "side"])
+def test_annotations_hang_below_each_other(file: Path, lane: str) -> None:
+    with Session.create(file, lane=lane) as session:
+        (said_first,) = talk(session, "p1")
+        noted = [session.label("@", "here"), session.rename("n"), session.update_metadata(a=1)]
+        above = [said_first, *noted[:-1]]
+        assert [each.parent_uuid for each in noted] == [entry.uuid for entry in above]
+        assert session.leaf == said_first
+
+
 def test_a_label_is_set_moved_and_cleared(file: Path) -> None:
     with Session.create(file, cwd="/p") as session:
         first = session.append_message(user("p1"))

@@ -64,6 +64,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "branches": (1, lambda session, _: session.branches()),
     "stats": (1, lambda session, _: session.stats()),
     "refresh": (1, lambda session, _: session.refresh()),
+    "conflict": (1, lambda session, _: session.conflict),
     "branch": (4, lambda session, _: session.branch("@~1", summary="left")),
     "switch": (3, lambda session, _: session.switch("@~1")),
     "rewind": (4, lambda session, _: session.rewind()),
