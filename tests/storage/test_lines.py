@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -127,3 +128,24 @@ def test_chosen_lines_are_those_of_a_split(content: bytes, blocks: Blocks, rando
     with blocks_of(*blocks):
         got = list(lines_at(reader(content), [offset for offset, _ in chosen]))
     assert got == [line for _, line in chosen]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "size", "found"),
+    [
+        (0, 8, 99, (0, b"one\ntwo\n")),
+        (0, 8, 8, (0, b"one\ntwo\n")),
+        (0, 8, 7, (4, b"two\n")),
+        (0, 8, 4, (8, b"")),
+        (2, 8, 99, (4, b"two\n")),
+        (2, 14, 99, (4, b"two\nthree\n")),
+        (2, 2, 99, (2, b"")),
+        (2, 15, 99, (15, b"")),
+    ],
+)
+def test_whole_lines_of_a_window_are_those_that_begin_in_it(
+    start: int, end: int, size: int, found: tuple[int, bytes]
+) -> None:
+    content = b"one\ntwo\nthree\n"
+    lines = Backwards(lambda offset, size: b"", content[start:], start)
+    assert lines.lines_before(end, size) == found

@@ -1,0 +1,57 @@
+"""What a request takes of odd values: base64, data URLs, and who sealed a thinking."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessiontree.context.providers.parts import maker_of
+from sessiontree.context.providers.values import base64_of, data_url_parts
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        *(("QUJD", "QUJD"), ("QUI=", "QUI="), ("QUI", "QUI="), ("QQ", "QQ=="), ("QQ=", "QQ==")),
+        *(("QU\nJD\r\n", "QUJD"), ("QUJDR", None), ("Q", None), ("QU*D", None), (5, None)),
+        *((None, None), ("", None)),
+    ],
+)
+def test_base64_is_padded_or_refused(given: object, taken: str | None) -> None:
+    assert base64_of(given) == taken
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("data:image/PNG;base64,QUI", ("image/png", "QUI=")),
+        ("data:image/png;base64,QUJDR", None),
+        ("data:image/png;base64,", None),
+        ("data:image/png,QUI", None),
+        ("https://a.test/b.png", None),
+    ],
+)
+def test_a_data_url_has_a_type_and_base64(url: str, parts: tuple[str, str] | None) -> None:
+    assert data_url_parts(url) == parts
+
+
+@pytest.mark.parametrize(
+    ("api", "provider", "model", "maker"),
+    [
+        ("anthropic-messages", "", "", "anthropic"),
+        ("bedrock-converse-stream", "", "us.claude-x", "anthropic"),
+        ("bedrock-converse-stream", "anthropic", "nova", ""),
+        ("openai-responses", "anthropic", "", "openai"),
+        ("openai-completions", "openai", "", ""),
+        ("", "OpenAI", "claude-x", "openai"),
+        ("", "Anthropic", "gpt", "anthropic"),
+        ("", "acme", "claude-x", "anthropic"),
+        ("", "acme", "gpt", ""),
+        ("", "", "claude-x", "anthropic"),
+        ("", "", "gpt", None),
+    ],
+)
+def test_who_sealed_a_thinking_is_told_by_api_provider_and_model(
+    api: str, provider: str, model: str, maker: str | None
+) -> None:
+    said = {"api": api, "provider": provider, "model": model}
+    assert maker_of({"role": "assistant", **said}) == maker
