@@ -18,8 +18,8 @@ from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import role
 from sessiontree.text.searchable import texts
 from tests.formats import test_gemini
-from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS
-from tests.support.transcripts import compressed, user
+from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION
+from tests.support.transcripts import compressed, user, with_subagent
 
 PATTERNS = ("part-3", "await", "toolu_", "edit", "é", "the", "00:0", "needlezz")
 KINDS = sorted(mixed.WRITERS)
@@ -285,3 +285,11 @@ def test_a_message_of_a_document_with_many_matches_is_found_once(tmp_path: Path)
     file = test_gemini.document(tmp_path / "session-1.json", *said)
     assert_finds_what_is_there(file, "needle")
     assert len(found_in(file, "needle")) == 2
+
+
+def test_a_line_without_a_uuid_in_a_subagents_file_is_found_by_its_place(tmp_path: Path) -> None:
+    aside = {"isSidechain": True, "agentId": "one"}
+    title = {"type": "ai-title", "aiTitle": "a needle", "sessionId": "s"}
+    said = [user("s1", None, "long " * 900, **aside), title, user("s2", "s1", **aside), title]
+    file = with_subagent(tmp_path / f"{SESSION}.jsonl", user("a", None), *said)
+    assert_finds_what_is_there(file, "needle")

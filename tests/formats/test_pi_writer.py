@@ -315,3 +315,22 @@ def test_an_edit_of_a_custom_message_is_an_edit_in_pi(tmp_path: Path) -> None:
     (target,) = (line for line in lines if line["type"] == "custom_message")
     assert (edit["targetId"], edit["replacement"]) == (target["id"], {"content": "short"})
     assert not [loss for loss in done.losses if "edit" in loss.what]
+
+
+OWN_KEYS: dict[str, dict[str, Any]] = {
+    "message": {"message": user("a")},
+    "model_change": {"provider": "p", "modelId": "m"},
+    "compaction": {"summary": "s", "firstKeptEntryUuid": "FIRST", "tokensBefore": 1},
+    "branch_summary": {"summary": "s", "fromUuid": "FIRST"},
+    "stack_summary": {"summary": "s", "fromUuid": "FIRST"},
+}
+
+
+@pytest.mark.parametrize("type", OWN_KEYS)
+def test_a_key_that_pi_does_not_know_is_a_loss_of_each_type(tmp_path: Path, type: str) -> None:
+    with Session.create(cwd="/project") as session:
+        first = session.append_message(user("p1")).uuid
+        known = {k: first if v == "FIRST" else v for k, v in OWN_KEYS[type].items()}
+        session.append(type, **known, own=1)
+        losses = session.convert("pi", tmp_path / "made.jsonl").losses
+    assert [loss.what for loss in losses if "'own'" in loss.what] != []
