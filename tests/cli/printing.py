@@ -277,7 +277,7 @@ VARYING: Final = re.compile(
             r"\b1[7-9]\d{11}\b",
             r"\d{8}T\d{6}\.\d+Z",
             r"\b\d\d? [A-Z][a-z]{2,8} 2\d{3}\b|(?<=  )\d\d:\d\d$",
-            r"\b\d+ (?:years?|months?|weeks?|days?|h|min|s)(?: \d+ (?:h|min|s))?(?: ago)?\b|\bjust now\b",
+            r"\b\d+ (?:years?|months?|weeks?|days?|h|min|s)(?: \d+ (?:h|min|s))?(?: ago)?\b",
             r"2\d{3}-\d\d-\d\dT\d\d-\d\d-\d\d(?:-\d{3}Z)?",
             r"2\d{3}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+Z)?)?)?",
         )
