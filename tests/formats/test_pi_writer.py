@@ -330,7 +330,7 @@ OWN_KEYS: dict[str, dict[str, Any]] = {
 def test_a_key_that_pi_does_not_know_is_a_loss_of_each_type(tmp_path: Path, type: str) -> None:
     with Session.create(cwd="/project") as session:
         first = session.append_message(user("p1")).uuid
-        known = {k: first if v == "FIRST" else v for k, v in OWN_KEYS[type].items()}
+        known: dict[str, Any] = {k: first if v == "FIRST" else v for k, v in OWN_KEYS[type].items()}
         session.append(type, **known, own=1)
         losses = session.convert("pi", tmp_path / "made.jsonl").losses
     assert [loss.what for loss in losses if "'own'" in loss.what] != []
