@@ -362,12 +362,12 @@ def test_repair_loses_no_entry_however_long_one_tries() -> None:
 def test_alike_lines_of_an_older_program_are_adopted_each_by_itself(file: Path) -> None:
     with Session.create(file) as session:
         session.append_message({"role": "user", "content": "p1"})
-    line = b'{"type":"custom","customType":"x"}\n'
+    line = b'{"type":"x-y"}\n'  # shorter than any entry with a uuid
     with file.open("ab") as opened:
         opened.write(line * 300)
     with Session.open(file) as session:
         session.repair()
-        found = session.find(type="custom")
+        found = session.find(type="x-y")
         assert len({entry.uuid for entry in found}) == 300
         assert [entry.parent_uuid for entry in found[1:]] == [entry.uuid for entry in found[:-1]]
         assert session.verify() == []
