@@ -17,6 +17,7 @@ from contextlib import chdir, contextmanager
 from glob import glob
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from tests.cli.screens import screens
 from tests.support.terminal import run
@@ -297,15 +298,13 @@ def printed(case: Path) -> str:
 
 @contextmanager
 def utc() -> Iterator[None]:
-    before = os.environ.get("TZ")
+    """Times of UTC, and lines as wide as without a terminal, wherever the tests run."""
     try:
-        os.environ["TZ"] = "UTC"
-        time.tzset()
-        yield
+        with patch.dict(os.environ, TZ="UTC"):
+            os.environ.pop("COLUMNS", None)
+            time.tzset()
+            yield
     finally:
-        os.environ.pop("TZ")
-        if before is not None:
-            os.environ["TZ"] = before
         time.tzset()
 
 
