@@ -251,6 +251,9 @@ LATE: Final = {
         "redact.redaction": "slow: it compiles all rules",
         "redact.rules": "slow: it compiles all rules",
     },
+    "cli.inspect": {
+        "cli.spending": "heavy, and few ask for the costs",
+    },
     "cli.maintenance": {
         "cli.lookup": "heavy, and only the garbage of a store needs it",
     },

@@ -20,6 +20,7 @@ from sessiontree.cli.output import (
     out_json_list,
     usage_in_words,
 )
+from sessiontree.cli.screen import no_pager
 from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
 from sessiontree.cli.totals import out_totals
 from sessiontree.context.settings import header_settings
@@ -262,22 +263,45 @@ _MOVES: Final = frozenset({"branch", "branch_summary", "stack_summary"})
 
 
 @arguments.command("stats", json="the numbers")
-@click.argument("place", metavar="[FILE|DIR]", required=False, type=arguments.SESSION_FILE)
+@click.argument("places", metavar="[FILE|DIR]…", nargs=-1, type=arguments.SESSION_FILE)
+@click.option(
+    "--by",
+    type=click.Choice(("day", "project", "model", "agent")),
+    help="Print what was spent by day, project, model or agent. You can name more than one FILE "
+    "or DIR.",
+)
 @arguments.agent
 @arguments.project
-@arguments.time("--since", "Count only sessions that changed since this time")
-def stats(place: str | None, as_json: bool, **only: Any) -> None:
+@arguments.time(
+    "--since",
+    "Count only sessions that changed, and with --by only what was spent, since this time",
+)
+@no_pager
+def stats(places: tuple[str, ...], by: Any, no_pager: bool, as_json: bool, **only: Any) -> None:
     """With FILE, the command counts one session. With DIR, it adds up the sessions in DIR and in
     the folders below DIR; without both, all sessions that 'sessiontree ls' lists.
 
     The cost is the cost that the agent reported. The counts of sessions are kept in your cache
     folder, so that only new and changed sessions are counted the next time.
+
+    With --by, an answer without a reported cost is estimated at the list price of its provider, by
+    the package genai-prices (pip install 'sessiontree[prices]'), which needs no network. Reported
+    and estimated costs stand apart. What forks and imports repeat counts once. This reads all
+    sessions as a whole.
     """
+    if any(only.values()) and any(not os.path.isdir(place) for place in places):
+        raise click.UsageError("--agent, --project and --since need a folder, not a file")
+    if by is not None:
+        from sessiontree.cli.spending import out_spending  # heavy, and few ask for the costs
+
+        out_spending(places, Selection(**only), by, as_json=as_json, paged=not no_pager)
+        return
+    if len(places) > 1:
+        raise click.UsageError("give one FILE or DIR, or --by to add up several")
+    place = places[0] if places else None
     if place is None or os.path.isdir(place):
         out_totals(place, Selection(**only), as_json=as_json)
         return
-    if any(only.values()):
-        raise click.UsageError("--agent, --project and --since need a folder, not a file")
     _out_stats(place, as_json=as_json)
 
 

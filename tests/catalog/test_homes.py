@@ -131,6 +131,18 @@ def test_the_list_is_of_the_sessions_that_are_asked_for(
     assert sessions == len(expected)
 
 
+def test_the_costs_of_all_homes_are_those_of_their_sessions(home: Path) -> None:
+    found = printed_json("stats", "--by", "agent")
+    assert {row["agent"]: row["answers"] for row in found["rows"]} == {
+        "claude-code": 11,
+        "codex": 8,
+        "gemini": 5,
+    }
+    assert found["usage"]["cost"] == printed_json("stats")["usage"]["cost"]
+    only = printed_json("stats", "--by", "model", "--agent", "gemini")
+    assert [row["model"] for row in only["rows"]] == ["google/gemini-2.5-pro"]
+
+
 def test_an_imported_session_keeps_its_agent_and_its_title(home: Path, tmp_path: Path) -> None:
     before = {(row["agent"], row["name"] or row["firstMessage"]) for row in listed()}
     for row in listed():

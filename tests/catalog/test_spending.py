@@ -110,6 +110,7 @@ def test_answers_of_the_agents_count_once_in_forks_and_imports(
     tmp_path: Path, processes: int
 ) -> None:
     kinds = {"claude_code": "*/*.jsonl", "codex": "**/rollout-*", "gemini": "**/session-*"}
+    kinds |= {"pi": "*/*.jsonl"}
     files = [source(f, kind) for kind, name in kinds.items() for f in (AGENTS / kind).glob(name)]
     imports = [source(import_session(one.file, str(tmp_path)).file, "import") for one in files]
     found = spent(*files, *imports, by="agent", processes=processes)
@@ -120,9 +121,15 @@ def test_answers_of_the_agents_count_once_in_forks_and_imports(
         "claude_code": (110, 55, 0, 11),  # as its own last report of each model has it
         "codex": (160, 80, 0, 8),  # eight requests in three threads that share history
         "gemini": (65, 35, 15, 5),  # thoughts are output, what is cached is not input
+        "pi": (91, 39, 26, 13),
     }
     assert found.rows["claude_code"].as_dict()["cost"] == {
         "reported": 0.002065,
+        "estimated": 0.0,
+        "unpricedAnswers": 0,
+    }
+    assert found.rows["pi"].as_dict()["cost"] == {
+        "reported": 3.9,
         "estimated": 0.0,
         "unpricedAnswers": 0,
     }

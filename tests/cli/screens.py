@@ -1,4 +1,4 @@
-"""The screens of `ls` and `search` over the sessions of a user, at three sizes of a terminal.
+"""The screens of `ls`, `search` and `stats --by` over a user's sessions, at three sizes.
 
 The user has the sessions of `fixtures/agents` and a few of the store. The escape that starts a
 colour is written as `␛`. `python -m tests.cli.printing` writes the expectations again.
@@ -13,14 +13,18 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from sessiontree.catalog.counting import Counter
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.catalog.search import Wanted, search
+from sessiontree.catalog.spending import BY, By, Source, Spending, spending_of
+from sessiontree.cli import spending
 from sessiontree.cli.hits import rows
 from sessiontree.cli.screen import Screen
 from sessiontree.cli.table import table
+from sessiontree.operations.prices import Prices
 from sessiontree.store import by_time
 from sessiontree.text.pattern import query
 
@@ -59,13 +63,37 @@ def screens() -> Iterator[tuple[str, str]]:
         counted = list(Counter(None).counted(found, None))
         files = [one.file for one in counted]
         hits = list(search(query("file"), files, Wanted(conversation=True), problems.append))
+        sources = [Source(one.file, one.made_by or "sessiontree", one.cwd) for one in counted]
+        spent = {by: spending_of(sources, by, PRICES, problems.append) for by in BY}
         assert not problems
+        yield (
+            "spending-no-terminal",
+            "\n".join(spending.table(spent["model"], "model", None)) + "\n",
+        )
         for width, height in SIZES:
             for colour in (False, True):
                 screen = Screen(width, colour, NOW)
                 lines = [*table(counted, screen), "", *(row for row, _ in rows(hits, screen))]
                 text = "\n".join(lines[: 2 * height]).replace("\x1b", "␛")
-                yield f"screen-{width}x{height}{'-colour' if colour else ''}", f"{text}\n"
+                size = f"{width}x{height}{'-colour' if colour else ''}"
+                yield f"screen-{size}", f"{text}\n"
+                yield f"spending-{size}", _drawn(spent, screen)
+
+
+def _price(usage: dict[str, int], model: str, **about: Any) -> Any:
+    """Half a dollar for each token written, whatever the package says today; one has no price."""
+    if model == "gpt-5":
+        raise LookupError(model)
+    price = SimpleNamespace(output=0.5)
+    return SimpleNamespace(total_price=0.5 * usage.get("output_tokens", 0), model_price=price)
+
+
+PRICES: Final = Prices(_price, dict, "test")
+
+
+def _drawn(spent: dict[By, Spending], screen: Screen | None) -> str:
+    tables = ("\n".join(spending.table(made, by, screen)) for by, made in spent.items())
+    return "\n\n".join(tables).replace("\x1b", "␛") + "\n"
 
 
 def _make_home(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""The screens of `ls` and `search` are what they were, and none is wider than the terminal."""
+"""The screens of lists, hits and costs are what they were, and fit the terminal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ def test_a_screen_is_what_is_expected(name: str) -> None:
     assert SCREENS[name] == (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("kind", ["screen", "spending"])
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_a_screen_is_full_and_not_wider_than_the_terminal(width: int, height: int) -> None:
-    plain = SCREENS[f"screen-{width}x{height}"]
+def test_a_screen_is_full_and_not_wider_than_the_terminal(
+    width: int, height: int, kind: str
+) -> None:
+    plain = SCREENS[f"{kind}-{width}x{height}"]
     assert max(map(cell_len, plain.splitlines())) in range(width - 3, width + 1)
-    coloured = SCREENS[f"screen-{width}x{height}-colour"]
+    coloured = SCREENS[f"{kind}-{width}x{height}-colour"]
     without = re.sub("␛\\[[0-9;]*m", "", coloured)
     assert [line.rstrip() for line in without.splitlines()[:9]] == [
         line.rstrip() for line in plain.splitlines()[:9]
