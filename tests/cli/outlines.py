@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from tests.cli.printing import EXPECTED, HERE, NOW, utc
-from tests.support.terminal import run
+from tests.cli.printing import EXPECTED, HERE, NOW
+from tests.support.terminal import run, utc
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 OUTLINES: Final = EXPECTED / "outlines"

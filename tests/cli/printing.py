@@ -11,22 +11,24 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
+from datetime import UTC, datetime
 from glob import glob
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
 from tests.cli.screens import screens
-from tests.support.terminal import run
+from tests.support.terminal import run, utc
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 HERE: Final = Path(__file__).parent / "printed"
 EXPECTED: Final = HERE / "expected"
 FOREIGN: Final = {path.name: path for path in sorted(FIXTURES.glob("foreign-*/"))}
-CASES: Final = {path.name: path for path in sorted(HERE.glob("*/")) if path != EXPECTED} | FOREIGN
+CASES: Final = {
+    path.name: path for path in sorted(HERE.glob("*/")) if path.name not in ("expected", "worked")
+} | FOREIGN
 
 READING: Final = """
 show FILE
@@ -36,6 +38,7 @@ show FILE no-such
 tree FILE
 tree FILE --all
 tree FILE --json
+labels FILE
 branches FILE
 branches FILE --json
 path FILE
@@ -122,7 +125,7 @@ append FILE --attach notes.md --preview notes; show FILE; blob ls FILE --json
 append FILE --text see --attach notes.md --json
 append FILE --handle file@1.0.0::path:notes.md --preview notes; handle resolve FILE --root . --json
 append FILE --text a --lane scratch/a; keep FILE scratch/a --json
-append FILE --text b --lane b; keep FILE b; branches FILE --json
+append FILE --text b --lane b; keep FILE b; tree FILE --all; branches FILE --json
 label FILE @~1 mark --json; label FILE mark --clear --json
 rename FILE title --json
 edit-context FILE @~1 --text new --json; context FILE; show FILE @~1
@@ -142,7 +145,7 @@ search e FILE --current --blobs
 search e . --cwd /project --limit 1 --json
 search x{50} FILE --regex --blobs
 branch FILE @~2 --name other --json; switch FILE other --json; branches FILE
-branch FILE @~2 --summary left --lane second; branches FILE
+branch FILE @~2 --summary left --lane second; tree FILE --all
 branch FILE @~2 --scratch --json
 branch FILE @~2 --summarizer cat; show FILE
 branch-here FILE @~2 --name here; show FILE here
@@ -265,6 +268,8 @@ ALONE: Final = {"stream": RECORDING, "any": CONVERTING, "shaped": CONVERTING}
 LENGTH: Final = 150
 """How long the path of the folder is: files that name it have a size that is printed."""
 
+NOW: Final = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+
 LONG_AGO: Final = 1_770_000_000
 
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -292,20 +297,9 @@ def printed(case: Path) -> str:
     """What all commands print about a case, with times of UTC."""
     name = case.name
     commands = IMPORTING if name in FOREIGN else ALONE.get(name) or READING + MORE[name]
-    with utc():
+    width = patch.dict(os.environ, {"COLUMNS": "100"})
+    with utc(), width, patch("sessiontree.cli.screen.now", lambda: NOW):
         return "\n".join(_played(case, line) for line in commands.split("\n") if line)
-
-
-@contextmanager
-def utc() -> Iterator[None]:
-    """Times of UTC, and lines as wide as without a terminal, wherever the tests run."""
-    try:
-        with patch.dict(os.environ, TZ="UTC"):
-            os.environ.pop("COLUMNS", None)
-            time.tzset()
-            yield
-    finally:
-        time.tzset()
 
 
 def _played(case: Path, line: str) -> str:
@@ -376,7 +370,10 @@ def steady(text: str, case: Path) -> str:
 
 
 def main() -> None:
+    from tests.cli import outlines
+
     EXPECTED.mkdir(exist_ok=True)
+    outlines.main()
     for name, case in CASES.items():
         (EXPECTED / f"{name}.txt").write_text(printed(case), encoding="utf-8")
     for name, screen in screens():

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from click.testing import CliRunner, Result
 
@@ -19,16 +20,13 @@ from sessiontree.core.display import JOINERS
 
 @contextmanager
 def utc() -> Iterator[None]:
-    """Times are those of UTC."""
-    before = os.environ.get("TZ")
+    """Times of UTC, and lines as wide as without a terminal, wherever the tests run."""
     try:
-        os.environ["TZ"] = "UTC"
-        time.tzset()
-        yield
+        with patch.dict(os.environ, TZ="UTC"):
+            os.environ.pop("COLUMNS", None)
+            time.tzset()
+            yield
     finally:
-        os.environ.pop("TZ")
-        if before is not None:
-            os.environ["TZ"] = before
         time.tzset()
 
 
