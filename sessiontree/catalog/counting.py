@@ -27,8 +27,11 @@ from sessiontree.core.entry import decode_object
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.formats import FORMATS, HEAD, Format
+from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.files import SUBAGENTS, own_folder
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Scanner
+from sessiontree.storage.move import make_folders
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.text.pattern import finder
 
@@ -115,13 +118,9 @@ class Counter:
         if self._file is None or not self._is_changed:
             return
         kept = dict(list(self._kept.items())[-MOST_KEPT:])
-        made = f"{self._file}.{os.getpid()}"
-        with suppress(OSError):
-            content = msgspec.msgpack.encode(kept)
-            os.makedirs(os.path.dirname(self._file), mode=0o700, exist_ok=True)
-            with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(content)
-            os.replace(made, self._file)
+        with suppress(OSError, SessionTreeError):
+            make_folders(DISK, os.path.dirname(self._file))
+            swap_file(DISK, self._file, iter([msgspec.msgpack.encode(kept)]))
 
 
 _decode: Final = msgspec.msgpack.Decoder(dict[str, _Kept]).decode

@@ -104,7 +104,7 @@ def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
     ("words", "error"),
     [
         (("switch", "@~9"), "goes too far"),
-        (("label", "@", "a b"), "no spaces"),
+        (("label", "@", "a  b"), "only single spaces"),
         (("label", "@", "a@b"), "no @ ~ :"),
         (("label", "@", ""), "not empty"),
         (("branch", "@", "--name", "a:b"), "no @ ~ :"),

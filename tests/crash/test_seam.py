@@ -3,8 +3,9 @@
 What the crash tests prove, they prove of calls that go through `storage/fs.py`.
 A write that goes past it would be outside of every proof, so there is none: all
 modules are parsed, and each call that could write, rename, sync, remove or make
-something is found. Three exceptions: `cli/demo.py` plays in a temporary folder that
-it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; anybody may open the
+something is found. Some exceptions: `cli/demo.py` plays in a temporary folder that
+it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; `cli/resume.py` goes over to an
+agent's program; `cli/screen.py` asks for the terminal's size and for a pager; anybody may open the
 null device; and anybody may open a file with flags that only read.
 """
 
@@ -24,7 +25,11 @@ from sessiontree.storage.fs import DISK
 
 PACKAGE = Path(sessiontree.__file__).parent
 SEAM = "storage/fs.py"
-ALLOWED = {"cli/demo.py": {"tempfile.mkdtemp", "shutil.rmtree"}}
+ALLOWED = {
+    "cli/demo.py": {"tempfile.mkdtemp", "shutil.rmtree"},
+    "cli/resume.py": {"os.chdir", "os.execvp", "shutil.which"},
+    "cli/screen.py": {"shutil.get_terminal_size", "shutil.which"},
+}
 
 WRITING_MODULES = {"shutil", "tempfile", "mmap", "fileinput", "sqlite3", "shelve", "dbm"}
 """Modules of which any use is a violation."""

@@ -145,7 +145,7 @@ def test_the_tree_shows_its_messages(session: Session, plain: Session) -> None:
     rows, wanted = ([(r.role, r.preview) for r in one.tree()] for one in (session, plain))
     assert rows[1:] == wanted[1:]
     drawn, expected = ("\n".join(one.render(all=True)) for one in (session, plain))
-    for word in ("user  Build a CLI", "assistant  read()", "toolResult  a.py"):
+    for word in ("user  Build a CLI", "assistant  read()", "tool  a.py"):
         assert word in drawn
         assert word in expected
     assert session.branches()[0].preview == "Added."
@@ -173,7 +173,7 @@ def test_what_an_entry_says_is_not_resolved(far: Far) -> None:
             session.append_handle(handle(number), **words)
         assert [row.preview for row in session.tree()][1:3] == ["message 0", "message 1"]
         assert far.numbers() == [0, 4]  # they may be prompts
-        assert "toolResult  message 2" in "\n".join(session.render())
+        assert "tool  message 2" in "\n".join(session.render())
         assert session.branches()[0].preview == "message 5"
         assert far.numbers() == []
         assert len(session.turns()) == 2
