@@ -197,6 +197,12 @@ def test_a_forked_process_is_told_to_open_a_session_of_its_own(path: Path) -> No
         assert said(plain.context()) == ["hello", "p"]
 
 
+async def until_threads_are(number: int) -> None:
+    with anyio.fail_after(PATIENCE):
+        while threading.active_count() > number:
+            await anyio.sleep(0.001)
+
+
 def test_a_session_that_ends_before_its_loop_takes_no_time_from_the_others(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,8 +216,10 @@ def test_a_session_that_ends_before_its_loop_takes_no_time_from_the_others(
 
     async def main() -> AsyncSession:
         for _ in range(3):
+            before = threading.active_count()
             async with AsyncSession.open(path) as session:
                 await session.append_message(user("p"))
+            await until_threads_are(before)
         return await AsyncSession.open(path, exclusive=True)
 
     assert asyncio.run(main())
@@ -226,9 +234,7 @@ async def test_a_session_that_nobody_holds_is_closed(path: Path) -> None:
     await session.append_message(user("p"))
     del session
     gc.collect()
-    with anyio.fail_after(10):
-        while threading.active_count() > before:
-            await anyio.sleep(0.001)
+    await until_threads_are(before)
     Session.open(path, exclusive=True).close()
 
 
