@@ -28,6 +28,8 @@ LOCK: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 OVERWRITE: Final = os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 """Neither goes through a link, which may lead to another program's file."""
 READ: Final = os.O_RDONLY
+FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+"""To look at a folder, which not every system opens."""
 READ_PLAIN: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """To read a file at this very path: a link is refused, and a pipe or device does not wait."""
 

@@ -7,6 +7,8 @@ then writes its name into the lock file.
 A writer must know before each entry that its file and its lock are still at their paths.
 Two calls of `stat` cost more than the entry. `Surroundings` asks for their folder once
 instead: POSIX changes a folder's times whenever a name in it is made, renamed or removed.
+For a millisecond after a look at the path of the folder, its open descriptor is asked, which
+takes half the time: a loop of appends looks at the path once a millisecond.
 
 Invariants:
 - While `held`, no other descriptor of the lock file at that path holds the lock.
@@ -15,8 +17,9 @@ Invariants:
 - A forked child never takes its parent's lock for its own.
 - As long as `look` gives the same number, every name of the folder leads to the same
   file. It notices a file that is removed, renamed or replaced, also if a program restores
-  the folder's time of modification, and a folder above that is renamed or replaced. It
-  does not notice a file system mounted upon the file.
+  the folder's time of modification. It notices a folder above that is renamed or replaced
+  `TRUSTED_SECONDS` after it last looked at the path. It does not notice a file system
+  mounted upon the file.
 
 A file system may count time in steps of up to two seconds (FAT). So a folder counts as
 unchanged only if its last change was some seconds before the look that it is compared
@@ -40,13 +43,30 @@ import orjson
 
 from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError, UsageError
 from sessiontree.storage.files import is_owner_record, owner_in
-from sessiontree.storage.fs import LOCK, OVERWRITE, READ, FileSystem, Stat, closing_fd, write_all
+from sessiontree.storage.fs import (
+    FOLDER,
+    LOCK,
+    OVERWRITE,
+    READ,
+    FileSystem,
+    Stat,
+    closing_fd,
+    write_all,
+)
 
 SETTLED_SECONDS: Final = 3.0
 
+TRUSTED_SECONDS: Final = 0.001
+"""How long something is believed that was just seen, where to look again costs 5% of an append and
+another program would have to change it between two appends of one loop."""
+
 
 class Surroundings:
-    """What is around the files of one folder; an empty path is the working directory."""
+    """What is around the files of one folder; an empty path is the working directory.
+
+    Attributes:
+        is_repeated: whether the last look followed one at the path within `TRUSTED_SECONDS`.
+    """
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
@@ -54,16 +74,25 @@ class Surroundings:
         self._settled: Stat | None = None
         self._settles = 0.0
         self._number = 0
+        self._fd = -1  # of the settled folder
+        self._trusted = 0.0  # until when this folder is believed to be at its path
+        self.is_repeated = False
 
     def look(self) -> int:
         """The number of the state of the names: a new one if any may have changed."""
         try:
-            if self._settled is not None and self._fs.stat(self._folder) == self._settled:
+            self.is_repeated = time.monotonic() < self._trusted
+            if self.is_repeated:
+                if self._fs.stat(self._fd) == self._settled:
+                    return self._number
+            elif self._settled is not None and self._fs.stat(self._folder) == self._settled:
+                if self._fd >= 0:
+                    self._trusted = time.monotonic() + TRUSTED_SECONDS
                 return self._number
         except OSError:
             pass  # a look at the path tells what is wrong
         self._number += 1
-        self._settled = None
+        self.close()
         now = time.time()
         if now >= self._settles:
             self._settle(now)
@@ -78,8 +107,26 @@ class Surroundings:
             return
         last = max(found.modified, found.changed)
         self._settles = (last or now) + SETTLED_SECONDS
-        if now >= self._settles:
-            self._settled = found
+        if now < self._settles:
+            return
+        self._settled = found
+        with contextlib.suppress(OSError):  # each look is at the path then
+            self._fd = self._fs.open(self._folder, FOLDER)
+
+    def close(self) -> None:
+        """Rely on nothing seen so far, and close the descriptor of the folder."""
+        self._settled = None
+        self._trusted = 0.0
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                self._fs.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        """Close the descriptor of a lock that was dropped without `close`."""
+        if getattr(self, "_fd", -1) >= 0:
+            with contextlib.suppress(Exception):  # at the end of the process all may be gone
+                self.close()
 
 
 POLL_SECONDS: Final = 0.001
@@ -254,6 +301,7 @@ class WriterLock:
             self._kept = False
             self.depth = 0
             self._forget()
+            self._surroundings.close()
 
     def __del__(self) -> None:
         """Let go of the lock of a session that was dropped without `close`.
@@ -315,6 +363,8 @@ class WriterLock:
             if not self._fs.lock(self._fd):
                 return False
             self.seen = self._surroundings.look()
+            if self.seen == self._stood and self._surroundings.is_repeated:
+                return True  # an owner that died since then is noticed in a millisecond
             is_there = self.seen == self._stood or self._is_at_path()
             named = is_there and self._fs.size(self._fd)
             if named and not is_owner_record(self._fs, self._fd):

@@ -44,15 +44,11 @@ from sessiontree.storage.fs import (
     closing_fd,
     write_all,
 )
-from sessiontree.storage.lock import ThreadLock, WriterLock
+from sessiontree.storage.lock import TRUSTED_SECONDS, ThreadLock, WriterLock
 from sessiontree.storage.oserrors import os_errors, real_path
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
-
-TRUSTED_SECONDS: Final = 0.001
-"""How long after a write its newline is not looked at again. A program that rewrites the file in
-place without the lock may be faster than any look; to look each time costs 7% of an append."""
 
 POLL_MILLISECONDS: Final = 500
 """How often a follower looks for changes; not all file systems report them."""

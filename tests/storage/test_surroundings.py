@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, SessionNotFoundError
 from sessiontree.storage.fs import Disk, Stat
-from sessiontree.storage.lock import SETTLED_SECONDS, Surroundings
+from sessiontree.storage.lock import SETTLED_SECONDS, TRUSTED_SECONDS, Surroundings
 from tests.support.faultydisk import LONG_AGO, Settled
 from tests.support.files import HELLO
 
@@ -37,16 +38,79 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands: its time is in the list."""
+    at = [1000.0]
+    monkeypatch.setattr("sessiontree.storage.lock.time.monotonic", lambda: at[0])
+    return at
+
+
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_an_append_looks_once_at_a_folder_that_is_settled(path: Path, exclusive: bool) -> None:
+def test_an_append_looks_once_at_a_folder_that_is_settled(
+    path: Path, exclusive: bool, clock: list[float]
+) -> None:
     disk = Settled()
     with Session.open(path, exclusive=exclusive, fs=disk) as session:
         session.append_message(HELLO)
         disk.looks.clear()
+        for _ in range(2):
+            clock[0] += TRUSTED_SECONDS
+            session.append_message(HELLO)
+            session.append("custom", customType="own")
+        assert disk.looks == ["folder", "", "folder", ""]  # by its path, and the open one
+    assert path.read_bytes().count(b"\n") == 6
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_loop_of_appends_notices_a_change_in_the_folder_at_once(
+    path: Path, exclusive: bool, clock: list[float]
+) -> None:
+    with Session.open(path, exclusive=exclusive, fs=Settled()) as session:
+        for _ in range(3):
+            session.append_message(HELLO)
+        path.rename(path.with_name("elsewhere"))
+        with pytest.raises(SessionNotFoundError, match="vanished"):
+            session.append_message(HELLO)
+
+
+def test_a_loop_of_appends_notices_in_a_millisecond_that_a_folder_above_was_replaced(
+    path: Path, clock: list[float]
+) -> None:
+    with Session.open(path, fs=Settled()) as session:
+        for _ in range(3):
+            session.append_message(HELLO)
+        above = path.parent.parent
+        moved = above.rename(above.with_name("moved"))
+        try:
+            kept = session.append_message(HELLO)  # as if it came before
+            clock[0] += TRUSTED_SECONDS
+            with pytest.raises(SessionNotFoundError, match="vanished"):
+                session.append_message(HELLO)
+        finally:
+            moved.rename(above)
+    assert path.read_bytes().endswith(kept.line + b"\n")
+
+
+def test_a_session_that_is_closed_or_dropped_leaves_no_folder_open(path: Path) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    with Session.open(path, fs=Settled()) as session:
         session.append_message(HELLO)
-        session.append("custom", customType="own")
-        assert disk.looks == ["folder", "folder"]
-    assert path.read_bytes().count(b"\n") == 4
+        session.append_message(HELLO)
+        assert str(path.parent) in map(target, set(os.listdir("/proc/self/fd")) - before)
+    dropped = Session.open(path, fs=Settled())
+    dropped.append_message(HELLO)
+    dropped.append_message(HELLO)
+    del dropped
+    gc.collect()
+    assert str(path.parent) not in map(target, set(os.listdir("/proc/self/fd")) - before)
+
+
+def target(fd: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:  # of the listing itself
+        return ""
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -62,12 +126,15 @@ def test_what_another_wrote_is_seen_without_a_look_at_the_file(path: Path, exclu
         assert session.entry(mine.uuid).line == mine.line
 
 
-def test_a_name_that_a_dead_owner_left_is_wiped_out_in_a_settled_folder(path: Path) -> None:
+def test_a_name_that_a_dead_owner_left_is_wiped_out_in_a_settled_folder(
+    path: Path, clock: list[float]
+) -> None:
     lock_file = Path(f"{path}.lock")
     with Session.open(path, fs=Settled()) as session:
         session.append_message(HELLO)
         session.append_message(HELLO)
         lock_file.write_bytes(b'{"pid":1}')
+        clock[0] += TRUSTED_SECONDS
         session.append_message(HELLO)
         assert lock_file.read_bytes() == b""
 

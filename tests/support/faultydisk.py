@@ -206,16 +206,19 @@ LONG_AGO: Final = 1_000_000_000.0
 
 
 class Settled(Disk):
-    """The disk, but the times of a folder are long ago, and tell any two states of it apart."""
+    """The disk, but the times of a folder are long ago, and tell any two states of it apart.
+
+    Attributes:
+        looks: the names of what was looked at by its path; "" for a folder that is open.
+    """
 
     def __init__(self) -> None:
         self.looks: list[str] = []
 
     def stat(self, file: int | str) -> Stat:
         found = super().stat(file)
-        if isinstance(file, int):
-            return found
-        self.looks.append(os.path.basename(file))
+        if isinstance(file, str) or found.is_folder:
+            self.looks.append("" if isinstance(file, int) else os.path.basename(file))
         if not found.is_folder:
             return found
         names = sorted((entry.name, entry.inode()) for entry in os.scandir(file))
