@@ -34,7 +34,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Look": {
         "show": ("inspect:show", "Show facts about a session, or one entry."),
         "tree": ("tree:tree", "Outline the turns of all branches."),
-        "diff": ("tree:diff", "Compare two branches: what each did since they part."),
+        "diff": ("tree:diff", "Compare what two branches did since they separated."),
         "labels": ("tree:labels", "List the labels."),
         "branches": ("inspect:branches", "List the branches."),
         "path": ("inspect:path", "List the entries from the header to an entry."),
@@ -63,7 +63,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "fork": ("copy:fork", "Copy the path to an entry into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Print a transcript for people to read."),
-        "resume": ("resume:resume", "Go on with a session in its agent, or in another."),
+        "resume": ("resume:resume", "Continue a session in its agent, or in another agent."),
         "convert": ("copy:convert_command", "Write a file that another program can open."),
     },
     "Manage sessions": {
@@ -207,8 +207,8 @@ def main() -> None:
       a lane name       the leaf of the lane; 'main' is the default lane
       @~3               the third entry above the current leaf
 
-    You can also add ~3 to the other forms. Only entries with content count. For example, an entry
-    that sets a label or a name does not count. A lane is a line of entries with a leaf of its own,
+    You can also add ~3 to the other forms. ~3 counts only entries with content. For example, it
+    skips an entry that sets a label or a name. A lane is a line of entries with a leaf of its own,
     for example for a subagent.
 
     \b

@@ -88,7 +88,8 @@ project = path_option(
     "--project",
     "project",
     metavar="DIR",
-    help="Include only sessions of this working directory: its path, or its last part.",
+    help="Include only sessions of this working directory. DIR is its path, or the last part of "
+    "its path.",
 )
 store = path_option(
     "--store",
@@ -182,5 +183,5 @@ def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> date
 
 def time(name: str, what: str) -> Callable[[Command], Command]:
     """An option for a time: a date, a date and time, or how long ago."""
-    forms = "a date, a date and time, or how long ago: 30m, 12h, 7d or 2w"
-    return click.option(name, metavar="TIME", callback=_time, help=f"{what}: {forms}.")
+    forms = "TIME is a date, a date and time, or how long ago, such as 30m, 12h, 7d or 2w"
+    return click.option(name, metavar="TIME", callback=_time, help=f"{what}. {forms}.")

@@ -50,13 +50,13 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
 @click.option(
     "--request",
     is_flag=True,
-    help="Print the request to the model as it was sent, as JSON: the request that REF answered, "
-    "or the request with the id REF [default: that of the last answer]. Claude Code records "
-    "requests, since 2.1.330.",
+    help="Print a request to the model as it was sent, as JSON. REF is an answer, or the id of a "
+    "request [default: the last answer]. Claude Code records its requests since version 2.1.330.",
 )
 def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
-    """With REF, the command shows the whole entry; of an answer that was streamed in blocks, it
-    shows the whole answer. Without REF, it shows facts of the session.
+    """With REF, the command shows the whole entry. If the entry is a part of an answer that was
+    streamed in blocks, the command shows the whole answer. Without REF, it shows facts about the
+    session.
     """
     with reading(file) as session:
         if request:
@@ -267,27 +267,29 @@ _MOVES: Final = frozenset({"branch", "branch_summary", "stack_summary"})
 @click.option(
     "--by",
     type=click.Choice(("day", "project", "model", "agent")),
-    help="Print what was spent by day, project, model or agent. You can name more than one FILE "
-    "or DIR.",
+    help="Print the cost of each day, project, model or agent. You can give more than one FILE or "
+    "DIR.",
 )
 @arguments.agent
 @arguments.project
 @arguments.time(
     "--since",
-    "Count only sessions that changed, and with --by only what was spent, since this time",
+    "Count only sessions that changed since this time. With --by, count only the cost since then",
 )
 @no_pager
 def stats(places: tuple[str, ...], by: Any, no_pager: bool, as_json: bool, **only: Any) -> None:
     """With FILE, the command counts one session. With DIR, it adds up the sessions in DIR and in
-    the folders below DIR; without both, all sessions that 'sessiontree ls' lists.
+    the folders below DIR. Without FILE and DIR, it adds up all sessions that 'sessiontree ls'
+    lists.
 
-    The cost is the cost that the agent reported. The counts of sessions are kept in your cache
-    folder, so that only new and changed sessions are counted the next time.
+    The cost is the cost that the agent reported. The counts of many sessions are kept in your cache
+    folder, so the next run counts only new and changed sessions.
 
-    With --by, an answer without a reported cost is estimated at the list price of its provider, by
-    the package genai-prices (pip install 'sessiontree[prices]'), which needs no network. Reported
-    and estimated costs stand apart. What forks and imports repeat counts once. This reads all
-    sessions as a whole.
+    With --by, the command also estimates the cost of each answer without a reported cost, at the
+    list price of the provider. The package genai-prices has the prices (pip install
+    'sessiontree[prices]') and needs no network. Reported and estimated costs are separate columns.
+    If a fork or an import has a copy of an answer, the answer counts once. --by reads each file
+    from start to end, every time.
     """
     if any(only.values()) and any(not os.path.isdir(place) for place in places):
         raise click.UsageError("--agent, --project and --since need a folder, not a file")

@@ -24,25 +24,25 @@ _AGENTS: Final = ("claude-code", "codex", "pi", "gemini")
     "--in",
     "agent",
     type=click.Choice(_AGENTS),
-    help="The agent that goes on [default: the agent of the session].",
+    help="The agent that continues the session [default: the agent of the session].",
 )
 @arguments.path_option(
-    "--cwd", metavar="DIR", help="Go on in DIR [default: the working directory of the session]."
+    "--cwd", metavar="DIR", help="Continue in DIR [default: the working directory of the session]."
 )
 @click.option("--exec", "runs", is_flag=True, help="Run the command instead of printing it.")
 def resume(
     session: str | None, agent: str | None, cwd: str | None, runs: bool, as_json: bool
 ) -> None:
-    """Print the command by which an agent goes on with a session. With --exec, run it.
+    """Print the command by which an agent continues a session. With --exec, run the command.
 
     ID is the path of a session file, the id of a session, the first four or more characters of an
-    id, a name, or 'latest'. Sessions in the store count, and those of Claude Code, Codex, the pi
-    coding agent and Gemini CLI, where these agents keep them. Without ID, it is the newest
-    session whose working directory is the current one.
+    id, a name, or 'latest'. 'resume' finds the sessions in the store, and the sessions of Claude
+    Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. Without ID,
+    'resume' takes the newest session whose working directory is the current directory.
 
-    An agent goes on with its own session as it is. For a session of another agent, or of
-    sessiontree, 'resume' writes a converted copy where the agent looks for its sessions. It never
-    replaces a file. It reports what the agent cannot keep. The session itself does not change.
+    An agent continues its own session as it is. For a session of another agent, or of sessiontree,
+    'resume' writes a converted copy where the agent looks for its sessions. 'resume' reports what
+    the agent cannot keep. It never replaces a file and never changes the session itself.
     """
     if runs and as_json:
         raise click.UsageError("--exec runs the command, and --json prints it; give one of them")

@@ -37,7 +37,8 @@ from sessiontree.text.pattern import AllOf, Pattern, query
     "roles",
     metavar="ROLE",
     multiple=True,
-    help="Find only entries of ROLE: user, assistant, tool (results), prompt (what you typed).",
+    help="Find only entries of ROLE, which is user, assistant, tool (results of tools) or prompt "
+    "(what you typed). You can give --role more than once.",
 )
 @click.option("--tool", metavar="NAME", help="Find only calls and results of this tool.")
 @arguments.time("--since", "Find only entries since this time")
@@ -47,7 +48,8 @@ from sessiontree.text.pattern import AllOf, Pattern, query
 @click.option(
     "--everything",
     is_flag=True,
-    help="Also search what programs keep for themselves, such as requests to the model.",
+    help="Also search 'custom' entries, in which programs keep their own data, such as requests to "
+    "the model.",
 )
 @click.option("--blobs", is_flag=True, help="Also search large texts, which are stored as blobs.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after N entries.")
@@ -68,14 +70,13 @@ def search(
     """The command searches the sessions in DIR, or the session FILE. Without DIR or FILE, it
     searches all sessions that 'sessiontree ls' lists, newest first.
 
-    Several words find the entries that have all of them. Words in "double quotes" are a phrase.
-    Without a capital letter in PATTERN, case does not count.
+    If PATTERN has several words, the command finds the entries that contain all these words. Words
+    in "double quotes" are a phrase. If PATTERN has no capital letter, A and a are the same.
 
     The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
-    With --everything, it also searches 'custom' entries, in which programs keep data for
-    themselves. The command does not search types, roles, ids or images. An accented letter matches
-    in any Unicode form, except with --regex. Each entry is shown once, with its first match
-    marked. The exit code is 0 even if nothing is found. You can give --role more than once.
+    It does not search types, roles, ids or images. An accented letter matches in any Unicode form,
+    except with --regex. Each entry is shown once, with its first match marked. The exit code is 0
+    even if nothing is found.
     """
     if ignore_case and case_sensitive:
         raise click.UsageError("give --ignore-case or --case-sensitive, not both")

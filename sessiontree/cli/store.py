@@ -86,21 +86,24 @@ def ls(
     """Without DIR, 'ls' lists all sessions that it finds: those in the store, and those of Claude
     Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The variables
     CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
-    GEMINI_CLI_HOME count as they do for the agents. The store is the folder that the variable
-    SESSIONTREE_HOME names. If the variable is not set, the store is the folder 'sessiontree' in
-    your data folder (on Linux: ~/.local/share).
+    GEMINI_CLI_HOME name other places, as they do for the agents. The store is the folder that the
+    variable SESSIONTREE_HOME names. If the variable is not set, the store is the folder
+    'sessiontree' in your data folder (on Linux: ~/.local/share).
 
     With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
     the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
     It does not follow links to folders, and does not enter .git, node_modules, site-packages,
     caches and the trash.
 
-    On a terminal each session is one row. The columns that do not fit are left out: first the
+    On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
-    agent reported. '?' stands for turns that are not counted yet: 'ls' counts a part of large
-    folders at a time, newest sessions first, and keeps the counts in your cache folder.
+    agent reported.
 
-    For the other columns, 'ls' reads only the start and the end of each file. If the name of a
+    To find the turns, the model and the cost, 'ls' reads whole files, at most 24 MB each time you
+    run it, from the top of the list. A '?' marks turns that are not counted yet. Run 'ls' again to
+    count more, or run 'stats' to count all. The counts are kept in your cache folder.
+
+    For the other facts, 'ls' reads only the start and the end of each file. If the name of a
     session is in the middle of a large file, 'ls' may not show the name; 'show' always shows it.
     """
     problems: list[str] = []

@@ -23,14 +23,19 @@ from sessiontree.text.amounts import ago
 
 
 @arguments.file_command(
-    "tree", json="a list of all entries in file order; with --turn, of one turn"
+    "tree", json="a list of all entries in file order, or of the entries of --turn"
 )
-@click.option("--turn", metavar="TURN", help="Show one turn: its number, or a REF in it.")
+@click.option(
+    "--turn",
+    metavar="TURN",
+    help="Show one turn. TURN is its number, or a REF that names an entry of the turn.",
+)
 @click.option(
     "--depth",
     type=click.IntRange(0),
     metavar="N",
-    help="Open subagents, and fold branches and subagents that are more than N levels deep.",
+    help="Draw N levels of branches, and of the turns of subagents. A deeper branch or subagent "
+    "takes one row.",
 )
 @click.option("--all", "all_", is_flag=True, help="Draw every entry, not only the turns.")
 @no_pager
@@ -40,10 +45,10 @@ def tree(
     """Each row is a turn: the prompt, and what was done until the next prompt. ● marks a turn on
     the current path. ○ marks any other turn. The number of a turn does not change while the
     session grows. A row below a turn can show a compaction, a summary, a failed answer or a
-    subagent. The last turn of a branch also shows the end of the work: what the model said.
+    subagent. The last turn of a branch also shows the start of the model's last text.
 
-    Tokens are those read and written, without those read from a cache. The cost is the cost that
-    the agent reported.
+    The number of tokens does not include tokens that were read from a cache. The cost is the cost
+    that the agent reported.
     """
     if sum((turn is not None, depth is not None, all_)) > 1:
         raise click.UsageError("give only one of --turn, --depth and --all")
@@ -69,14 +74,14 @@ def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool)
     return Picture(session.outline(), screen(), depth).lines()
 
 
-@arguments.file_command("diff", json="where they part, and what each has since")
+@arguments.file_command("diff", json="where the branches separate, and what each did since")
 @click.argument("one", metavar="REF")
 @click.argument("other", metavar="[REF]", default="@")
 @no_pager
 def diff(file: str, one: str, other: str, no_pager: bool, as_json: bool) -> None:
-    """The command shows where two branches part, and side by side what each did since: the turns,
-    the calls, the files, the tokens and the cost. The second REF is by default the current leaf.
-    A file with = was changed on both sides.
+    """The command shows where two branches separate. Below, it shows side by side what each branch
+    did since: the turns, the calls, the files, the tokens and the cost. Without the second REF, the
+    command compares with the current leaf. A file with = was changed on both sides.
     """
     with reading(file) as session:
         left, right = session.entry(one), session.entry(other)
@@ -93,7 +98,7 @@ def diff(file: str, one: str, other: str, no_pager: bool, as_json: bool) -> None
 def labels(file: str, no_pager: bool, as_json: bool) -> None:
     """Each line shows a label and the entry that it names. ● marks an entry on the current path.
 
-    A label can be a REF. In a ref, a label with spaces can stand in quotation marks:
+    You can use a label as a REF. You can put a label with spaces in quotation marks, for example
     '"a good state"~2'.
     """
     with reading(file) as session:
