@@ -71,7 +71,8 @@ def search(
     searches all sessions that 'sessiontree ls' lists, newest first.
 
     If PATTERN has several words, the command finds the entries that contain all these words. Words
-    in "double quotes" are a phrase. If PATTERN has no capital letter, A and a are the same.
+    in "double quotes" are a phrase. If PATTERN has no capital letter, A and a are the same,
+    except with --regex.
 
     The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
     It does not search types, roles, ids or images. An accented letter matches in any Unicode form,
