@@ -89,9 +89,9 @@ def _changed(file: str) -> tuple[float, str]:
 
 
 def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
-    """The facts of a file in a store; its project is the one whose folder it is in."""
+    """The facts of a file below a root; its project is the one whose folder it is in."""
     found = facts_of(file, fs)
-    project = os.path.relpath(file, root).split(os.sep)[0]
+    project = file.removeprefix(root).lstrip(os.sep).split(os.sep, 1)[0]
     directory = directory_of(project)
     return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
