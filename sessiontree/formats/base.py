@@ -136,23 +136,24 @@ class Found(Protocol):
 
 
 class Format(Protocol):
-    """One agent's session format."""
+    """One agent's session format; what has a value here holds for a format that names no other."""
 
     name: str  # short and fixed, such as `claude-code`; the prefix of each `customType`
     program: str  # the agent's name for people
     home: Home
-    is_of_lines: bool  # whether each message is one line
-    is_in_files: bool  # whether files in one folder with the same id are one session
-    has_facts_beside: bool  # whether facts of a session are in other files
-    has_subagents: bool  # whether subagents have files of their own beside a session
-    needs_opening: bool  # whether a line is translated by what the first line says
-    repeating: bytes  # what each line has that may repeat prompts above it; empty: no line does
+    is_of_lines: bool = True  # whether each message is one line
+    is_in_files: bool = False  # whether files in one folder with the same id are one session
+    has_facts_beside: bool = False  # whether facts of a session are in other files
+    has_subagents: bool = False  # whether subagents have files of their own beside a session
+    needs_opening: bool = True  # whether a line is translated by what the first line says
+    repeating: bytes = b""  # what each line has that may repeat prompts above it; empty: none does
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file with this start has this format."""
 
     def record_in(self, head: bytes) -> str | None:
         """What a file with this start is in the agent's home, in words, if it is no session."""
+        return None
 
     def facts(self, head: bytes, tail: bytes) -> Facts:
         """The facts in the start and the end of a file; both may cut lines."""
@@ -173,15 +174,19 @@ class Format(Protocol):
         None, once and last, if a message depends on others. Only the parents differ from those of
         the opened file.
         """
+        yield None
 
     def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
         """Whether the entries of a line repeat prompts above it."""
+        return False
 
     def with_sidecar(self, facts: Facts, sidecar: bytes | None) -> Facts:
         """The facts with those in the file that describes a session; see `Source.sidecar`."""
+        return facts
 
     def inherited(self, source: Source) -> Iterator[bytes]:
         """The lines that a session has in other files, before its own; each part in its order."""
+        yield from ()
 
     def tally(self) -> Tally:
         """Counts the lines of a file; a document over many lines is one line."""

@@ -28,7 +28,7 @@ a line is kept, then to translate it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -83,15 +83,11 @@ _LINES_TO_RECOGNISE: Final = 20
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
 
 
-class ClaudeCode:
+class ClaudeCode(base.Format):
     name = "claude-code"
     program = "Claude Code"
     needs_opening = False
-    repeating = b""
     has_subagents = True
-    has_facts_beside = False
-    is_of_lines = True
-    is_in_files = False
     home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
 
     def recognises(self, head: bytes) -> bool:
@@ -131,20 +127,6 @@ class ClaudeCode:
             return True
         is_title = any(body.get(key) for key in TITLES)
         return not (is_title or body.get("isSidechain") or body.get("teamName"))
-
-    def found_alone(
-        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
-    ) -> Iterator[base.Translated | None]:
-        yield None
-
-    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
-        return False
-
-    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
-        return facts
-
-    def inherited(self, source: base.Source) -> Iterator[bytes]:
-        yield from ()
 
     def tally(self) -> Tally:
         return ClaudeTally()

@@ -17,7 +17,7 @@ An entry of a file has the same uuid in each session that has the file's history
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -48,15 +48,11 @@ MOST_REPEATED: Final = 30_000
 """The prompts that compactions of older versions may repeat, each all prompts before it."""
 
 
-class Codex:
+class Codex(base.Format):
     name = "codex"
     program = "Codex"
-    needs_opening = True
     repeating = b'"compacted"'
-    has_subagents = False
     has_facts_beside = True
-    is_of_lines = True
-    is_in_files = False
     home = base.Home("CODEX_HOME", ".codex", ("sessions", "archived_sessions"))
 
     def recognises(self, head: bytes) -> bool:
@@ -93,11 +89,6 @@ class Codex:
 
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         return body.get("type") != "compacted"
-
-    def found_alone(
-        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
-    ) -> Iterator[base.Translated | None]:
-        yield None
 
     def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
         payload = body.get("payload")

@@ -55,11 +55,9 @@ _OPENING: Final = 4096
 """The bytes at the start of a document that hold those keys."""
 
 
-class Gemini:
+class Gemini(base.Format):
     name = "gemini"
     program = "Gemini CLI"
-    needs_opening = True
-    repeating = b""
     has_subagents = True
     has_facts_beside = True
     is_of_lines = False
@@ -70,9 +68,6 @@ class Gemini:
         """Whether the first object has `sessionId` and `projectHash`."""
         first = _first(head)
         return "sessionId" in first and "projectHash" in first and "uuid" not in first
-
-    def record_in(self, head: bytes) -> str | None:
-        return None
 
     def facts(self, head: bytes, tail: bytes) -> base.Facts:
         first = _first(head)
@@ -91,16 +86,10 @@ class Gemini:
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         return False
 
-    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
-        return False
-
     def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
         if sidecar is None:
             return facts
         return replace(facts, cwd=sidecar.decode("utf-8", "replace"))
-
-    def inherited(self, source: base.Source) -> Iterator[bytes]:
-        yield from ()
 
     def tally(self) -> Tally:
         return GeminiTally()

@@ -20,7 +20,7 @@ A compaction that keeps nothing names itself as the first kept entry, as in vers
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.counts import EntryTally, Tally
@@ -58,15 +58,9 @@ _LARGEST_INDEX: Final = 2**32 - 1
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class Pi:
+class Pi(base.Format):
     name = "pi"
     program = "the pi coding agent"
-    needs_opening = True
-    repeating = b""
-    has_subagents = False
-    has_facts_beside = False
-    is_of_lines = True
-    is_in_files = False
     home = base.Home(
         "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "PI_CODING_AGENT_SESSION_DIR"
     )
@@ -83,9 +77,6 @@ class Pi:
             and "format" not in first
         )
 
-    def record_in(self, head: bytes) -> str | None:
-        return None
-
     def facts(self, head: bytes, tail: bytes) -> base.Facts:
         lines = base.first_values(head)
         header = next(lines, base.Values({}))
@@ -101,20 +92,6 @@ class Pi:
         message = body.get("message")
         is_patch = isinstance(message, dict) and message.get("role") == "system"
         return not (is_patch or body.get("type") == "context_edit" or "systemMessage" in body)
-
-    def found_alone(
-        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
-    ) -> Iterator[base.Translated | None]:
-        yield None
-
-    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
-        return False
-
-    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
-        return facts
-
-    def inherited(self, source: base.Source) -> Iterator[bytes]:
-        yield from ()
 
     def tally(self) -> Tally:
         return EntryTally()
