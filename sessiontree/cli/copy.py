@@ -193,10 +193,10 @@ def fork(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """REF is the last entry to copy [default: the current leaf]. Without NEWFILE, the copy is a new
-    session of the store, which 'ls' lists with the other sessions of its working directory, and
-    --at gives REF. FILE does not change. If a blob of FILE is missing or damaged, the
-    copy is made without the blob, and the exit code is 1.
+    """REF is the last entry to copy [default: the current leaf]. Without NEWFILE, the copy becomes
+    a new session in the store, and 'ls' lists it. In this case, give REF with --at. FILE does not
+    change. If a blob of FILE is missing or damaged, the copy is made without the blob, and the
+    exit code is 1.
     """
     refs, newfile = list(words[:-1]), words[-1] if words else None
     refs += [] if at is None else [at]
