@@ -1,14 +1,17 @@
 """Lookup: the one session that `latest`, an id, a name, or the start of an id names.
 
 Invariants: exactly one is found, or the error names those that match; a name is the one
-that the session has now, wherever in its file it was given.
+that the session has now, wherever in its file it was given; among the ids of a list, `find` takes
+each id as `short_ids` gives it.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from sessiontree.catalog.listing import TAIL, SessionInfo
@@ -19,9 +22,35 @@ from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"
 SHORTEST_PREFIX: Final = 4
+SHORTEST_SHOWN: Final = 8
+
+_TIME_FIRST: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_END_OF_TIME: Final = 13
+"""The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
 
 _MOST_NAMED: Final = 8
 _find_names: Final = partial(lines_with, b'"session_info"')
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """The start of each id that no other one begins with, of at least 8 characters."""
+    known = sorted(set(ids))
+    shared = [_shared(*pair) for pair in pairwise(known)]
+    return {
+        id: id[: max(SHORTEST_SHOWN, before + 1, after + 1)]
+        for id, before, after in zip(known, [0, *shared], [*shared, 0], strict=False)
+    }
+
+
+def _shared(one: str, other: str) -> int:
+    """The number of characters with which both ids begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def short_id(id: str) -> str:
+    """The start of an id whose neighbours are not known."""
+    return id[: _END_OF_TIME if _TIME_FIRST.fullmatch(id) else SHORTEST_SHOWN]
 
 
 def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
@@ -44,6 +73,11 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     whole = "" if found[0].id == ref else "a whole id, or "
     message = f"{ref!r} is ambiguous: it may be {likely}{more}; give {whole}the path of the file"
     raise RefError(message, ref, [one.id for one in found])
+
+
+def is_start_of(ref: str, one: SessionInfo) -> bool:
+    """Whether a ref names a session that was found by the start of its id alone."""
+    return one.id.startswith(ref) and ref not in (LATEST, one.id) and not _by_name(ref, [one])
 
 
 def _by_name(name: str, among: Sequence[SessionInfo]) -> list[SessionInfo]:

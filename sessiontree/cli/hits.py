@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.catalog.listing import SessionInfo, facts_of, moment
+from sessiontree.catalog.lookup import short_id
 from sessiontree.catalog.search import SearchHit
 from sessiontree.cli.lookup import relative_path
 from sessiontree.cli.screen import Screen, columns_of, cut, filled
@@ -71,7 +72,7 @@ def lines(hits: Iterable[SearchHit]) -> Iterator[tuple[str, bool]]:
 
 
 def _path_heading(hit: SearchHit, one: SessionInfo | None) -> str:
-    heading = f"{one_line(relative_path(hit.file), 1000)}  session {short(hit.session)}"
+    heading = f"{one_line(relative_path(hit.file), 1000)}  session {_session(hit)}"
     if one is None:
         return heading
     return f"{heading}  {agent_of(one)}  {time_of(one.modified)}  {title_of(one, _TITLE)}"
@@ -93,7 +94,7 @@ def _heading(hit: SearchHit, one: SessionInfo | None, screen: Screen) -> str:
     if one is None:
         return cut(hit.file, screen.width)
     when = f"{_ago(one.modified, screen)} ago".replace("now ago", "now")
-    facts = [short(hit.session), when, agent_of(one)]
+    facts = [_session(hit), when, agent_of(one)]
     facts += [one_line((one.cwd or "").rstrip("/").rpartition("/")[2], 20)]
     about = " · ".join(filter(None, facts))
     title = cut(title_of(one, screen.width), max(10, screen.width - columns_of(about) - 2))
@@ -117,6 +118,10 @@ def _row(hit: SearchHit, screen: Screen) -> str:
 
 def _ago(timestamp: str | None, screen: Screen) -> str:
     return briefly_ago(screen.now.timestamp() - moment(timestamp)) if timestamp else "?"
+
+
+def _session(hit: SearchHit) -> str:
+    return one_line(short_id(hit.session))
 
 
 def _parts(hit: SearchHit) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from sessiontree.catalog.counting import AT_ONCE, Counter, cache_folder
 from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.lookup import find
+from sessiontree.catalog.lookup import find, is_start_of
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.cli.terminal import tell_each
 from sessiontree.errors import RefError, SessionNotFoundError
@@ -72,32 +72,36 @@ def none_found(places: Sequence[str], selection: Selection) -> str:
 def find_file(name: str) -> str:
     """The file of the one session with a name or an id, or `latest`.
 
-    The user's store counts first; then the sessions that agents keep.
+    The user's store counts first; then the sessions that agents keep. The start of an id counts in
+    both.
     """
     problems: list[str] = []
     store = store_at(None)
     try:
-        return store.find(name, report=problems.append).file
+        own = store.find(name, report=problems.append)
+        if not is_start_of(name, own):
+            return own.file
+        return _with_agents(name, [own], problems.append).file
     except RefError as error:
         if error.candidates:
             raise
-        found = _of_agents(name, problems.append)
-        if found is not None:
-            return found
-        tell_each("Left out", problems)
-        raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
-
-
-def _of_agents(name: str, report: Report) -> str | None:
-    """The file of the one session of an agent with a name or an id; None if there is none."""
-    _, *places = places_at(None)
-    among = sorted(sessions_in(places, Selection(), report), key=by_time, reverse=True)
+        missing = error
     try:
-        return find(name, among, "of the agents", "sessiontree ls").file
+        return _with_agents(name, [], problems.append).file
     except RefError as error:
         if error.candidates:
             raise
-        return None
+    tell_each("Left out", problems)
+    raise SessionNotFoundError(f"there is no file {name}, and {missing}", name) from missing
+
+
+def _with_agents(name: str, own: Sequence[SessionInfo], report: Report) -> SessionInfo:
+    """The one session with a name or an id among those of the agents and of the store."""
+    _, *places = places_at(None)
+    ids = {one.id for one in own}  # an import has the id of its original, and counts first
+    agents = [one for one in sessions_in(places, Selection(), report) if one.id not in ids]
+    among = [*own, *sorted(agents, key=by_time, reverse=True)]
+    return find(name, among, "of the store or of the agents", "sessiontree ls")
 
 
 def relative_path(file: str) -> str:

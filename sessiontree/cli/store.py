@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,13 +16,14 @@ from msgspec.structs import replace
 
 from sessiontree.catalog.emptying import RemovedSession
 from sessiontree.catalog.listing import SessionInfo, moment
+from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import counted_sessions, none_found, places_at, store_at
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import no_pager, screen, show
-from sessiontree.cli.table import agent_of, note_of, table, time_of, title_of
+from sessiontree.cli.table import agent_of, note_of, shown_id, table, time_of, title_of
 from sessiontree.cli.terminal import (
     Progress,
     counted,
@@ -30,7 +31,6 @@ from sessiontree.cli.terminal import (
     finish,
     is_terminal,
     out,
-    short,
     tell,
     tell_each,
 )
@@ -108,17 +108,17 @@ def ls(
     """
     problems: list[str] = []
     places, selection = places_at(folder), Selection(**only)
-    found: list[SessionInfo] = []
+    every: list[SessionInfo] = []
     with Progress("Reading sessions") as shown:
-        for one in sessions_in(places, selection, problems.append):
-            found.append(one)
-            shown(len(found), None)
+        for one in sessions_in(places, Selection(), problems.append):
+            every.append(one)
+            shown(len(every), None)
     key, is_reversed = _ORDERS[order]
-    found.sort(key=key, reverse=is_reversed)
+    found = sorted(filter(selection.takes, every), key=key, reverse=is_reversed)
     found = counted_sessions(found[:limit])
     if branches:
         found = [_with_branches(one, problems.append) for one in found]
-    _out_sessions(found, as_json=as_json, paged=not no_pager)
+    _out_sessions(found, every, as_json=as_json, paged=not no_pager)
     if not found and not as_json:
         tell(none_found(places, selection))
     tell_each("Left out", problems)
@@ -136,22 +136,29 @@ def _with_branches(one: SessionInfo, report: Report) -> SessionInfo:
         return one
 
 
-def _out_sessions(found: list[SessionInfo], *, as_json: bool, paged: bool = True) -> None:
+def _out_sessions(
+    found: list[SessionInfo], among: list[SessionInfo], *, as_json: bool, paged: bool = True
+) -> None:
+    """Print sessions, each with the start of its id that no other of those `among` begins with."""
     if as_json:
         out_json_list(found)
-    elif found and is_terminal():
-        show(table(found, screen()), paged=paged)
+        return
+    ids = short_ids(one.id for one in among)
+    if found and is_terminal():
+        show(table(found, ids, screen()), paged=paged)
     else:
-        _out_lines(found)
+        _out_lines(found, ids)
 
 
-def _out_lines(found: list[SessionInfo]) -> None:
+def _out_lines(found: list[SessionInfo], ids: Mapping[str, str]) -> None:
     """Print a line for each session, without a limit of its width."""
+    width = max((len(shown_id(one.id, ids)) for one in found), default=0)
     for one in found:
         count = "" if one.branches is None else counted(one.branches, "branch", "branches")
         turns = "" if one.turns is None else counted(one.turns, "turn")
-        parts = (time_of(one.modified), f"{size_in_short(one.bytes):>8}", short(one.id))
-        facts = (f"{agent_of(one):<11}", title_of(one, _TITLE), count, turns, note_of(one))
+        id = f"{shown_id(one.id, ids):<{width}}"
+        parts = (time_of(one.modified), f"{size_in_short(one.bytes):>8}", id)
+        facts = (f"{agent_of(one):<11}", title_of(one, _TITLE), count, turns, note_of(one, ids))
         out("  ".join(filter(None, (*parts, *facts, one_line(one.cwd or "", 200)))))
 
 
@@ -248,7 +255,7 @@ def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> Non
     if not sessions:
         problems: list[str] = []
         found = store.trashed(report=problems.append)
-        _out_sessions(found, as_json=as_json)
+        _out_sessions(found, found, as_json=as_json)
         if not found and not as_json:
             tell(f"The trash of {store.root} is empty")
         tell_each("Left out", problems)

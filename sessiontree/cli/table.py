@@ -2,21 +2,22 @@
 
 The title gets what the other columns leave. Where that is too little, columns are left out in a
 fixed order: size, cost, model, turns, project, id. A column that has nothing to show is left out
-too. On a narrow screen times, agents and projects are shorter.
+too. On a narrow screen times, agents and projects are shorter. An id is as long as it must be to
+name one session; `ids` has the start of each.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from sessiontree.catalog.listing import SessionInfo, moment
+from sessiontree.catalog.lookup import short_id
 from sessiontree.catalog.places import OWN
 from sessiontree.cli.screen import Screen, columns_of, cut, filled
-from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
 from sessiontree.text.amounts import ago, dollars
 from sessiontree.text.preview import size_in_short
@@ -31,6 +32,9 @@ _VERY_WIDE: Final = 170
 """Columns from which on a project is a path."""
 
 _MOST: Final = 200
+_LONGEST_ID: Final = 24
+"""Columns of an id; a longer one is shown by --json, and where there is no screen."""
+
 _DROPPED: Final = ("Size", "Cost", "Model", "Turns", "Project", "Id", "Agent")
 _SHORT_AGENTS: Final = {"claude-code": "claude", OWN: "own"}
 _DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
@@ -53,9 +57,9 @@ class _Column(NamedTuple):
     width: int
 
 
-def table(found: Sequence[SessionInfo], screen: Screen) -> Iterator[str]:
+def table(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Screen) -> Iterator[str]:
     """The lines of the table, the names of the columns first."""
-    columns = _columns(found, screen)
+    columns = _columns(found, ids, screen)
     left = _left(columns, screen)
     for name in _DROPPED:
         if left >= _LEAST_TITLE:
@@ -70,7 +74,7 @@ def table(found: Sequence[SessionInfo], screen: Screen) -> Iterator[str]:
     yield screen.styled((" " * _GAP).join(names).rstrip(), "dim")
     for row, one in enumerate(found):
         cells = [_styled(column, row, screen) for column in before]
-        cells.append(_title_cell(one, left, screen, is_last=not after))
+        cells.append(_title_cell(one, ids, left, screen, is_last=not after))
         cells += [_styled(column, row, screen) for column in after]
         yield (" " * _GAP).join(cells).rstrip()
 
@@ -78,11 +82,11 @@ def table(found: Sequence[SessionInfo], screen: Screen) -> Iterator[str]:
 _AFTER_TITLE: Final = frozenset({"Branches", "Turns", "Model", "Cost", "Size"})
 
 
-def _columns(found: Sequence[SessionInfo], screen: Screen) -> list[_Column]:
+def _columns(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Screen) -> list[_Column]:
     cap = max(10, screen.width // (8 if screen.width < _VERY_WIDE else 6))
     made = {
         "When": [_when(one, screen) for one in found],
-        "Id": [short(one.id) for one in found],
+        "Id": [cut(shown_id(one.id, ids), _LONGEST_ID) for one in found],
         "Agent": [_agent(one, screen) for one in found],
         "Project": [_project(one.cwd, cap, screen) for one in found],
         "Branches": ["" if one.branches is None else f"{one.branches:,}" for one in found],
@@ -123,8 +127,10 @@ def _styled(column: _Column, row: int, screen: Screen) -> str:
     return cell if role is None else screen.styled(cell, role)
 
 
-def _title_cell(one: SessionInfo, width: int, screen: Screen, *, is_last: bool) -> str:
-    note = cut(note_of(one), max(0, width // 2))
+def _title_cell(
+    one: SessionInfo, ids: Mapping[str, str], width: int, screen: Screen, *, is_last: bool
+) -> str:
+    note = cut(note_of(one, ids), max(0, width // 2))
     space = max(1, width - (columns_of(note) + _GAP if note else 0))
     title = cut(title_of(one, _MOST), space)
     gap = " " * _GAP if note else ""
@@ -137,10 +143,15 @@ def title_of(one: SessionInfo, width: int) -> str:
     return one_line(one.name or one.first_message or "(no messages)", width)
 
 
-def note_of(one: SessionInfo) -> str:
+def shown_id(id: str, ids: Mapping[str, str]) -> str:
+    """An id as a list shows it, and as commands take it."""
+    return one_line(ids.get(id) or short_id(id), _MOST)
+
+
+def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
     """What is special about a session; empty for most."""
     notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
-    notes += [f"copy of {short(one.copy_of)}"] if one.copy_of is not None else []
+    notes += [f"copy of {shown_id(one.copy_of, ids)}"] if one.copy_of is not None else []
     notes += ["imported"] if one.imported_from is not None else []
     notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
     return ", ".join(notes)

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from sessiontree.catalog.counting import Counter
+from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.catalog.spending import BY, By, Source, Spending, spending_of
@@ -62,6 +63,7 @@ def screens() -> Iterator[tuple[str, str]]:
         )
         counted = list(Counter(None).counted(found, None))
         files = [one.file for one in counted]
+        ids = short_ids(one.id for one in counted)
         hits = list(search(query("file"), files, Wanted(conversation=True), problems.append))
         sources = [Source(one.file, one.made_by or "sessiontree", one.cwd) for one in counted]
         spent = {by: spending_of(sources, by, PRICES, problems.append) for by in BY}
@@ -73,7 +75,11 @@ def screens() -> Iterator[tuple[str, str]]:
         for width, height in SIZES:
             for colour in (False, True):
                 screen = Screen(width, colour, NOW)
-                lines = [*table(counted, screen), "", *(row for row, _ in rows(hits, screen))]
+                lines = [
+                    *table(counted, ids, screen),
+                    "",
+                    *(row for row, _ in rows(hits, screen)),
+                ]
                 text = "\n".join(lines[: 2 * height]).replace("\x1b", "␛")
                 size = f"{width}x{height}{'-colour' if colour else ''}"
                 yield f"screen-{size}", f"{text}\n"
