@@ -252,7 +252,7 @@ LATE: Final = {
         "redact.rules": "slow: it compiles all rules",
     },
     "cli.inspect": {
-        "cli.spending": "heavy, and few ask for the costs",
+        "cli.stats": "heavy, and few ask for the costs",
     },
     "cli.maintenance": {
         "cli.lookup": "heavy, and only the garbage of a store needs it",

@@ -294,7 +294,7 @@ def stats(places: tuple[str, ...], by: Any, no_pager: bool, as_json: bool, **onl
     if any(only.values()) and any(not os.path.isdir(place) for place in places):
         raise click.UsageError("--agent, --project and --since need a folder, not a file")
     if by is not None:
-        from sessiontree.cli.spending import out_spending  # heavy, and few ask for the costs
+        from sessiontree.cli.stats import out_spending  # heavy, and few ask for the costs
 
         out_spending(places, Selection(**only), by, as_json=as_json, paged=not no_pager)
         return

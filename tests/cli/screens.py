@@ -21,7 +21,7 @@ from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.catalog.spending import BY, By, Source, Spending, spending_of
-from sessiontree.cli import spending
+from sessiontree.cli import stats
 from sessiontree.cli.hits import rows
 from sessiontree.cli.screen import Screen
 from sessiontree.cli.table import table
@@ -70,7 +70,7 @@ def screens() -> Iterator[tuple[str, str]]:
         assert not problems
         yield (
             "spending-no-terminal",
-            "\n".join(spending.table(spent["model"], "model", None)) + "\n",
+            "\n".join(stats.table(spent["model"], "model", None)) + "\n",
         )
         for width, height in SIZES:
             for colour in (False, True):
@@ -98,7 +98,7 @@ PRICES: Final = Prices(_price, dict, "test")
 
 
 def _drawn(spent: dict[By, Spending], screen: Screen | None) -> str:
-    tables = ("\n".join(spending.table(made, by, screen)) for by, made in spent.items())
+    tables = ("\n".join(stats.table(made, by, screen)) for by, made in spent.items())
     return "\n\n".join(tables).replace("\x1b", "␛") + "\n"
 
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from sessiontree.catalog.spending import Row, Spending
 from sessiontree.cli.screen import Screen
-from sessiontree.cli.spending import table
+from sessiontree.cli.stats import table
 from sessiontree.core.usage import Usage
 from tests.support.sessions import chat
 from tests.support.terminal import done, printed_json, refused, run
